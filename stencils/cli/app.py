@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from stencils.cli.files import keep_existing
-from stencils.cli.terminal import ask, printable, say
+from stencils.cli.terminal import ask, coloured, printable, say, takes_colours
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.interrupted import leave
 
@@ -21,16 +21,18 @@ app = typer.Typer(
     name="tensorir",
     help="Check, print, lower and run programs of the tensor IR (.fencil), TVMScript (.py) and Tile IR (.mlir).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Program = Annotated[
-    Path, typer.Argument(help="A program (.fencil) or a kernel (.py, .mlir, .tileirbc).", show_default=False)
+    Path,
+    typer.Argument(
+        help="A program (.fencil; - for standard input) or a kernel (.py, .mlir, .tileirbc).", show_default=False
+    ),
 ]
-Fencils = Annotated[Path, typer.Argument(help="A program (.fencil).", show_default=False)]
+Fencils = Annotated[Path, typer.Argument(help="A program (.fencil; - for standard input).", show_default=False)]
 Name = Annotated[str | None, typer.Option("--fencil", help="Which program of the file, if it has several.")]
 Sizes = Annotated[list[str] | None, typer.Option("--set", help="A size, as n=100. May be repeated.")]
 Programs = Annotated[
@@ -354,7 +356,8 @@ def main(arguments: list[str] | None = None) -> None:
     except DiagnosticError as found:
         from stencils.cli.spelling import spelled
 
-        sys.stderr.write(printable(f"{DiagnosticError(tuple(map(spelled, found.diagnostics)))}\n"))
+        text = printable(f"{DiagnosticError(tuple(map(spelled, found.diagnostics)))}\n")
+        sys.stderr.write(coloured(text) if takes_colours(sys.stderr) else text)
         raise SystemExit(_exit_code(found)) from None
     except (OSError, UnicodeError) as found:
         sys.stderr.write(printable(f"error[F04]: {found}\n"))

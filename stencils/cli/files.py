@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import secrets
 import shutil
@@ -18,10 +19,10 @@ import numpy as np
 from lowering.zarr_stores import to_zarr
 from stencils.extras import needed
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
 
 __all__ = [
     "ARRAYS",
+    "DATA",
     "attributes_of",
     "check_source",
     "check_target",
@@ -33,6 +34,8 @@ __all__ = [
 
 ARRAYS = (".nc", ".zarr", ".npz")
 """What results are written to."""
+DATA = (*ARRAYS, ".nc4", ".cdf", ".h5")
+"""What arrays are read from."""
 MEANING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
 """What of an encoding says how numbers are read, in every format."""
 
@@ -50,7 +53,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
                 raise refuse("F02", f"the file '{path}' is damaged: it begins as npz, and is none.", hint) from None
             except (ValueError, OSError, EOFError) as problem:
                 raise refuse("F02", f"'{path}' is not an npz file of arrays: {problem}.") from None
-        case ".zarr" | ".nc" | ".nc4" | ".cdf" | ".h5":
+        case suffix if suffix in DATA:
             with _opened(path) as data:
                 loaded = data.load()
             return {str(name): loaded[name] for name in loaded.data_vars}
@@ -97,7 +100,9 @@ def check_source(path: Path) -> None:
         raise refuse("F01", f"'{path}' is a folder.", "name a file in it.")
     if not path.exists():
         known = [p.name for p in path.parent.iterdir()][:1000] if path.parent.is_dir() else []
-        raise refuse("F01", f"there is no file '{path}'.", did_you_mean(path.name, known))
+        near = difflib.get_close_matches(path.name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "look at its name, and at the folder where it is looked for."
+        raise refuse("F01", f"there is no file '{path}'.", hint)
 
 
 def write_arrays(

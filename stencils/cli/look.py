@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorir as ti
-from stencils.cli.files import check_source
+from stencils.cli.files import DATA, check_source
 from stencils.cli.options import sizes
 from tensorir.binding.arrays import refuse
 from tensorir.ir import Fencil
 from tensorir.text.printer import print_fencil, print_param
 
-__all__ = ["check", "info", "lower", "programs_of", "show"]
+__all__ = ["check", "info", "lower", "programs_of", "show", "text_of"]
 
 
-def programs_of(path: Path, fencil: str | None) -> dict[str, Any]:
-    from tensorir.text import parse, parse_all, read_text
+STANDARD_INPUT = Path("-")
 
+
+def text_of(path: Path) -> tuple[str, str]:
+    """The text of a program and what it is called: that of a file, or, for -, of standard input."""
+    from tensorir.text import read_text
+
+    if path == STANDARD_INPUT:
+        return sys.stdin.read(), "<standard input>"
     check_source(path)
     if path.suffix == ".py":
         hint = f"print the kernel as a program first: tensorir lift {path}."
         raise refuse("C09", f"'{path}' is a kernel, and this command takes a program (.fencil).", hint)
-    text = read_text(path)
-    if fencil is None:
-        return parse_all(text, name=str(path))
-    program = parse(text, fencil=fencil, name=str(path))
-    return {fencil: program}
+    if path.suffix in DATA:
+        hint = f"give the program, and the file as its input: tensorir run program.fencil --input {path}."
+        raise refuse("C09", f"'{path}' is a file of arrays, and this command takes a program (.fencil).", hint)
+    return read_text(path), str(path)
+
+
+def programs_of(path: Path, fencil: str | None) -> dict[str, Any]:
+    """The programs of a file by name, or the one that is asked for."""
+    from tensorir.text import parse, parse_all
+
+    text, name = text_of(path)
+    return parse_all(text, name=name) if fencil is None else {fencil: parse(text, fencil=fencil, name=name)}
 
 
 def check(path: Path, fencil: str | None, say: Callable[[str], None]) -> None:

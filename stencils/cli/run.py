@@ -17,6 +17,7 @@ from stencils.cli.axes import Names
 from stencils.cli.devices import Devices
 from stencils.cli.files import ARRAYS, attributes_of, check_source, check_target, together, write_arrays
 from stencils.cli.inputs import arrays_for, file_of
+from stencils.cli.look import text_of
 from stencils.cli.options import only_known, pairs
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from stencils.cli.stepping import feedback, stepped
@@ -87,13 +88,13 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     if request.devices is not None and request.backend != "jax":
         told = f"--devices is for programs that XLA runs, and --backend {request.backend} is given."
         raise refuse("C03", told, "leave one of them out.")
-    check_source(request.program)
+    text, name = text_of(request.program)
     first = request.devices is None or request.devices.join()
     if not first:
         request, say = replace(request, out=None, plot=None), _silent
-    from tensorir.text import read
+    from tensorir.text import parse
 
-    program = read(request.program, fencil=request.fencil)
+    program = parse(text, fencil=request.fencil, name=name)
     arguments = _arguments(program, request)
     names = Names.of({p.name: _dims_of(p) for p in program.params}, arguments, request.rename)
     for sentence in names.told:

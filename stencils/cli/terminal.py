@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+from typing import TextIO
 
 import typer
 
-__all__ = ["ask", "printable", "say"]
+__all__ = ["ask", "coloured", "printable", "say", "takes_colours"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -18,6 +20,30 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def printable(text: str) -> str:
     """A text with its control characters, but for ends of lines and tabs, as escapes."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+_MARKS = (
+    (re.compile(r"^(.*?)\b(error\[\w+\]:)", re.MULTILINE), r"\1\033[1;31m\2\033[0m"),
+    (re.compile(r"^(.*?)\b(warning\[\w+\]:)", re.MULTILINE), r"\1\033[1;33m\2\033[0m"),
+    (re.compile(r"^(help:)", re.MULTILINE), r"\033[1;36m\1\033[0m"),
+    (re.compile(r"^( *)(\^+)$", re.MULTILINE), r"\1\033[1;31m\2\033[0m"),
+)
+
+
+def coloured(text: str) -> str:
+    """Diagnostics with the kind, the help and the place that is meant in colours."""
+    for pattern, put in _MARKS:
+        text = pattern.sub(put, text)
+    return text
+
+
+def takes_colours(stream: TextIO) -> bool:
+    """Whether a stream may have colours: NO_COLOR and FORCE_COLOR decide, else whether it is a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def say(text: str) -> None:

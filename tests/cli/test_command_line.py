@@ -1,5 +1,6 @@
 """The command line as its user meets it: results in files, messages on standard error, exit codes."""
 
+import io
 import signal
 import subprocess
 import sys
@@ -161,10 +162,47 @@ def test_a_variable_of_another_name_is_given_to_a_parameter(folder, capsys):
          "error[A08]: 'average' has no size 'm'.\nhelp: known here: 'n'.\n"),
         (["lower", "average.fencil", "--to", "llvm", "--set", "n=4"],
          "error[C06]: there is no form 'llvm'.\nhelp: use stablehlo, jaxpr, hlo, plan.\n"),
+        (["check", "x.nc"],
+         "error[C09]: 'x.nc' is a file of arrays, and this command takes a program (.fencil).\n"
+         "help: give the program, and the file as its input: tensorir run program.fencil --input x.nc.\n"),
+        (["check", "quite_another_name"],
+         "error[F01]: there is no file 'quite_another_name'.\n"
+         "help: look at its name, and at the folder where it is looked for.\n"),
     ],
 )  # fmt: skip
 def test_bad_input_is_told_and_exits_with_2(folder, capsys, arguments, message):
     assert run(capsys, *arguments) == (2, "", message)
+
+
+def test_a_program_is_read_from_standard_input(folder, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(AVERAGE))
+    assert run(capsys, "check", "-") == (0, "average: well-formed, typed when n is known\n", "")
+    monkeypatch.setattr("sys.stdin", io.StringIO(AVERAGE))
+    assert run(capsys, "run", "-", "-i", "x.nc", "--set", "w=0.5", "--out", "y.nc")[0] == 0
+    np.testing.assert_array_equal(opened("y.nc")["out"], 0.5 * (X[:-2] + X[2:]))
+    monkeypatch.setattr("sys.stdin", io.StringIO("f(out: tensor<float>) { out ← y; }"))
+    assert run(capsys, "print", "-")[2].startswith("<standard input>:1:")
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+)
+def test_diagnostics_have_colours_where_they_are_asked_for(folder, capsys, monkeypatch, variables, coloured):
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    plain = "error[F01]: there is no file 'averege.fencil'.\nhelp: did you mean 'average.fencil'?\n"
+    with_marks = plain.replace("error[F01]:", "\033[1;31merror[F01]:\033[0m").replace("help:", "\033[1;36mhelp:\033[0m")
+    assert run(capsys, "check", "averege.fencil")[2] == (with_marks if coloured else plain)
+
+
+def test_completion_is_given_for_a_shell(capsys, monkeypatch):
+    monkeypatch.setenv("_TENSORIR_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "tensorir ch")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert run(capsys)[1].split() == ["check"]
 
 
 def test_a_wrong_program_is_shown_where_it_is_wrong(folder, capsys):
