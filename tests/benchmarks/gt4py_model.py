@@ -14,7 +14,7 @@ import gt4py.next as gtx
 import numpy as np
 
 from tensorir.iterator.gt4py_backend import xla_cpu
-from tests.peers.gt4py.model.programs import CASES, Mesh
+from tests.peers.gt4py.model.model_programs import CASES, Mesh
 
 __all__ = ["model"]
 

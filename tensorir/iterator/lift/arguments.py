@@ -108,4 +108,5 @@ def _target(name: str, value: Any) -> Any:
 
 def is_strided(table: Any) -> bool:
     """Whether a table has rows without end, which lead to points one after the other."""
-    return len(table.domain.dims) == 2 and not type(table.domain.ranges[0]).is_finite(table.domain.ranges[0])
+    rows = table.domain.ranges[0]
+    return len(table.domain.dims) == 2 and not isinstance(rows.stop, int | np.integer)

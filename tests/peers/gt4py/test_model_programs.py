@@ -7,7 +7,7 @@ import pytest
 
 from tests.peers.gt4py.sides import gtx, xla_cpu
 
-from tests.peers.gt4py.model.programs import CASES, Mesh  # isort: skip
+from tests.peers.gt4py.model.model_programs import CASES, Mesh  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
