@@ -470,6 +470,38 @@ TABLES = ones(
     ("twice", "⟪t, 0⟫(x + x)", "2.0f × ⟪t, 0⟫(x)", PROBABLY),
 )  # fmt: skip
 
+PREFIX = "for i in range(16):\n    B[i] = 0\n    for j in range(i + 1):\n        B[i] = B[i] + A[j]"
+PREFIX_STEP = "B[0] = A[0]\nfor i in range(15):\n    B[i + 1] = B[i] + A[i + 1]"
+PREFIX_BLOCKED = """
+C = T.alloc_buffer((4,), "int32")
+for b in range(4):
+    B[b * 4] = A[b * 4]
+    for j in range(3):
+        B[b * 4 + j + 1] = B[b * 4 + j] + A[b * 4 + j + 1]
+C[0] = 0
+for b in range(3):
+    C[b + 1] = C[b] + B[b * 4 + 3]
+for b in range(4):
+    for j in range(4):
+        B[b * 4 + j] = B[b * 4 + j] + C[b]
+"""
+
+
+def counted(body: str) -> Callable[[], Any]:
+    return tir(body, (16,), (16,), element="int32")
+
+
+PREFIXES = ones(
+    "prefix sums of integers", counted,
+    ("step by step", PREFIX, PREFIX_STEP, BITS),
+    ("in blocks", PREFIX, PREFIX_BLOCKED, BITS),
+    ("in blocks, and step by step", PREFIX_STEP, PREFIX_BLOCKED, BITS),
+    ("a block without its carry", PREFIX, PREFIX_BLOCKED.replace("B[b * 4 + j] + C[b]", "B[b * 4 + j] + T.Select(b == 3, 0, C[b])"), DIFFERENT),
+    ("a carry that is late", PREFIX, PREFIX_BLOCKED.replace("B[b * 4 + 3]", "B[b * 4 + 2]"), DIFFERENT),
+)  # fmt: skip
+
+
 PAIRS: list[Pair] = [
     *POINTWISE, *INTEGERS, *STENCILS, *PRODUCTS, *NORMS, *FOLDS, *SCANS, *SCHEDULES, *SYMBOLIC, *INDICES, *TABLES,
+    *PREFIXES,
 ]  # fmt: skip

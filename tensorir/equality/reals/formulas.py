@@ -374,9 +374,7 @@ class Formal:
 
     def whole(self, x: Array) -> Leaf:
         """Integers as numbers."""
-        if x.dtype == object:
-            return _leaf(_each(lambda f: Formula.atom("float", f), x))
-        return _leaf(_each(lambda v: Formula.number(int(v)), x.astype(object)))
+        return _leaf(_each(lambda f: f if f.constant is not None else Formula.atom("float", f), _formulas(x)))
 
     def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
         """An elementwise operation that gives a float of floats."""
@@ -394,8 +392,7 @@ class Formal:
         if all(a.parts[0].dtype != object for a in args):
             found = INTEGERS[op](element, *(a.parts[0] for a in args))
             return _leaf(np.asarray(found, DTYPES[element]))
-        given = [a.parts[0] if a.parts[0].dtype == object else _numbers(a.parts[0]) for a in args]
-        return _leaf(_each(lambda *xs: integer(op, element, xs), *given))
+        return _leaf(_each(lambda *xs: integer(op, element, xs), *(_formulas(a.parts[0]) for a in args)))
 
     def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
         """A sum along an axis."""
@@ -416,14 +413,15 @@ class Formal:
         """The numbers that decide conditions: those of formulas without atoms."""
         if x.parts[0].dtype != object:
             return x.parts[0]
-        known = [f.constant for f in x.parts[0].reshape(-1)]
+        known = [f.constant for f in _formulas(x.parts[0]).reshape(-1)]
         if any(c is None for c in known):
             raise Unsupported("inputs decide a condition")
         return np.array([float(c) for c in known if c is not None]).reshape(x.parts[0].shape)
 
 
-def _numbers(x: Array) -> Array:
-    return _each(lambda v: Formula.number(int(v)), x.astype(object))
+def _formulas(x: Array) -> Array:
+    """Elements as formulas: where numbers were joined with formulas, some are none yet."""
+    return _each(lambda v: v if isinstance(v, Formula) else Formula.number(int(v)), x.astype(object))
 
 
 def integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:

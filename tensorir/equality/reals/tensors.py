@@ -173,7 +173,7 @@ def placed(x: Tensor, part: Tensor, box: Mapping[str, Interval]) -> Tensor:
     new = on(part, inner)
 
     def put(a: Array, b: Any) -> Array:
-        found = np.array(a)
+        found = np.array(a, object if np.asarray(b).dtype == object else a.dtype)
         found[where] = b
         return found
 
