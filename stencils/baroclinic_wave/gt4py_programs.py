@@ -9,6 +9,9 @@ momentum equation has its vector-invariant form. The surface pressure is one num
 # pyright: basic, reportMissingImports=false, reportInvalidTypeForm=false, reportArgumentType=false, reportAttributeAccessIssue=false
 # pyright: reportOperatorIssue=false, reportCallIssue=false, reportIndexIssue=false
 
+# a dim stands before its bound, as GT4Py's documents have it
+# ruff: noqa: SIM300
+
 from __future__ import annotations
 
 from typing import Any
@@ -124,9 +127,10 @@ def _thermodynamics(
     t: VK, p: VK, flux: EK, falling: VK, omega: VK, area: OnVertex, outward: Outward, thickness: Level, bottom: int32
 ) -> VK:
     sideways = divergence(flux * mean(t), outward, area) - t * divergence(flux, outward, area)
-    below = concat_where(K < bottom, t(K + 1), t)  # noqa: SIM300
-    above = concat_where(K > 0, falling(K - 1) * (t - t(K - 1)), falling * (t - t))
-    return air.kappa * t * omega - (sideways + 0.5 * (falling * (below - t) + above) / thickness) / p
+    below = concat_where(K < bottom, t(K + 1), t)
+    above = concat_where(K > 0, t(K - 1), t)
+    entering = concat_where(K > 0, falling(K - 1), falling)
+    return air.kappa * t * omega - (sideways + 0.5 * (falling * (below - t) + entering * (t - above)) / thickness) / p
 
 
 @gtx.program
@@ -149,9 +153,10 @@ def _momentum(
     kinetic = neighbor_sum((0.25 * face * length * u * u)(V2E), axis=V2EDim) / area
     force = gradient(phi + kinetic, length) + air.R * mean(t) * gradient(log(p), length)
     falls = mean(falling)
-    below = concat_where(K < bottom, u(K + 1), u)  # noqa: SIM300
-    above = concat_where(K > 0, falls(K - 1) * (u - u(K - 1)), falls * (u - u))
-    return absolute * left - force - 0.5 * (falls * (below - u) + above) / (thickness * mean(p))
+    below = concat_where(K < bottom, u(K + 1), u)
+    above = concat_where(K > 0, u(K - 1), u)
+    entering = concat_where(K > 0, falls(K - 1), falls)
+    return absolute * left - force - 0.5 * (falls * (below - u) + entering * (u - above)) / (thickness * mean(p))
 
 
 @gtx.program

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from stencils import meshes
 from tests.peers.icon4py.grid_file import write
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    pytest.importorskip("netCDF4")
     mesh = meshes.icosahedral(1, 2)
     write(mesh, tmp_path / "grid.nc", 1, 2)
     found = meshes.read(tmp_path / "grid.nc")
