@@ -151,7 +151,7 @@ class Run:
             )
         else:
             for name, values in like.start.items():
-                (getattr(now, name, None) or getattr(now.tracer, name)).ndarray[...] = values
+                getattr(now if name in PROGNOSTIC else now.tracer, name).ndarray[...] = values
         state = driver_states.assemble_driver_states(
             grid=grid,
             allocator=allocator,
