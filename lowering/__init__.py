@@ -16,6 +16,7 @@ import numpy as np
 from lowering import compiled, executable, exported, field, iterate
 from lowering.at_most import compile_at_most
 from lowering.compiled import Compiled
+from lowering.compiler_options import compiler_options
 from lowering.distribution import distributed
 from lowering.kept_compilations import keep_compilations, kept_in
 from lowering.one_program import one_program, part
@@ -68,6 +69,10 @@ class Backend:
         place = next(iter(beside.devices())) if beside is not None else None
         with jax.enable_x64(True):
             return _committed(np.zeros(shape, dtype), place)
+
+    def compiler_options(self, function: Callable[..., Any], *arguments: Any) -> dict[str, str]:
+        """What the programs that a function calls ask XLA for."""
+        return compiler_options(function, *arguments)
 
     def keep_compilations(self, folder: Any) -> Path | None:
         """Keep what is compiled in a folder for later processes; returns the folder of before."""

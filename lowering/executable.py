@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
+from lowering.compiler_options import BARRIERS_STAY, ask
 from lowering.context import Check, Chosen
 from lowering.gradients.gathered_cotangents import gathering
 from lowering.kernels import Parts, bound, parted
@@ -123,9 +124,13 @@ class Executable:
         """What analyses say of the nodes of the program."""
         return annotated(self.fencil, self.facts)
 
+    def inside(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
+        """What runs in somebody's trace: XLA's options can only be asked for there."""
+        ask(self.compiler_options or {})
+        return self._inside(arrays, prepared)
+
     @cached_property
-    def inside(self) -> Callable[..., Any]:
-        """What runs in somebody's trace."""
+    def _inside(self) -> Callable[..., Any]:
         self._expect_memory()
         return jax.jit(_of(self, Executable.run))
 
@@ -149,15 +154,13 @@ class Executable:
 
     @property
     def compiler_options(self) -> dict[str, str] | None:
-        """What XLA is told of this program; inside of somebody's jit nothing can be."""
+        """What XLA is to be told of this program, which is only possible where it is compiled by itself."""
         if self.options.platform != "cpu":
             return None
         found: dict[str, str] = {}
         sums = self.sums_as_loops and "sums_as_loops" not in self.options.without
         if self.materialises or self.fencil.buffers or sums:
-            # the one takes the barriers away that keep what is stored from being computed again, and the other makes
-            # of short loops code that may hold no barrier
-            found["xla_disable_hlo_passes"] = "cse_barrier_expander,small-while-loop-hoisting"
+            found.update(BARRIERS_STAY)
         if sums:
             # sums of stencil expressions: 2.6 times as fast without this fusion
             found["xla_cpu_experimental_ynn_fusion_type"] = ""

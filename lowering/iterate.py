@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from lowering.checkpoints import Checkpoints
+from lowering.compiler_options import asked
 from lowering.distribution.processes import on_host
 from lowering.distribution.several_steps import DistributedCall, calls_of, rounds, several_steps_at_once
 from lowering.field import Field
@@ -209,6 +210,8 @@ class _Loop:
     step: Callable[[Any], Any]
     several: int = 0
     """How many steps a distributed program takes at once, if there is one in the step."""
+    options: dict[str, str] | None = None
+    """What the programs of the step ask XLA for."""
     pace: Pace = field(default_factory=Pace)
     compiled: Any = None
 
@@ -222,7 +225,7 @@ class _Loop:
                     state = _steps(advance, state, count)
                 return state
 
-            self.compiled = jax.jit(run, donate_argnums=0)
+            self.compiled = jax.jit(run, donate_argnums=0, compiler_options=self.options)
         with calls_of(None):
             return self.compiled(state, np.int32(some))
 
@@ -239,7 +242,9 @@ def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
 
 
 def _checked_loop(step: Callable[[Any], Any], state: Any) -> _Loop:
-    return _Loop(step, _check(step, state))
+    with asked() as options:
+        several = _check(step, state)
+    return _Loop(step, several, options or None)
 
 
 def _check(step: Callable[[Any], Any], state: Any) -> int:

@@ -9,8 +9,10 @@ import jax
 import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 
+from lowering.compiler_options import BARRIERS_STAY, ask, jitted, remembering
 from lowering.host_results import on_host
 from lowering.tracing import inside_trace, op_by_op
+from tensorir.kept_memory import KEPT_MEMORY
 
 __all__ = ["one_program", "part"]
 
@@ -20,14 +22,20 @@ def one_program(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Inside of somebody's transformation it is that function.
     """
-    compiled = jax.jit(function)
+    inside = remembering(jax.jit(function))
+    by_itself: list[Any] = []
 
     def run(*trees: Any) -> Any:
         leaves = jax.tree_util.tree_leaves(trees)
+        if jax.default_backend() == "cpu":
+            # gradients keep about as much as all fields are, in one block
+            KEPT_MEMORY.expect(sum(a.size * a.dtype.itemsize for a in leaves), arrays=1)
         if inside_trace(leaves) or op_by_op():
-            return compiled(*trees)
+            return inside(*trees)
         with jax.enable_x64(True):
-            found = compiled(*trees)
+            if not by_itself:
+                by_itself.append(jitted(function, *trees))
+            found = by_itself[0](*trees)
         host = all(isinstance(a, np.ndarray) for a in leaves)
         return jax.tree_util.tree_map(on_host, found) if host else found
 
@@ -45,7 +53,9 @@ def part(function: Callable[..., Any], checkpoint: bool) -> Callable[..., Any]:
     def apart(*trees: Any) -> Any:
         if jax.default_backend() != "cpu":
             return function(*trees)
+        if checkpoint:
+            ask(BARRIERS_STAY)  # or XLA takes what is computed again for what was computed before, and keeps it
         with set_xla_metadata(inlineable="false"):
             return function(*trees)
 
-    return jax.checkpoint(apart) if checkpoint else apart
+    return remembering(jax.checkpoint(apart)) if checkpoint else apart

@@ -38,6 +38,7 @@ __all__ = [
     "__version__",
     "caches",
     "compile",
+    "compiler_options",
     "dims",
     "distribute",
     "fencil",
@@ -176,6 +177,22 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     from tensorir.backends import backend
 
     return backend("jax").distribute(program, mesh, dims, partition=partition, **options)
+
+
+def compiler_options(function: Callable[..., Any], /, *arguments: Any) -> dict[str, str]:
+    """What the programs that a function calls ask XLA for: `jax.jit(function, compiler_options=...)` grants it.
+
+    The function is traced on its arguments, arrays or what stands for them, and nothing is computed. Programs that keep
+    a temporary ask that XLA does not compute it again in each fusion that reads it; called by themselves, and by
+    `ti.iterate`, `ti.distribute` and recorded steps, they are granted it, and inside of somebody's `jit` only this way.
+    A `jit` in the function that was traced before is not asked again.
+
+    >>> compiler_options(lambda x: x + 1, 1.0)
+    {}
+    """
+    from tensorir.backends import backend
+
+    return backend("jax").compiler_options(function, *arguments)
 
 
 def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:

@@ -171,6 +171,9 @@ def from_xarray(array: Any, origin: Any = None) -> Field:
 def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:
     """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results."""
 
+def compiler_options(function: Callable[..., Any], /, *arguments: Any) -> dict[str, str]:
+    """What the programs that a function calls ask XLA for: `jax.jit(function, compiler_options=...)` grants it."""
+
 def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
     """Keep what XLA compiles in a folder, from which later processes take it; None keeps nothing any more."""
 

@@ -63,9 +63,9 @@ class KeptMemory:
         """Bytes of the largest block that is kept; 0 as long as glibc chooses."""
         return self._block
 
-    def expect(self, array: int) -> None:
-        """Blocks for programs with arrays of so many bytes will come, and are kept when they are freed."""
-        block = min(ARRAYS * array, self._limit // 2, MOST // 2)
+    def expect(self, array: int, arrays: int = ARRAYS) -> None:
+        """Blocks of some arrays of so many bytes will come, and are kept when they are freed."""
+        block = min(arrays * array, self._limit // 2, MOST // 2)
         if block > max(self._block, BY_GLIBC):
             self._keep(block)
 

@@ -21,7 +21,7 @@ from tensorir.binding.arrays import article, refuse
 from tensorir.binding.bound import BoundProgram, at_sizes
 from tensorir.binding.calls import PreparedCall, prepare_call, with_variables
 from tensorir.caches import SIZES, RecentCache, WeakCache
-from tensorir.distribution.parting import NO_OWNERS, check_axes, check_dims, owners_by_dim, partition_of
+from tensorir.distribution.parting import NO_OWNERS, by_dim, check_axes, check_dims, owners_by_dim, partition_of
 from tensorir.distribution.partition import Owners
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.fieldview.operator import FieldOperator, Plan
@@ -171,7 +171,7 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
         raise refuse("D09", f"halo_steps is {steps!r}, which is no number of steps.", "give 1 or more.")
     if steps > 1 and partition is not None:
         raise refuse("D09", "halo_steps is of dims in blocks, and a partition is given.", "leave out halo_steps.")
-    axes = {str(d): axis for d, axis in dims.items()}
+    axes = by_dim(dims)
     check_axes(axes, dict(mesh.shape), owners_by_dim(partition))
     owners = partition_of(partition, axes, dict(mesh.shape))
     # blocks lie where this says, whatever the kinds of the caller's axes are
@@ -185,6 +185,14 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     if hasattr(program, "compiled_by"):  # a lifted function, which has a program for each set of sizes
         options["partition"] = partition
         return program.compiled_by(lambda fencil, **told: distribute(fencil, mesh, axes, **{**told, **options}))
+    if hasattr(program, "distributed_by"):  # a recorded step, which has several programs
+        check_dims("the step", dict.fromkeys(d for one in program.domains.values() for d in one.names), axes)
+
+        def placed(part: Compiled) -> Any:
+            along = {d: axes[d] for d in _dims_of(part.engine.program) if d in axes}
+            return distribute(part, mesh, along, partition=partition if owners.keys() & along else None, **options)
+
+        return program.distributed_by(placed)
     bound = BoundProgram.of(program)
     check_dims(bound.name, _dims_of(bound), axes)
     return Distributed(bound, mesh, axes, options, owners)

@@ -12,6 +12,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lowering.compiled import Compiled, compile
+from lowering.compiler_options import jitted
 from lowering.context import Check
 from lowering.distribution.fixed import Fixed
 from lowering.distribution.halos import with_halos
@@ -227,7 +228,7 @@ class Step:
     @cached_property
     def run(self) -> Any:
         """From padded arrays to padded results, and what run-time checks found."""
-        return jax.jit(self._run)
+        return jitted(self._run, self.shapes())
 
     @cached_property
     def traced(self) -> Any:

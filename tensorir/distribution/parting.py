@@ -14,7 +14,7 @@ from tensorir.ir import Call, Fencil
 from tensorir.types import Interval, TensorType
 from tensorir.walk import postorder, values
 
-__all__ = ["NO_OWNERS", "check_axes", "check_dims", "decompositions", "owners_by_dim", "partition_of"]
+__all__ = ["NO_OWNERS", "by_dim", "check_axes", "check_dims", "decompositions", "owners_by_dim", "partition_of"]
 
 NO_OWNERS: Mapping[str, Owners] = {}
 
@@ -53,7 +53,12 @@ def owners_by_dim(given: Any) -> dict[str, Any]:
         raise refuse("D14", told, "make one, ti.partition(mesh, n), or give the owners of points by dim.")
     if isinstance(given, Partition):
         return dict(given.owners)
-    return {str(d): some for d, some in cast("Mapping[Any, Any]", given).items()}
+    return by_dim(cast("Mapping[Any, Any]", given))
+
+
+def by_dim(given: Mapping[Any, Any]) -> dict[str, Any]:
+    """What is given by dims, or by their names: dims of GT4Py have theirs as a value."""
+    return {str(getattr(d, "value", d)): some for d, some in given.items()}
 
 
 def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Collection[str] = ()) -> None:
@@ -120,7 +125,7 @@ def decompositions(
 
 def _by_owners(dim: str, axis: str, whole: Interval, owners: Owners, parts: int) -> Subdomains:
     points = Interval(0, len(owners))
-    if points != whole:
+    if points | whole != points:
         told = f"the partition has {len(owners)} points of {dim}, and the program has {dim}{whole}."
         raise refuse("D10", told, "part the mesh that the program runs on; its points are counted from 0.")
     return Subdomains(dim, axis, points, parts, owners)

@@ -16,8 +16,9 @@ help: call programs with backend=xla_cpu inside of the block.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Token
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -26,7 +27,7 @@ import numpy as np
 
 from tensorir.backends import backend
 from tensorir.errors import did_you_mean
-from tensorir.iterator.recording import TAPE, Call, Passed, Root, Set, Tape, roots_of
+from tensorir.iterator.recording import TAPE, Call, Form, Passed, Root, Set, Tape, roots_of
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.shared_memory import Window, key_of
 from tensorir.types import DTYPES, Dims, scalar_of
@@ -92,6 +93,8 @@ class RecordedStep:
     _places: dict[Any, _Place] = field(default_factory=dict[Any, _Place], repr=False)
     _entries: dict[str, _Entry] = field(default_factory=dict[str, _Entry], repr=False)
     _tables: Mapping[str, Passed] = field(default_factory=dict[str, Passed], repr=False)
+    _placed: Callable[[Any], Any] | None = field(default=None, repr=False)
+    """From a compiled program to the program on many devices."""
 
     # Recording
 
@@ -188,6 +191,14 @@ class RecordedStep:
         self._refuse_unknown(names)
         return {n: state[n] for n in names}, {n: a for n, a in state.items() if n not in names}
 
+    def distributed_by(self, placed: Callable[[Any], Any]) -> RecordedStep:
+        """The step of the same programs on many devices, which is what `ti.distribute` makes of a step."""
+        self._known()
+        other = copy(self)
+        other.__dict__.pop("_function", None)
+        other._placed = placed
+        return other
+
     def name_of(self, field: Any) -> str:
         """The name of the entry whose memory a field has; raises TI18 for one that no program of the step took."""
         place = self._places.get(key_of(getattr(field, "ndarray", field)))
@@ -271,7 +282,7 @@ class RecordedStep:
         """Entries to those that are written, as one program."""
         compiling = backend("jax")
         forms = {id(form): form for form in (event.form for event in self._events if isinstance(event, Call))}
-        runs = {k: compiling.part(form.call, checkpoint=self.checkpoint) for k, form in forms.items()}
+        runs = {k: compiling.part(self._called(form), checkpoint=self.checkpoint) for k, form in forms.items()}
 
         def step(given: Mapping[str, Any]) -> dict[str, Any]:
             env = dict(given)
@@ -283,6 +294,12 @@ class RecordedStep:
             return {n: env[n] for n in self.writes}
 
         return compiling.one_program(step)
+
+    def _called(self, form: Form) -> Callable[[Mapping[str, Any]], Any]:
+        call = form.call
+        if self._placed is not None:
+            call = self._placed(call)
+        return lambda arrays: call(**arrays)
 
     def _run(self, env: dict[str, Any], event: Call, run: Any) -> None:
         form, given = event.form, dict[str, Any]()

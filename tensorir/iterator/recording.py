@@ -30,9 +30,9 @@ __all__ = ["TAPE", "Call", "Form", "Known", "Passed", "Root", "Set", "Tape", "ro
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A program for the fields of a call, as a function of a dict of arrays in the order of their dims."""
+    """A program for the fields of a call, compiled, of arrays by name in the order of their dims."""
 
-    call: Callable[[Mapping[str, Any]], Any]
+    call: Callable[..., Any]
     inputs: tuple[tuple[str, int, Any], ...]
     """Per input its name, its place in a call, and the element type of a number, None for a field."""
     outputs: tuple[tuple[str, int, tuple[slice, ...]], ...]

@@ -108,7 +108,7 @@ class _Ready:
         numbers = {n: None if self.leaves[place[n]].dims else DTYPES[self.leaves[place[n]].element] for n in place}
         inputs = tuple((n, place[n], numbers[n]) for n in special.inputs)
         outputs = tuple((o.name, place[o.leaf], _slices(self.leaves[place[o.leaf]], o.box)) for o in special.outputs)
-        return Form(lambda arrays: call(**arrays), inputs, outputs)
+        return Form(call, inputs, outputs)
 
     @cached_property
     def fields(self) -> dict[int, tuple[str, Dims]]:

@@ -1,9 +1,12 @@
 """What `ti.compile` is told, and what it refuses at once."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tensorir as ti
+from lowering.iterate import LOOPS, _loop_key
 
 F = "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:3]>, T: tensor<int, V[0:3], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }"
 
@@ -16,8 +19,6 @@ def test_a_name_that_is_no_parameters_is_refused(option):
 
 
 def test_one_name_need_not_stand_in_a_tuple():
-    import jax
-
     table = np.array([[2], [0], [1]], np.int32)
     with jax.enable_x64(True):
         moved = jax.jit(lambda x, t: ti.compile(ti.parse(F), full="T")(x=x, T=t)["out"])(np.arange(3.0), table)
@@ -72,3 +73,41 @@ def test_what_is_no_array_is_named(value, told):
     with pytest.raises(ti.DiagnosticError, match=r"A01\]") as refused:
         f(x=value)
     assert told in str(refused.value)
+
+
+def test_a_program_in_somebodys_jit_says_what_it_would_ask_of_the_compiler() -> None:
+    stored = ti.compile(
+        ti.parse("""f(y: tensor<float64, I[1:8]>, x: tensor<float64, I[0:9]>) {
+      y ← let w = cos(x) × exp(x); ⟪I, 1⟫(w) + ⟪I, -1⟫(w); }""")
+    )
+    plain = ti.compile(ti.parse("f(y: tensor<float64, I[0:9]>, x: tensor<float64, I[0:9]>) { y ← x + x; }"))
+    x = np.linspace(0.0, 1.0, 9)
+
+    def twice(x):
+        return stored(x=plain(x=x)["y"])["y"]
+
+    options = ti.compiler_options(twice, x)
+    assert options == ti.compiler_options(twice, x) == {
+        "xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting"
+    }  # fmt: skip
+    assert ti.compiler_options(lambda x: plain(x=x)["y"], x) == {}
+    with jax.enable_x64(True):
+        kept, lost = (jax.jit(twice, compiler_options=o).lower(x).compile().as_text() for o in (options, None))
+    assert ("opt-barrier" in kept, "opt-barrier" in lost) == (True, False)
+
+
+def test_a_time_loop_grants_what_its_step_asks_of_the_compiler() -> None:
+    stored = ti.compile(
+        ti.parse("""f(y: tensor<float64, I[0:9]>, x: tensor<float64, I[0:9]>) {
+      y ← let w = cos(x) × exp(x); concat(add_dim(I, 0, 1, 0.0), ⟪I, 1⟫(w) + ⟪I, -1⟫(w), add_dim(I, 8, 9, 0.0)); }""")
+    )
+
+    def step(x):
+        return stored(x=x)["y"]
+
+    x = np.linspace(0.0, 1.0, 9)
+    found = ti.iterate(step, x, 2, progress=False)
+    with jax.enable_x64(True):
+        loop = LOOPS.of(_loop_key(step, jnp.asarray(x)), lambda: None)
+        assert "opt-barrier" in loop.compiled.lower(jnp.asarray(x), np.int32(1)).compile().as_text()
+    np.testing.assert_array_equal(found, stored(x=stored(x=x)["y"])["y"])

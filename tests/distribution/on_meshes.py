@@ -110,6 +110,10 @@ NARROW = """narrow(out: tensor<float, Vertex[3:20]>, x: tensor<float, Vertex[0:4
   V2V: tensor<int, Vertex[0:40], _NB_Vertex[0:6]>, T: tensor<int, Vertex[3:20], _NB_Vertex[0:2]>) {
   out ← z + reduce(+, 0.0)(⟪V2V⟫(x × x)) + ⟪T, 1⟫(z) + reduce(+, 0.0)(⟪T⟫(subset(x, Vertex[5:20])));
 }"""
+INNER = """inner(out: tensor<float, Vertex[3:20]>, x: tensor<float, Vertex[2:31]>,
+  T: tensor<int, Vertex[3:20], _NB_Vertex[0:2]>) {
+  out ← subset(x, Vertex[3:20]) + reduce(+, 0.0)(⟪T⟫(x));
+}"""
 COLUMNS = """columns(out: tensor<float, Vertex[0:nv], K[0:3]>, x: tensor<float, Vertex[0:nv], K[0:3]>,
   up: tensor<int, Vertex[0:nv], K[0:3], _NB_K[0:2]>, V2V: tensor<int, Vertex[0:nv], _NB_Vertex[0:d]>) {
   out ← let a = reduce(+, 0.0)(⟪up⟫(x));
@@ -129,6 +133,8 @@ def kinds() -> None:
     table = RNG.integers(5, 20, (17, 2)).astype(np.int32)
     narrow = {"x": x, "z": RNG.random(23), "V2V": v2v, "T": table}
     said("fewer points", equal(ti.parse(NARROW), OPEN, 4, ("Vertex",), **narrow))
+    inner = {"x": RNG.random(29), "T": table}
+    said("none of the first and last points", equal(ti.parse(INNER), OPEN, 4, ("Vertex",), **inner))
     columns = {"x": RNG.random((nv, 3)), "up": RNG.integers(-1, 3, (nv, 3, 2)).astype(np.int32), "V2V": v2v}
     said("columns", equal(ti.parse(COLUMNS), OPEN, 3, ("Vertex",), **columns))
 

@@ -14,6 +14,7 @@ FOUND = {
     "cells, edges and vertices": "[True, True]",
     "guards, and owners in turn": "True",
     "fewer points": "True",
+    "none of the first and last points": "True",
     "columns": "True",
     "sent by 2 devices": "{'collective-permute': 1}, planned 1 and 0",
     "sent by 2 devices in the gradient": "{'collective-permute': 2}",

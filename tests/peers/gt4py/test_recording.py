@@ -126,6 +126,27 @@ def test_a_recorded_step_is_the_step_of_a_time_loop() -> None:
     np.testing.assert_allclose(found["vn"], x, rtol=1e-13)
 
 
+def test_a_recorded_step_runs_on_the_devices_of_a_mesh() -> None:
+    vn, div, new = model()
+    with ti.iterator.record() as step:
+        divergence(vn, div, 1, 3, offset_provider=PROVIDER)
+        accelerated(vn, div, 0.25, new, offset_provider=PROVIDER)
+    mesh, owners = jax.make_mesh((1,), ("px",)), {Edge: np.zeros(5, int), "Vertex": np.zeros(4, int)}
+    there = ti.distribute(step, mesh, {Edge: "px", Vertex: "px"}, partition=owners)
+    state = step.state
+    for name, a in step(state).items():
+        np.testing.assert_array_equal(there(state)[name], a)
+    assert (there.reads, there.writes) == (step.reads, step.writes)
+    with jax.enable_x64(True):
+        text = jax.jit(there).lower(state).as_text()
+        slopes = [jax.grad(lambda vn, s=s: s({**state, "vn": vn})["new"].sum())(state["vn"]) for s in (step, there)]
+    assert "sdy.mesh" in text
+    np.testing.assert_allclose(*slopes, rtol=1e-14)
+    assert said(lambda: ti.distribute(step, mesh, {"Cell": "px"})) == (
+        "error[D02]: 'the step' has no dim Cell to distribute."
+    )
+
+
 def test_domains_above_zero_are_kept_and_the_rest_of_a_field_stays() -> None:
     vn, div = field({Edge: 5, K: (0, 3)}), field({Vertex: (1, 4), K: (0, 3)})
     with ti.iterator.record() as step:
@@ -336,9 +357,15 @@ def test_programs_of_a_step_are_not_fused_with_one_another() -> None:
     assert text.count('inlineable = "false"') >= 4  # both programs, and both of their gradients
 
 
+def test_what_a_step_computes_again_for_gradients_stays_computed_again() -> None:
+    step = recorded()
+    asked = [ti.compiler_options(jax.grad(lambda vn: step({"vn": vn})["new"].sum()), step.state["vn"]) for _ in "ab"]
+    assert asked == [{"xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting"}] * 2
+
+
 def test_fields_of_a_device_are_not_recorded() -> None:
     tape, field_there = Tape("refuse"), SimpleNamespace(ndarray=SimpleNamespace())
-    form = Form(lambda arrays: arrays, (), ())
+    form = Form(lambda **arrays: arrays, (), ())
 
     def met() -> None:
         tape.run("p", {0: ("x", Dims())}, [field_there], set(), {}, {}, form, lambda: None)
