@@ -143,7 +143,7 @@ def test_a_recorded_step_runs_on_the_devices_of_a_mesh() -> None:
     assert "sdy.mesh" in text
     np.testing.assert_allclose(*slopes, rtol=1e-14)
     assert said(lambda: ti.distribute(step, mesh, {"Cell": "px"})) == (
-        "error[D02]: 'the step' has no dim Cell to distribute."
+        "error[D02]: 'the step' has no dim Cell to distribute.\nhelp: known here: 'Edge', 'K', 'Vertex'."
     )
 
 
