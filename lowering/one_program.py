@@ -22,7 +22,7 @@ def one_program(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Inside of somebody's transformation it is that function.
     """
-    inside = remembering(jax.jit(function))
+    inside = jax.jit(function)
     by_itself: list[Any] = []
 
     def run(*trees: Any) -> Any:
@@ -39,7 +39,7 @@ def one_program(function: Callable[..., Any]) -> Callable[..., Any]:
         host = all(isinstance(a, np.ndarray) for a in leaves)
         return jax.tree_util.tree_map(on_host, found) if host else found
 
-    return run
+    return remembering(run)
 
 
 def part(function: Callable[..., Any], checkpoint: bool) -> Callable[..., Any]:
