@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering import compiled, executable, exported, field, iterate
+from lowering import compiled, executable, exported, field, iterate, labelled
 from lowering.at_most import compile_at_most
 from lowering.compiled import Compiled
 from lowering.compiler_options import compiler_options
@@ -99,6 +99,10 @@ class Backend:
     def fields(self) -> Any:
         """The module that makes fields."""
         return field
+
+    def transformations(self) -> Any:
+        """The module of JAX's transformations of functions of labelled arrays."""
+        return labelled
 
     def exported(self) -> Any:
         """The module that reads exported programs."""

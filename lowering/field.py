@@ -7,13 +7,14 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy
 import numpy as np
 
+from lowering.tracing import for_an_operator
 from tensorir.binding.arrays import held, interval_of, intervals_of, refuse, refuse_foreign, refuse_given_away
 from tensorir.binding.labels import labels_of
 from tensorir.errors import did_you_mean
@@ -106,7 +107,9 @@ class Field(eqx.Module):
         refuse_given_away(self.data, "field")
         return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
 
-    def __jax_array__(self) -> NoReturn:
+    def __jax_array__(self) -> Field:
+        if for_an_operator():
+            return self  # which JAX does not take for an array either, so that the field is asked
         told = "JAX's functions know no dims, and those of a field would be lost"
         raise refuse("V35", f"{told}.", "np.sin(x) and operators keep them; x.data is the array alone.")
 

@@ -29,14 +29,14 @@ def one_program(function: Callable[..., Any]) -> Callable[..., Any]:
         leaves = jax.tree_util.tree_leaves(trees)
         if jax.default_backend() == "cpu":
             # gradients keep about as much as all fields are, in one block
-            KEPT_MEMORY.expect(sum(a.size * a.dtype.itemsize for a in leaves), arrays=1)
+            KEPT_MEMORY.expect(sum(a.size * a.dtype.itemsize for a in leaves if hasattr(a, "dtype")), arrays=1)
         if inside_trace(leaves) or op_by_op():
             return inside(*trees)
         with jax.enable_x64(True):
             if not by_itself:
                 by_itself.append(jitted(function, *trees))
             found = by_itself[0](*trees)
-        host = all(isinstance(a, np.ndarray) for a in leaves)
+        host = all(isinstance(a, np.ndarray) for a in leaves if hasattr(a, "dtype"))
         return jax.tree_util.tree_map(on_host, found) if host else found
 
     return remembering(run)

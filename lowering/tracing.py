@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from jax.core import Tracer
 
 from tensorir.binding.arrays import refuse
 
-__all__ = ["concrete", "inside_trace", "op_by_op", "refuse_narrow", "tracing", "x64"]
+__all__ = ["concrete", "for_an_operator", "inside_trace", "op_by_op", "refuse_narrow", "tracing", "x64"]
 
 _SWITCHES: Any = jax.config
 """JAX declares its switches at run time."""
@@ -34,6 +35,11 @@ def tracing() -> bool:
 def x64() -> bool:
     """Whether 64-bit types are kept in this scope."""
     return bool(_SWITCHES.jax_enable_x64)
+
+
+def for_an_operator() -> bool:
+    """Whether an operator of a JAX array, such as `*`, asks the caller's `__jax_array__` for the other operand."""
+    return sys._getframe(2).f_code.co_name.startswith("_operator_")
 
 
 def op_by_op() -> bool:

@@ -14,13 +14,13 @@ from lowering.field import Field, as_field
 from tensorir.binding.arrays import kind_of, refuse_foreign
 from tensorir.binding.labels import Operand, placed, unsteady
 
-__all__ = ["dataset", "entered", "uneven_labels"]
+__all__ = ["dataset", "entered", "is_data_array", "is_dataset", "is_named_arrays", "uneven_labels"]
 
 NAMED = ("xarray", "field")
 """The kinds of arrays that say their dims."""
 
 
-def _is_data_array(value: Any) -> bool:
+def is_data_array(value: Any) -> bool:
     return _is_xarray(value, "DataArray")
 
 
@@ -29,27 +29,27 @@ def _is_xarray(value: Any, kind: str) -> bool:
     return xarray is not None and isinstance(value, getattr(xarray, kind))
 
 
-def _is_dataset(value: Any) -> bool:
+def is_dataset(value: Any) -> bool:
     return _is_xarray(value, "Dataset")
 
 
-def _is_named_arrays(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_data_array, value.values()))
+def is_named_arrays(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(is_data_array, value.values()))
 
 
 def _taken_apart(state: Any) -> Any:
     """The pytree with a dict of DataArrays in place of each Dataset."""
 
     def apart(x: Any) -> Any:
-        return {str(name): array for name, array in x.data_vars.items()} if _is_dataset(x) else x
+        return {str(name): array for name, array in x.data_vars.items()} if is_dataset(x) else x
 
-    return jax.tree_util.tree_map(apart, state, is_leaf=_is_dataset)
+    return jax.tree_util.tree_map(apart, state, is_leaf=is_dataset)
 
 
 def uneven_labels(state: Any) -> dict[str, str]:
     """The dims of a state's DataArrays whose labels have no equal steps, each with what is wrong."""
     leaves = jax.tree_util.tree_leaves(_taken_apart(state), is_leaf=_is_whole)
-    return unsteady([Operand("state", x) for x in leaves if _is_data_array(x)])
+    return unsteady([Operand("state", x) for x in leaves if is_data_array(x)])
 
 
 def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
@@ -60,10 +60,10 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
     in the same place is, or where the state has none of JAX. For a pytree of another structure `own_paths` has where in
     the state each of its leaves is, by where it stands, as far as it is one of the state.
     """
-    datasets = {p: x for p, x in jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_dataset) if _is_dataset(x)}
+    datasets = {p: x for p, x in jax.tree_util.tree_leaves_with_path(state, is_leaf=is_dataset) if is_dataset(x)}
     state = _taken_apart(state)
     paths = jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_whole)
-    models = {path: leaf for path, leaf in paths if _is_data_array(leaf)}
+    models = {path: leaf for path, leaf in paths if is_data_array(leaf)}
     for path, model in models.items():
         refuse_foreign(model, _name(path) or "state")
     where = placed([Operand(_name(path) or "state", leaf) for path, leaf in paths if kind_of(leaf) in NAMED])
@@ -94,10 +94,10 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
 
         result = jax.tree_util.tree_map_with_path(numbers, result)
         arrays = jax.tree_util.tree_map_with_path(labelled, result, is_leaf=lambda x: isinstance(x, Field))
-        return jax.tree_util.tree_map_with_path(joined, arrays, is_leaf=_is_named_arrays) if datasets else arrays
+        return jax.tree_util.tree_map_with_path(joined, arrays, is_leaf=is_named_arrays) if datasets else arrays
 
     def joined(path: Any, x: Any) -> Any:
-        if path not in datasets or not _is_named_arrays(x):
+        if path not in datasets or not is_named_arrays(x):
             return x
         import xarray as xr
 
@@ -129,12 +129,12 @@ def dataset(kept: Sequence[Any], times: Sequence[float]) -> Any:
         stacked = xr.concat(arrays, dim=axis, coords="minimal", compat="override", join="override")
         variable = stacked.transpose(axis, ...).assign_coords({axis: (axis, np.asarray(times))})
         found.append(variable.rename(None).to_dataset(name=name))
-    attrs = kept[0].attrs if _is_dataset(kept[0]) else {}
+    attrs = kept[0].attrs if is_dataset(kept[0]) else {}
     return xr.merge(found, join="outer", compat="override", combine_attrs="override").assign_attrs(attrs)
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, Field) or _is_data_array(value)
+    return isinstance(value, Field) or is_data_array(value)
 
 
 def _name(path: Any) -> str:
@@ -146,7 +146,7 @@ def _name(path: Any) -> str:
 def _as_array(value: Any, name: str) -> Any:
     import xarray as xr
 
-    if _is_data_array(value):
+    if is_data_array(value):
         return value
     if isinstance(value, Field):
         return value.to_xarray()

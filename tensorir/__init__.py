@@ -68,6 +68,8 @@ _MATHEMATICS = {
 _BOUNDARIES = {"dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"}
 _FIELDS = {"Field", "as_field", "from_xarray", "full", "ones", "zeros"}
 """What needs the array library of the backend, and loads on first use."""
+_TRANSFORMATIONS = {"grad", "jit", "value_and_grad"}
+"""Those of the backend, of functions of labelled arrays."""
 
 
 def __getattr__(name: str) -> Any:
@@ -109,6 +111,10 @@ def __getattr__(name: str) -> Any:
         from tensorir.backends import backend
 
         return backend("jax").exported().load
+    if name in _TRANSFORMATIONS:
+        from tensorir.backends import backend
+
+        return getattr(backend("jax").transformations(), name)
     if name in _FIELDS:
         from tensorir.backends import backend
 
@@ -228,6 +234,7 @@ def __dir__() -> list[str]:
             *_MATHEMATICS,
             *_BOUNDARIES,
             *_FIELDS,
+            *_TRANSFORMATIONS,
             *SCALARS,
         }
     )

@@ -4,9 +4,9 @@
 
 import builtins
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -68,6 +68,8 @@ from tensorir.types import tensor as tensor
 tt = tensorir.tenstorrent
 
 _State = TypeVar("_State")
+_Result = TypeVar("_Result")
+_P = ParamSpec("_P")
 
 __version__: str
 
@@ -173,6 +175,19 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
 
 def compiler_options(function: Callable[..., Any], /, *arguments: Any) -> dict[str, str]:
     """What the programs that a function calls ask XLA for: `jax.jit(function, compiler_options=...)` grants it."""
+
+def grad(
+    loss: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: builtins.bool = False, units: str = ""
+) -> Callable[..., Any]:
+    """A function that gives the gradient of a loss by some arguments, each with the labels of its argument."""
+
+def value_and_grad(
+    loss: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: builtins.bool = False, units: str = ""
+) -> Callable[..., Any]:
+    """A function that gives a loss and its gradient by some arguments, each with the labels of its argument."""
+
+def jit(function: Callable[_P, _Result], /) -> Callable[_P, _Result]:
+    """The function as one program of XLA, compiled with what the programs in it ask for."""
 
 def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
     """Keep what XLA compiles in a folder, from which later processes take it; None keeps nothing any more."""

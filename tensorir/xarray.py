@@ -88,6 +88,27 @@ class Accessor:
         """
         return operator(self._array, *more, **options)
 
+    def iterate(self, step: Callable[..., Any], n: int, **options: Any) -> Any:
+        """The array after n steps: `ti.iterate(step, da, n, ...)`.
+
+        >>> xarray.DataArray([8.0, 4.0], dims="I").tensorir.iterate(lambda x: 0.5 * x, 2).values
+        array([2., 1.])
+        """
+        import tensorir
+
+        return tensorir.iterate(step, self._array, n, **options)
+
+    def grad(self, loss: Callable[..., Any], *more: Any, **options: Any) -> xarray.DataArray:
+        """The gradient of a loss by this array, at this array: `ti.grad(loss, ...)(da, *more)`.
+
+        >>> xarray.DataArray([3.0, 4.0], dims="I").tensorir.grad(lambda x: (x * x).sum()).values
+        array([6., 8.])
+        """
+        import tensorir
+
+        found: xarray.DataArray = tensorir.grad(loss, **options)(self._array, *more)
+        return found
+
     def inspect(self, operator: Any, *more: Any, **options: Any) -> Inspection:
         """The intermediates of an operator of this array and further arguments.
 

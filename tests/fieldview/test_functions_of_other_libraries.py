@@ -60,6 +60,19 @@ def test_what_is_named_instead_keeps_the_dims():
         np.testing.assert_allclose(jax.jit(lambda x: jnp.sum(jnp.sin(x.data)))(X), np.sin(np.asarray(X)).sum())
 
 
+def test_numbers_of_jax_meet_fields_on_both_sides():
+    with jax.enable_x64(True):
+        two = jnp.float64(2.0)
+        found = jax.jit(lambda k, x: (k * x, k - x, x / k, k / x, k**x))(two, X)
+        for a in (found, (two * X, two - X, X / two, two / X, two**X)):
+            want = (2 * X.data, 2 - X.data, X.data / 2, 2 / X.data, 2**X.data)
+            assert all(f.dims == X.dims for f in a)
+            for f, w in zip(a, want, strict=True):
+                np.testing.assert_allclose(f.data, w, rtol=1e-15)
+        with pytest.raises(ti.DiagnosticError):
+            jnp.ones(4) * X
+
+
 def test_errors_of_ones_own_stay_ones_own():
     def wrong(x):
         return x + int("three")

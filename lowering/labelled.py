@@ -1,0 +1,132 @@
+"""JAX's transformations of functions of labelled arrays: DataArrays, Datasets and Fields go in and come out whole.
+
+A function sees DataArrays as Fields, and a Dataset as a dict of them, as the step of `ti.iterate` does. 64-bit types
+are kept. In somebody's transformation these are JAX's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.field import Field
+from lowering.one_program import one_program
+from lowering.tracing import inside_trace
+from lowering.xarray_states import entered, is_data_array, is_dataset, is_named_arrays
+from tensorir.binding.arrays import article, refuse
+
+__all__ = ["grad", "jit", "value_and_grad"]
+
+
+def value_and_grad(
+    loss: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, units: str = ""
+) -> Callable[..., Any]:
+    """A function that gives a loss and its gradient by some arguments, each with the labels of its argument.
+
+    `units` are those of the loss: gradients of J by K are then J/K, and say no unit otherwise. The options of JAX are
+    `argnums` and `has_aux`. Raises A41 for a gradient by what is no float, and for a loss that is no number.
+
+    >>> import xarray as xr
+    >>> h = xr.DataArray([2.0, 3.0], dims="lat", coords={"lat": [60.0, 50.0]}, attrs={"units": "K"})
+    >>> value, slope = value_and_grad(lambda h: (h * h).sum(), units="J")(h)
+    >>> float(value), slope.values.tolist(), slope.lat.values.tolist(), slope.attrs
+    (13.0, [4.0, 6.0], [60.0, 50.0], {'units': 'J/K'})
+    """
+    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    def checked(*arguments: Any) -> Any:
+        found = loss(*arguments)
+        value = found[0] if has_aux else found
+        if isinstance(value, Field) or np.ndim(value):
+            kind = f"on {value.dims}" if isinstance(value, Field) else f"of the shape {np.shape(value)}"
+            raise refuse("A41", f"the loss is {kind}, and a gradient is that of one number.", "add it up: x.sum().")
+        return found
+
+    transformed = jax.value_and_grad(checked, argnums, has_aux)
+
+    def run(*arguments: Any, **more: Any) -> Any:
+        fields, leave = entered(arguments)
+        for k in wanted:
+            for leaf in jax.tree_util.tree_leaves(fields[k]):
+                _refuse_inexact(leaf, getattr(arguments[k], "name", None) or f"argument {k}")
+        if inside_trace(jax.tree_util.tree_leaves((fields, more))):
+            return transformed(*fields, **more)
+        with jax.enable_x64(True):
+            found, slopes = transformed(*fields, **more)
+        each = dict(zip(wanted, (slopes,) if isinstance(argnums, int) else slopes, strict=True))
+        # in the places of the arguments, whose labels they have
+        left = leave(tuple(each.get(k) for k in range(len(arguments))))
+        ours = tuple(_with_units(left[k], units) for k in wanted)
+        return leave(found, {}), ours[0] if isinstance(argnums, int) else ours
+
+    return run
+
+
+def grad(
+    loss: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, units: str = ""
+) -> Callable[..., Any]:
+    """A function that gives the gradient of a loss by some arguments, each with the labels of its argument.
+
+    With `has_aux` it gives a pair, and all else is as with `value_and_grad`.
+    """
+    both = value_and_grad(loss, argnums, has_aux=has_aux, units=units)
+
+    def run(*arguments: Any, **more: Any) -> Any:
+        found, slopes = both(*arguments, **more)
+        return (slopes, found[1]) if has_aux else slopes
+
+    return run
+
+
+def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
+    """The function as one program of XLA, compiled with what the programs in it ask for.
+
+    Results have the labels of arguments on the same dims and intervals, and no attributes: nobody knows their units.
+    A result that has the variables of a Dataset among the arguments is a Dataset.
+
+    >>> import xarray as xr
+    >>> h = xr.DataArray([2.0, 3.0], dims="lat", coords={"lat": [60.0, 50.0]})
+    >>> jit(lambda h: 2 * h)(h).sel(lat=50.0).item()
+    6.0
+    """
+    compiled = one_program(lambda arguments, more: function(*arguments, **more))
+
+    def run(*arguments: Any, **more: Any) -> Any:
+        (fields, named), leave = entered((arguments, more))
+        found = compiled(fields, named)
+        if inside_trace(jax.tree_util.tree_leaves((fields, named))):
+            return found
+        whole = [x for x in (*arguments, *more.values()) if is_dataset(x)]
+
+        def joined(x: Any) -> Any:
+            model = next((d for d in whole if is_named_arrays(x) and x.keys() == set(map(str, d.data_vars))), None)
+            return x if model is None else type(model)(x)
+
+        return jax.tree_util.tree_map(joined, leave(found, {}), is_leaf=is_named_arrays)
+
+    return run
+
+
+def _refuse_inexact(leaf: Any, name: str) -> None:
+    dtype: Any = getattr(leaf, "dtype", np.result_type(leaf))
+    if not jax.numpy.issubdtype(dtype, jax.numpy.inexact):
+        told = f"'{name}' is {article(dtype.name)}, and only floats have gradients."
+        raise refuse("A41", told, f"convert it, {name}.astype('float64'), or name others: argnums=1.")
+
+
+def _with_units(slopes: Any, units: str) -> Any:
+    def one(x: Any) -> Any:
+        if not is_data_array(x):
+            return x
+        own = str(x.attrs.get("units", ""))
+        per = f"({own})" if set(own) & set(" /*") else own
+        bare = x.drop_attrs(deep=False)
+        return bare.assign_attrs(units=f"{units}/{per}") if units and own else bare
+
+    def each(x: Any) -> Any:
+        return x.assign({n: one(v) for n, v in x.data_vars.items()}).drop_attrs(deep=False) if is_dataset(x) else one(x)
+
+    return jax.tree_util.tree_map(each, slopes)
