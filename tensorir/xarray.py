@@ -96,7 +96,7 @@ class Accessor:
         """
         import tensorir
 
-        return tensorir.iterate(step, self._array, n, **options)
+        return tensorir.iterate(step, self._array, n, **options)  # type: ignore[reportUnknownVariableType]
 
     def grad(self, loss: Callable[..., Any], *more: Any, **options: Any) -> xarray.DataArray:
         """The gradient of a loss by this array, at this array: `ti.grad(loss, ...)(da, *more)`.
