@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from lowering.checkpoints import Checkpoints
+from lowering.clock import Clock, clock_of
 from lowering.compiler_options import asked
 from lowering.distribution.processes import on_host
 from lowering.distribution.several_steps import DistributedCall, calls_of, rounds, several_steps_at_once
@@ -27,7 +28,7 @@ from lowering.progress import Bar, is_shown
 from lowering.snapshots import Snapshots
 from lowering.tracing import inside_trace
 from lowering.xarray_states import dataset, entered, uneven_labels
-from tensorir.binding.arrays import article, refuse
+from tensorir.binding.arrays import refuse
 from tensorir.binding.labels import UNSTEADY
 from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
@@ -47,7 +48,8 @@ def iterate(
     every: int | None = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Callable[[Any], Any] | bool = False,
-    dt: float = 1,
+    dt: Any = 1,
+    start: Any = None,
     checkpoint: bool | int = True,
     progress: bool | None = None,
     to: str | os.PathLike[str] | None = None,
@@ -65,6 +67,10 @@ def iterate(
     the state has a `time` of its own); fields on different intervals are NaN where they are not. A progress bar is
     drawn on terminals and in notebooks if it takes a while (`progress=False`: never, `True`: always).
 
+    With a unit, `dt="90 s"` (or a timedelta), the time axis is one of times, and with `start="2026-01-01"` (or a date
+    of NumPy or cftime, in its calendar) one of dates. The DataArrays that come back have the date as a coordinate
+    `time` without dims, and a loop that begins with them goes on from it.
+
     Inside of somebody's transformation there are no callbacks and no bar, and what is kept is stacked along a first
     axis. Reverse mode then keeps one state per √n steps, and √n more while it recomputes; with `checkpoint=3` it
     keeps about 3 ∛n in all and computes once more, and so on; with `checkpoint=False` it keeps what all n steps
@@ -77,7 +83,7 @@ def iterate(
     with `on_interrupt="return"`, it is returned.
 
     Raises A19 for n or every that are no counts, A20 for a step that returns another structure or other types, and
-    A30 and A31 for files.
+    A30 and A31 for files, A42 for times and dates.
 
     >>> import jax.numpy as jnp
     >>> iterate(lambda x: 0.5 * x, jnp.ones(2), 3)
@@ -94,11 +100,9 @@ def iterate(
         raise refuse("A19", f"on_interrupt is {on_interrupt!r}.", 'it is "raise" or "return".')
     if not keep and to is not None:
         raise refuse("A31", "nothing is kept that could be written.", "say what: keep=True.")
-    if to is not None and np.asarray(dt).dtype.kind not in "iuf":
-        told = f"dt is {article(type(dt).__name__)}, and the time of a file is a number"
-        raise refuse("A31", f"{told}.", "give it in a unit: dt=3600.0.")
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
+    clock = clock_of(dt, start, state)
     state, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
     if inside_trace(jax.tree_util.tree_leaves(state)):
@@ -119,7 +123,7 @@ def iterate(
         held = Checkpoints(checkpoint_dir, state) if checkpoint_dir is not None else None
         found = held.resumed() if held else None
         done, state = found or (0, state)
-        run = _Run(loop, n, every, callback, chosen, dt, leave, held)
+        run = _Run(loop, n, every, callback, chosen, clock, leave, held)
         if held and not found:
             held.save(0, state)
         if to is not None:
@@ -138,7 +142,7 @@ class _Run:
     every: int | None
     callback: Callable[[int, Any], object] | None
     keep: Callable[[Any], Any] | None
-    dt: float
+    clock: Clock
     leave: Callable[..., Any]
     held: Checkpoints | None
     file: Snapshots | None = None
@@ -183,18 +187,19 @@ class _Run:
             own = {path: origin[id(x)] for path, x in _wholes(chosen) if id(x) in origin}
             now = self.leave(jax.tree_util.tree_map(on_host, chosen), own)
             if self.file:
-                self.file.write(-(-done // often), dataset([now], [self.dt * done]))
+                self.file.write(-(-done // often), dataset([now], [self.clock.at(done)], self.clock.units))
             else:
                 self.kept.append(now)
                 self.times.append(done)
         if self.callback and done:
-            self.callback(done, self.leave(state))
+            self.callback(done, self.clock.dated(self.leave(state), done))
 
     def ended(self, done: int, state: Any, on_interrupt: str) -> Any:
         """What the caller gets, or an exception that holds it."""
-        last, kept = self.leave(state), None
+        last, kept = self.clock.dated(self.leave(state), done), None
         if self.keep:
-            kept = self.file.opened() if self.file else dataset(self.kept, [self.dt * t for t in self.times])
+            times = [self.clock.at(t) for t in self.times]
+            kept = self.file.opened() if self.file else dataset(self.kept, times, self.clock.units)
         if done < self.n:
             stopped = Interrupted(done, self.n, last, kept, self.signal)
             if on_interrupt == "raise":

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.clock import UNITS
 from lowering.zarr_stores import to_zarr
 from tensorir.binding.arrays import refuse
 
@@ -103,7 +104,17 @@ class Snapshots:
             for name, v in file.data_vars.items():
                 lazy = LazilyIndexedArray(_entries(self.path, str(name), v.shape, v.dtype))
                 entries[str(name)] = xr.Variable(v.dims, lazy, v.attrs)
-            return xr.Dataset(entries, file.coords, file.attrs).drop_encoding()
+            return _with_times(xr.Dataset(entries, file.coords, file.attrs).drop_encoding())
+
+
+def _with_times(file: Any) -> Any:
+    """The file with the times of a loop as such: an axis that was written as one."""
+    for name in ("time", "elapsed"):
+        attrs = file.coords[name].attrs if name in file.dims and name in file.coords else {}
+        if str(attrs.get("dtype", "")).startswith("timedelta64"):
+            size = np.timedelta64(UNITS[attrs["units"]], "ns")
+            return file.assign_coords({name: file.coords[name].values * size})
+    return file
 
 
 def _read(path: Path) -> Any:

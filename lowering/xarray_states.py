@@ -14,7 +14,9 @@ from lowering.field import Field, as_field
 from tensorir.binding.arrays import kind_of, refuse_foreign
 from tensorir.binding.labels import Operand, placed, unsteady
 
-__all__ = ["dataset", "entered", "is_data_array", "is_dataset", "is_named_arrays", "uneven_labels"]
+__all__ = [
+    "dataset", "entered", "is_data_array", "is_dataset", "is_named_arrays", "labelled_arrays", "uneven_labels"
+]  # fmt: skip
 
 NAMED = ("xarray", "field")
 """The kinds of arrays that say their dims."""
@@ -44,6 +46,15 @@ def _taken_apart(state: Any) -> Any:
         return {str(name): array for name, array in x.data_vars.items()} if is_dataset(x) else x
 
     return jax.tree_util.tree_map(apart, state, is_leaf=is_dataset)
+
+
+def labelled_arrays(function: Callable[[Any], Any], state: Any) -> Any:
+    """A state with what a function gives for each of its DataArrays and Datasets."""
+
+    def each(x: Any) -> Any:
+        return function(x) if is_dataset(x) or is_data_array(x) else x
+
+    return jax.tree_util.tree_map(each, state, is_leaf=lambda x: is_dataset(x) or _is_whole(x))
 
 
 def uneven_labels(state: Any) -> dict[str, str]:
@@ -106,11 +117,11 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
     return fields, leave
 
 
-def dataset(kept: Sequence[Any], times: Sequence[float]) -> Any:
+def dataset(kept: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
     """Snapshots as a Dataset: one variable per leaf, along `time` first, and the attributes of a state that is one.
 
     Names are those of the structure: keys, fields of named tuples, numbers in tuples; a single array is `state`. Where
-    a state has a `time` of its own, that of the loop is `elapsed`.
+    a state has a `time` of its own, that of the loop is `elapsed`. `units` are those of times and dates in a file.
 
     >>> dataset([(np.zeros(2),), (np.ones(2),)], [0, 1])["state_0"].dims
     ('time', 'state_0_0')
@@ -128,6 +139,8 @@ def dataset(kept: Sequence[Any], times: Sequence[float]) -> Any:
     for name, arrays in columns.items():
         stacked = xr.concat(arrays, dim=axis, coords="minimal", compat="override", join="override")
         variable = stacked.transpose(axis, ...).assign_coords({axis: (axis, np.asarray(times))})
+        if units is not None:
+            variable[axis].encoding.update(units=units, dtype="int64")
         found.append(variable.rename(None).to_dataset(name=name))
     attrs = kept[0].attrs if is_dataset(kept[0]) else {}
     return xr.merge(found, join="outer", compat="override", combine_attrs="override").assign_attrs(attrs)

@@ -130,7 +130,8 @@ def iterate(
     every: int | None = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Callable[[Any], Any] | bool = False,
-    dt: float = 1,
+    dt: Any = 1,
+    start: Any = None,
     checkpoint: bool | int = True,
     progress: bool | None = None,
     to: str | os.PathLike[str] | None = None,
@@ -140,11 +141,12 @@ def iterate(
     """The state after n steps, which run inside XLA: any pytree of arrays, Fields and DataArrays.
 
     `callback(k, state)` sees the state after every `every` steps. With `keep` the result is a pair: the state, and what
-    `keep(state)` gives along a dim `time`, which is dt times the number of steps. `checkpoint` says how many states
-    gradients keep, `progress` whether a bar is drawn. What is kept goes to a file with `to="run.nc"`; a run with a
-    `checkpoint_dir` goes on after it was killed; Ctrl-C raises `ti.Interrupted`, which has the state, or returns it
-    with `on_interrupt="return"`. Raises A19 for a number of steps that is none, and A20 for a
-    step that returns another structure or other types.
+    `keep(state)` gives along a dim `time`, which is dt times the number of steps; with a unit, `dt="90 s"`, these are
+    times, and with `start="2026-01-01"` dates, which the DataArrays that come back have as well. `checkpoint` says how
+    many states gradients keep, `progress` whether a bar is drawn. What is kept goes to a file with `to="run.nc"`; a run
+    with a `checkpoint_dir` goes on after it was killed; Ctrl-C raises `ti.Interrupted`, which has the state, or returns
+    it with `on_interrupt="return"`. Raises A19 for a number of steps that is none, A20 for a step that returns another
+    structure or other types, and A42 for times and dates that are none.
 
     >>> import numpy as np
     >>> iterate(lambda x: 0.5 * x, np.ones(2), 3)
@@ -153,8 +155,8 @@ def iterate(
     from tensorir.backends import backend
 
     return backend("jax").iterate(
-        step, state, n, every=every, callback=callback, keep=keep, dt=dt, checkpoint=checkpoint, progress=progress,
-        to=to, checkpoint_dir=checkpoint_dir, on_interrupt=on_interrupt,
+        step, state, n, every=every, callback=callback, keep=keep, dt=dt, start=start, checkpoint=checkpoint,
+        progress=progress, to=to, checkpoint_dir=checkpoint_dir, on_interrupt=on_interrupt,
     )  # fmt: skip
 
 

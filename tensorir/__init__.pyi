@@ -3,6 +3,7 @@
 """
 
 import builtins
+import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -201,7 +202,8 @@ def iterate(
     every: int | None = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Literal[False] = False,
-    dt: float = 1,
+    dt: float | str | datetime.timedelta | np.timedelta64 = 1,
+    start: str | datetime.date | np.datetime64 | None = None,
     checkpoint: builtins.bool | int = True,
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
@@ -217,7 +219,8 @@ def iterate(
     every: int | None = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Callable[[Any], Any] | builtins.bool,
-    dt: float = 1,
+    dt: float | str | datetime.timedelta | np.timedelta64 = 1,
+    start: str | datetime.date | np.datetime64 | None = None,
     checkpoint: builtins.bool | int = True,
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
