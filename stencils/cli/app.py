@@ -93,6 +93,10 @@ def run(
         str | None, typer.Option(help="What runs it: jax (the default), or reference (slow, obvious).")
     ] = None,
     every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
+    dt: Annotated[
+        str | None, typer.Option(help="How long a step is: 0.5, or '90 s'.")
+    ] = None,
+    start: Annotated[str | None, typer.Option(help="The date of the first state, as 2026-01-01T06:00.")] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped.")
     ] = None,
@@ -132,7 +136,8 @@ def run(
     if iterators.is_named(program):
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--func": func, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
+            "--every": every, "--dt": dt, "--start": start,
+            "--func": func, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
             "--rename": rename, "--resume": resume, "--devices": devices,
             "--dims": dims, "--processes": processes,
         })  # fmt: skip
@@ -141,7 +146,8 @@ def run(
     if tiles.is_tile(program):
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--random": random, "--rename": rename, "--resume": resume, "--devices": devices,
+            "--every": every, "--dt": dt, "--start": start,
+            "--random": random, "--rename": rename, "--resume": resume, "--devices": devices,
             "--dims": dims, "--processes": processes,
         })  # fmt: skip
         tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
@@ -150,7 +156,8 @@ def run(
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--rename": rename, "--resume": resume, "--devices": devices,
+            "--every": every, "--dt": dt, "--start": start,
+            "--rename": rename, "--resume": resume, "--devices": devices,
             "--dims": dims, "--processes": processes,
         })  # fmt: skip
         kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, say)
@@ -161,6 +168,7 @@ def run(
         Request(
             program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
             backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes),
+            dt, start,
         ),
         say,
         lambda text: typer.echo(printable(text), err=True),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
+from lowering.clock import Clock, clock_of
 from stencils.cli.axes import Names
 from stencils.cli.devices import Devices
 from stencils.cli.files import ARRAYS, attributes_of, check_source, check_target, together, write_arrays
@@ -51,6 +52,8 @@ class Request:
     rename: tuple[str, ...] = ()
     resume: Path | None = None
     devices: Devices | None = None
+    dt: str | None = None
+    start: str | None = None
 
     @property
     def command(self) -> str:
@@ -59,7 +62,8 @@ class Request:
         several = {"--input": self.inputs, "--rename": self.rename, "--set": self.settings, "--next": self.next}
         for option, values in several.items():
             words += [word for value in values for word in (option, value)]
-        for option, value in {"--fencil": self.fencil, "--steps": self.steps, "--every": self.every}.items():
+        single = {"--fencil": self.fencil, "--steps": self.steps, "--every": self.every, "--dt": self.dt}
+        for option, value in {**single, "--start": self.start}.items():
             words += [] if value is None else [option, str(value)]
         words += ["--cast"] if self.cast else []
         if self.devices is not None:
@@ -85,6 +89,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         check_source(request.resume)
     if request.every is not None and request.steps is None:
         raise refuse("C03", "--every is about steps, and no number of them is given.", "add --steps 100.")
+    for option, value in {"--dt": request.dt, "--start": request.start}.items():
+        if value is not None and request.steps is None:
+            raise refuse("C03", f"{option} is about steps, and no number of them is given.", "add --steps 100.")
     if request.devices is not None and request.backend != "jax":
         told = f"--devices is for programs that XLA runs, and --backend {request.backend} is given."
         raise refuse("C03", told, "leave one of them out.")
@@ -103,6 +110,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     # what a program writes into has no encoding afterwards, and that of the file is asked for
     own = {n: v.copy(deep=False) if kind_of(v) == "xarray" else v for n, v in arguments.items()}
     inside = {n: names.inside(v) for n, v in own.items()}
+    if "time" in _unknown_dims(program, inside) and (request.dt or request.start):
+        told = "--dt and --start make an axis 'time', and the input has one that the program does not know"
+        raise refuse("C03", f"{told}.", "leave them out, or give one of its times.")
     for dim, extent in _unknown_dims(program, inside).items():
         say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
     try:
@@ -365,20 +375,34 @@ def _repeat(
         )
         return {source: made[shown[source]] for source in shown}
 
+    clock = None if request.dt is None and request.start is None else _clock(request, values)
     if not request.every:
-        return finished(end.state)
+        return finished(end.state) if clock is None else clock.dated(finished(end.state), request.steps)
     import xarray as xr
 
     snapshots = [(k, finished(now)) for k, now in end.snapshots]
-    index = xr.Variable("step", [k for k, _ in snapshots])
+    axis = "step" if clock is None else "time"
+    index = xr.Variable(axis, [k if clock is None else clock.at(k) for k, _ in snapshots])
+    if clock is not None and clock.units is not None:
+        index.encoding.update(units=clock.units, dtype="int64")
     result: dict[str, Any] = {}
     for name in snapshots[0][1] if snapshots else ():
         parts = [s[name] for _, s in snapshots]
         if hasattr(parts[0], "dims"):
-            result[name] = xr.concat(parts, xr.DataArray(index, dims="step", name="step"))
+            result[name] = xr.concat(parts, xr.DataArray(index, dims=axis, name=axis))
         else:
             result[name] = np.stack(parts)
     return result
+
+
+def _clock(request: Request, values: Mapping[str, Any]) -> Clock:
+    """How long a step is, and when the first begins: a number of steps without a unit is one of numbers."""
+    given = request.dt or "1"
+    try:
+        step: Any = float(given)
+    except ValueError:
+        step = given
+    return clock_of(step, request.start, dict(values))
 
 
 def _bar(total: int, label: str) -> Any:

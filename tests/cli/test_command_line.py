@@ -93,6 +93,16 @@ def test_snapshots_are_stacked_along_step(folder, capsys):
     np.testing.assert_allclose(data["out"], [stepped(X, k) for k in (2, 4, 6)], rtol=1e-14)
 
 
+def test_snapshots_have_the_dates_of_their_steps(folder, capsys):
+    arguments = ["average.fencil", "-i", "x.nc", "--set", "w=0.5", "--steps", "4", "--every", "2", "--next", "x=out"]
+    assert run(capsys, "run", *arguments, "--dt", "12 h", "--start", "2024-02-28", "-o", "y.nc")[0] == 0
+    data = opened("y.nc")
+    np.testing.assert_array_equal(data["time"], np.array(["2024-02-29", "2024-03-01"], "datetime64[ns]"))
+    np.testing.assert_allclose(data["out"], [stepped(X, k) for k in (2, 4)], rtol=1e-14)
+    assert run(capsys, "run", *arguments, "--dt", "0.5", "-o", "z.nc")[0] == 0
+    np.testing.assert_array_equal(opened("z.nc")["time"], [1.0, 2.0])
+
+
 def test_the_reference_backend_gives_the_same(folder, capsys):
     arguments = ["run", "average.fencil", "-i", "x.nc", "--set", "w=0.5", "--steps", "3", "--next", "x=out"]
     assert run(capsys, *arguments, "-o", "a.nc")[0] == 0
@@ -153,6 +163,8 @@ def test_a_variable_of_another_name_is_given_to_a_parameter(folder, capsys):
          "error[A14]: there is no backend 'jex'.\nhelp: did you mean 'jax'?\n"),
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--every", "3"],
          "error[C03]: --every is about steps, and no number of them is given.\nhelp: add --steps 100.\n"),
+        (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--dt", "90 s"],
+         "error[C03]: --dt is about steps, and no number of them is given.\nhelp: add --steps 100.\n"),
         (["run", "average.fencil", "-i", "x.nc", "--set", "w=1", "--checked", "--func", "main"],
          "error[C10]: 'average.fencil' is a program, and --func, --checked are not for one.\n"
          "help: leave them out.\n"),
