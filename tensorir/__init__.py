@@ -63,7 +63,7 @@ _FIELD_VIEW = {
 }  # fmt: skip
 _MATHEMATICS = {
     *(row.name for row in TABLE.values() if row.elementwise and not row.glyphs),
-    "minimum", "maximum", "fmod", "power", "can_deref",
+    "minimum", "maximum", "fmod", "power", "radians", "can_deref",
 } - {"if", "cast", "bitcast", "min", "max", "rem"}  # fmt: skip
 _BOUNDARIES = {"dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"}
 _FIELDS = {"Field", "as_field", "from_xarray", "full", "ones", "zeros"}

@@ -50,6 +50,7 @@ from tensorir.fieldview.boundary import neumann as neumann
 from tensorir.fieldview.boundary import periodic as periodic
 from tensorir.fieldview.boundary import with_boundary as with_boundary
 from tensorir.fieldview.functions import can_deref as can_deref
+from tensorir.fieldview.functions import radians as radians
 from tensorir.fieldview.traced import power as power
 from tensorir.interrupted import Interrupted as Interrupted
 from tensorir.ir import Fencil as Fencil

@@ -50,6 +50,8 @@ class Builtin:
     """Each scalar of the result depends on one scalar of each operand, at the same point."""
     transcendental: bool = False
     """Exact to a few units in the last place only."""
+    of_angle: bool = False
+    """Its operand is an angle in radians."""
     cost: int = 0
     """How many additions an element takes as long as; moves cost none, and folds what their functions do."""
     moved: slice | None = None
@@ -322,11 +324,12 @@ ROWS: tuple[Builtin, ...] = (
     _math("log10", "Logarithm to base 10."),
     _math("log1p", "Natural logarithm of 1 + x, exact near 0."),
     *(
+        _math(name, f"{text} (radians).", of_angle=True)
+        for name, text in {"sin": "Sine", "cos": "Cosine", "tan": "Tangent"}.items()
+    ),
+    *(
         _math(name, f"{text} (radians).")
         for name, text in {
-            "sin": "Sine",
-            "cos": "Cosine",
-            "tan": "Tangent",
             "arcsin": "Arc sine",
             "arccos": "Arc cosine",
             "arctan": "Arc tangent",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.binding.angles import refuse_degrees
 from tensorir.binding.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.binding.labels import Place, labels_of, xarray_option
 from tensorir.binding.quantities import Quantity, quantities
@@ -45,6 +46,7 @@ class Labels:
                     found.append((leaf, place.intervals[name]))
                     own[name] = leaf
         given = {n: _units_of(leaf) for n, leaf in own.items()}
+        refuse_degrees(fencil, given)
         return Labels(tuple(found), own, place, quantities(fencil, given))
 
     def attach(self, param: Var, array: Array, leaf: str = "") -> Any:

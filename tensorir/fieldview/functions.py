@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any
@@ -199,6 +200,12 @@ def _mathematical(op: str) -> Callable[..., Any]:
     return function
 
 
+def radians(x: Any, /) -> Any:
+    """An angle in degrees in radians, which functions of angles take."""
+    current()
+    return _as_float("sin", x) * math.radians(1.0)
+
+
 def _as_float(op: str, operand: Any) -> Any:
     """A Python integer as an operand of a function of floats."""
     if isinstance(operand, int) and not isinstance(operand, bool) and TABLE[op].transcendental:
@@ -220,6 +227,7 @@ MATHEMATICS: dict[str, Callable[..., Any]] = {
     "maximum": _mathematical("max"),
     "fmod": _mathematical("rem"),
     "power": power,
+    "radians": radians,
     "can_deref": can_deref,
 }
 """The functions of fields by the names under which `tensorir` has them."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorir import build
+from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
 from tensorir.binding.bound import bind
 from tensorir.binding.calls import nested
@@ -196,17 +197,18 @@ class FieldOperator(Displayed):
         region = None if domain is None else domain_of(domain)
         buffer = None if out is None else key_of(out, place)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        key = (call_key(self.function, bound, types, place), buffer, region, tables)
+        angles = frozenset(n for name, v in bound.items() for n in in_degrees(name if name != "out" else "out_", v))
+        key = (call_key(self.function, bound, types, place), buffer, region, tables, angles)
         try:
-            return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place))
+            return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place, angles))
         except DiagnosticError as found:
             raise with_narrow_hint(found, bound.values()) from None
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
-        provider: Mapping[str, Any], place: Mapping[int, Dims],
+        provider: Mapping[str, Any], place: Mapping[int, Dims], angles: frozenset[str],
     ) -> Plan:  # fmt: skip
-        with tracing(dict(provider)) as trace:
+        with tracing(dict(provider), angles) as trace:
             params: list[Var] = []
             given: dict[str, Any] = {}
             for name, value in bound.items():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tensorir import build
+from tensorir.binding.angles import in_degrees
 from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
 from tensorir.display import Displayed
@@ -110,13 +111,15 @@ class Program(Displayed):
         place = placed_by_identity(bound)
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'", place) for n, v in bound.items()}
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        key = call_key(self.function, bound, types, place), tables
-        return self.plans.of(key, lambda: self._trace(bound, types, provider))
+        angles = frozenset(n for name, v in bound.items() for n in in_degrees(name, v))
+        key = call_key(self.function, bound, types, place), tables, angles
+        return self.plans.of(key, lambda: self._trace(bound, types, provider, angles))
 
     def _trace(
-        self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], provider: Mapping[str, Any]
-    ) -> Plan:
-        with recorded() as recorder, tracing(dict(provider)) as trace:
+        self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], provider: Mapping[str, Any],
+        angles: frozenset[str],
+    ) -> Plan:  # fmt: skip
+        with recorded() as recorder, tracing(dict(provider), angles) as trace:
             params, given = _symbols(bound, types, trace)
             applied(self.function, self.signature, given)
             if not recorder.closures:

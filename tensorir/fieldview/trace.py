@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tensorir import build
+from tensorir.binding.angles import Angle
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType
@@ -37,6 +38,10 @@ class Tracing:
     """Which types numbers of Python took."""
     numbers: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
     """What variables of the functions of scans stand for, where that is a number of Python."""
+    degrees: frozenset[str] = frozenset()
+    """The parameters that are angles in degrees."""
+    angles: dict[int, Angle] = field(default_factory=dict[int, Angle])
+    """Of expressions, whether they are such angles."""
     latest: tuple[object, Expr] | None = None
     """The expression of Python that made the latest value, and the value."""
 
@@ -52,9 +57,9 @@ CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
 
 
 @contextmanager
-def tracing(offsets: dict[str, Any]) -> Generator[Tracing]:
+def tracing(offsets: dict[str, Any], degrees: frozenset[str] = frozenset()) -> Generator[Tracing]:
     """A trace under way, within the one around it if there is one."""
-    trace = Tracing(offsets)
+    trace = Tracing(offsets, degrees=degrees)
     token = CURRENT.set(trace)
     try:
         yield trace
