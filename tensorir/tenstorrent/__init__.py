@@ -10,6 +10,7 @@ cores, tile by tile. `emit` writes a program in the calls of tt-metal, for a car
 from __future__ import annotations
 
 from tensorir.tenstorrent.defaults import defaults
+from tensorir.tenstorrent.estimate import Choice, Estimate, choose, estimate
 from tensorir.tenstorrent.kernels.check import check
 from tensorir.tenstorrent.kernels.faults import Fault
 from tensorir.tenstorrent.kernels.nodes import Program
@@ -24,6 +25,6 @@ from tensorir.tenstorrent.split import split
 from tensorir.tenstorrent.verify import Verdict, verify
 
 __all__ = [
-    "Emitted", "Fault", "Program", "Simulation", "Verdict", "check", "defaults", "emit", "partition", "persistent",
-    "pipeline", "schedule", "shard", "simulate", "sized", "split", "verify",
+    "Choice", "Emitted", "Estimate", "Fault", "Program", "Simulation", "Verdict", "check", "choose", "defaults", "emit",
+    "estimate", "partition", "persistent", "pipeline", "schedule", "shard", "simulate", "sized", "split", "verify",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from tensorir.tir.equality import first_difference
 from tensorir.tir.tiles.normal import normal
 from tensorir.tir.walk import transform, walk
 
-__all__ = ["Blocks", "blocks_of_tiles", "kinds_of_tiles", "meet_nowhere"]
+__all__ = ["Blocks", "blocks_of_tiles", "kinds_of_tiles", "meet_nowhere", "values"]
 
 Numbers = np.ndarray[Any, Any]
 
@@ -70,7 +70,7 @@ def blocks_of_tiles(before: n.PrimFunc, after: n.PrimFunc, blocks: tuple[Numbers
     tiles = np.arange(blocks[0].size)
     sizes = [int(b.max(initial=0)) + 1 for b in blocks]
     env: dict[n.Var, Any] = {lets[0].var: tiles, wide: sizes[0], high: sizes[1]}
-    found = [_values(x.value, env) for x in lets[1:]]
+    found = [values(x.value, env) for x in lets[1:]]
     first = [a.node.min.value if isinstance(a.node, n.For) and isinstance(a.node.min, n.IntImm) else 0 for a in axes]
     wanted = [blocks["xyz".index(a.tag[-1])] + low for a, low in zip(axes, first, strict=True)]
     known = [np.broadcast_to(f, tiles.shape) for f in found if f is not None]
@@ -144,12 +144,12 @@ class _Told:
         for node in walk(body):
             match node:
                 case n.LetStmt(var, value) | n.Let(var, value):
-                    self.know(var, _values(value, self.low), _values(value, self.high), self.follows(value))
+                    self.know(var, values(value, self.low), values(value, self.high), self.follows(value))
                 case n.For(var, low, extent):
                     yield from self.both(low)
                     yield from self.both(extent)
-                    first, size = _values(low, self.low), _values(extent, self.high)
-                    last = _values(low, self.high)
+                    first, size = values(low, self.low), values(extent, self.high)
+                    last = values(low, self.high)
                     end = None if last is None or size is None else last + size - 1
                     self.know(var, first, end, self.follows(low) or self.follows(extent))
                 case n.IfThenElse(condition) | n.While(condition) | n.Select(condition) | n.AssertStmt(condition):
@@ -179,15 +179,15 @@ class _Told:
 
     def both(self, expr: n.Expr) -> Iterator[Numbers | None]:
         if self.follows(expr):
-            yield _values(expr, self.low)
-            yield _values(expr, self.high)
+            yield values(expr, self.low)
+            yield values(expr, self.high)
 
     def inside(self, start: n.Expr, size: n.Expr, extent: n.Expr) -> Iterator[Numbers | None]:
         """How many elements of a box lie in front of its buffer, and how many within, at both ends of loops."""
         if not self.follows(start) and not self.follows(size):
             return
         for env in (self.low, self.high):
-            first, count, end = (_values(e, env) for e in (start, size, extent))
+            first, count, end = (values(e, env) for e in (start, size, extent))
             if first is None or count is None or end is None:
                 yield None
                 continue
@@ -202,7 +202,7 @@ _NUMBERS: Mapping[type[n.Expr], Any] = {
 }  # fmt: skip
 
 
-def _values(expr: n.Expr, env: Mapping[n.Var, Any]) -> Any:
+def values(expr: n.Expr, env: Mapping[n.Var, Any]) -> Any:
     """A whole number, or a condition on some, for all tiles; None where it is made of anything else."""
     match expr:
         case n.IntImm(value):
@@ -210,14 +210,14 @@ def _values(expr: n.Expr, env: Mapping[n.Var, Any]) -> Any:
         case n.Var():
             return env.get(expr)
         case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer and value.dtype.bits <= dtype.bits:
-            return _values(value, env)
+            return values(value, env)
         case n.Not(value):
-            made = _values(value, env)
+            made = values(value, env)
             return None if made is None else np.logical_not(made)
-        case n.FloorDiv(_, b) | n.FloorMod(_, b) if not (_values(b, env) is not None and np.all(_values(b, env) > 0)):
+        case n.FloorDiv(_, b) | n.FloorMod(_, b) if not (values(b, env) is not None and np.all(values(b, env) > 0)):
             return None
         case n.BinaryOp() | n.CmpOp() | n.And() | n.Or() if type(expr) in _NUMBERS:
-            x, y = _values(expr.a, env), _values(expr.b, env)
+            x, y = values(expr.a, env), values(expr.b, env)
             return None if x is None or y is None else _NUMBERS[type(expr)](x, y)
         case _:
             return None

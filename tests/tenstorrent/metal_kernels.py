@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from tensix_kernels import chain, matmul, softmax
 
-__all__ = ["KERNELS", "Kernel", "nest"]
+__all__ = ["KERNELS", "Kernel", "blocked", "nest"]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -52,6 +52,29 @@ Y: T.Buffer(({rows}, {columns}), "{dtype}"){params}):
                     for j in T.parallel(64):
                         y[i, j] = {value}
                 T.copy(T.region(y[0, 0], 1, 32, 64), T.region(Y[by * 32, bx * 64], 2, 32, 64))
+"""
+
+
+def blocked(size: int, rows: int, columns: int, inner: int) -> str:
+    """C = A · B of bfloat16, squares of `size`, in blocks of rows × columns that are summed `inner` at a time."""
+    a, b, c = f"{rows}, {inner}", f"{inner}, {columns}", f"{rows}, {columns}"
+    arrays = ", ".join(f'{name}: T.Buffer(({size}, {size}), "bfloat16")' for name in "ABC")
+    return f"""
+@T.prim_func
+def main({arrays}):
+    for bx in T.thread_binding({size // columns}, thread="blockIdx.x"):
+        for by in T.thread_binding({size // rows}, thread="blockIdx.y"):
+            with T.sblock("tilelang_root"):
+                a = T.sblock_alloc_buffer(({a}), "bfloat16", scope="shared.dyn")
+                b = T.sblock_alloc_buffer(({b}), "bfloat16", scope="shared.dyn")
+                c = T.sblock_alloc_buffer(({c}), scope="local.fragment")
+                T.fill(T.region(c[0, 0], 2, {c}), 0)
+                for ko in T.serial({size // inner}):
+                    T.copy(T.region(A[by * {rows}, ko * {inner}], 1, {a}), T.region(a[0, 0], 2, {a}))
+                    T.copy(T.region(B[ko * {inner}, bx * {columns}], 1, {b}), T.region(b[0, 0], 2, {b}))
+                    T.gemm(T.region(a[0, 0], 1, {a}), T.region(b[0, 0], 1, {b}), T.region(c[0, 0], 3, {c}), \
+T.bool(False), T.bool(False), {rows}, {columns}, {inner}, 0, T.bool(False), 0, 0, 0)
+                T.copy(T.region(c[0, 0], 1, {c}), T.region(C[by * {rows}, bx * {columns}], 2, {c}))
 """
 
 

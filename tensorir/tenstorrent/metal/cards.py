@@ -36,6 +36,16 @@ class Card:
     def cores(self) -> int:
         return self.grid[0] * self.grid[1]
 
+    def row(self, cores: int) -> int:
+        """The cores in a row where some lie row by row: in the widest rectangle that they fill, or in whole rows.
+
+        >>> CARDS["blackhole"].row(64), CARDS["wormhole"].row(13)
+        (8, 8)
+        """
+        wide, high = self.grid
+        full = (w for w in range(min(wide, cores), 0, -1) if cores % w == 0 and cores // w <= high)
+        return next(full, wide)
+
 
 # Grids are those left to programs where one row or column dispatches. The products of a cycle follow from the published
 # rates: 64 cores · 2 · 2048 · 1 GHz are the 262 TFLOPS of an n300's chip, 120 · 2 · 2048 · 1.35 GHz the 664 of a p100a.

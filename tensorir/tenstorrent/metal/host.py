@@ -51,8 +51,8 @@ def host_program(
         *(f"{'' if m.stored else 'const '}std::vector<{m.format.host}>& {arrays[m.buffer]}" for m in memories.values()),
         *(f"{cpp_type(p.dtype)} {called[p]}" for p in numbers),
     ]
-    wide, high = card.grid
     cores = len(plan.shares)
+    wide = card.row(cores)
     lines = [
         *(f"#include <{x}>" for x in ("array", "bit", "cstdint", "memory", "utility", "vector")),
         *(f"#include <tt-metalium/{x}.hpp>" for x in _HEADERS), "",
@@ -62,7 +62,7 @@ def host_program(
         *_wrapped([f"{{{first}, {count}}}" for first, count in plan.shares]), "}};", "",
         *_PADDING.split("\n"),
         f"void run_{func.name}({', '.join(params)}) {{",
-        f"    // cores ({wide} x {high} of a {card.name}) row by row",
+        f"    // cores of a {card.name} row by row, {wide} in each",
         "    const auto grid = mesh_device->compute_with_storage_grid_size();",
         f"    TT_FATAL(grid.x >= {min(cores, wide)} && grid.y >= {-(-cores // wide)}, \"too few cores\");",
         "    std::vector<CoreRange> placed;",
