@@ -17,7 +17,7 @@ from tensorir.tenstorrent.metal.cards import card_named
 from tensorir.tenstorrent.metal.emit import emit
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.split import split
-from tensorir.tenstorrent.traffic import lines_of, moves, reached
+from tensorir.tenstorrent.traffic import lines_of, moves, reached, row_of
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Gemm, is_tile, operation
 from tensorir.tir.walk import walk
@@ -91,18 +91,19 @@ def estimate(program: Program, target: str = "wormhole", mcast: bool = False) ->
       NoC                 0.1 µs
       matrix unit         0.0 µs
       vector unit         0.0 µs
-      DRAM binds
+      NoC binds
     """
     card = card_named(target)
     cores = len(schedule_of(program.func).shares)
     read, written, received, sent, products, operations = (np.zeros(cores, np.int64) for _ in range(6))
-    lines = lines_of(program, card.row(cores)) if mcast else {}
+    lines = lines_of(program, row_of(program, card)) if mcast else {}
     for one, _, _, size in moves(program, "reader"):
         bytes = one.count(cores) * size
-        groups = lines.get(id(one.op))
-        if groups is None:
+        line = lines.get(id(one.op))
+        if line is None:
             read += bytes
             continue
+        groups = line.groups
         first = np.unique(groups, return_index=True)[1]
         others = np.ones(cores, bool)
         others[first] = False

@@ -19,11 +19,12 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Span
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.kinds import values
+from tensorir.tenstorrent.metal.cards import Card
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, operation
 
-__all__ = ["Reached", "lines_of", "moves", "reached"]
+__all__ = ["Line", "Reached", "lines_of", "moves", "reached", "row_of"]
 
 Numbers = np.ndarray[Any, Any]
 MOST = 1 << 23
@@ -124,14 +125,29 @@ def moves(program: Program, role: str) -> list[tuple[Reached, Box, str, int]]:
     return found
 
 
-def lines_of(program: Program, wide: int) -> dict[int, Numbers]:
-    """For each load that cores of one row, or of one column, of the grid always do together: the group of each core.
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The cores that need a block at the same time: those of one "row", or of one "column"; `groups` has one each."""
 
-    `wide` is the number of cores in a row. By the identity of the statement; loads that others do not do at the same
-    time, of the same box, are not among them.
+    along: str
+    groups: Numbers
+
+
+def row_of(program: Program, card: Card) -> int:
+    """The cores in a row of the grid: those that share a row of the kernel's blocks, where these make a rectangle."""
+    plan = schedule_of(program.func)
+    most = max(1, max(count for _, count in plan.shares))
+    blocks = plan.grid[1 if plan.order == "column_major" else 0]
+    return card.row(len(plan.shares), max(1, blocks // most))
+
+
+def lines_of(program: Program, wide: int) -> dict[int, Line]:
+    """The loads that cores of one row, or of one column, of the grid always do together, by identity of the statement.
+
+    `wide` is the number of cores in a row. The n-th time of each core is that of the others, and of the same box.
     """
     cores = np.arange(len(schedule_of(program.func).shares))
-    found: dict[int, Numbers] = {}
+    found: dict[int, Line] = {}
     for one, box, _, _ in moves(program, "reader"):
         times = one.count(cores.size)
         if times.min() != times.max() or times.max() == 0:
@@ -140,9 +156,9 @@ def lines_of(program: Program, wide: int) -> dict[int, Numbers]:
         starts = [
             np.broadcast_to(_number(s, one.known, one.core), one.core.shape).reshape(-1, each) for s in box.starts
         ]
-        for groups in (cores // wide, cores % wide):
+        for along, groups in (("row", cores // wide), ("column", cores % wide)):
             firsts = np.array([np.flatnonzero(groups == g)[0] for g in groups])
             if (np.bincount(groups) > 1).any() and all((s == s[firsts]).all() for s in starts):
-                found[id(one.op)] = groups
+                found[id(one.op)] = Line(along, groups)
                 break
     return found

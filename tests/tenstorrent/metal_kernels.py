@@ -24,6 +24,7 @@ class Kernel:
     tolerance: float
     cores: int = 3
     formats: dict[str, str] | None = None
+    mcast: bool = False
 
 
 def nest(
@@ -96,6 +97,52 @@ T.bool(False), T.bool(True), 32, 32, 96, 0, T.bool(True), 0, 0, 0)
                 T.copy(T.region(d[0, 0], 1, 32, 32), T.region(C[bx * 32, by * 32], 2, 32, 32))
 """
 
+# attention with a running maximum: blocks live from one step of a loop to the next
+ATTENTION = """
+@T.prim_func
+def main(Q: T.Buffer((64, 64), "bfloat16"), K: T.Buffer((96, 64), "bfloat16"), V: T.Buffer((96, 64), "bfloat16"),
+         O: T.Buffer((64, 64), "bfloat16")):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        with T.sblock("tilelang_root"):
+            q = T.sblock_alloc_buffer((32, 64), "bfloat16", scope="shared.dyn")
+            k = T.sblock_alloc_buffer((32, 64), "bfloat16", scope="shared.dyn")
+            v = T.sblock_alloc_buffer((32, 64), "bfloat16", scope="shared.dyn")
+            s = T.sblock_alloc_buffer((32, 32), scope="local.fragment")
+            p = T.sblock_alloc_buffer((32, 32), "bfloat16", scope="local.fragment")
+            o = T.sblock_alloc_buffer((32, 64), scope="local.fragment")
+            m = T.sblock_alloc_buffer((32,), scope="local.fragment")
+            old = T.sblock_alloc_buffer((32,), scope="local.fragment")
+            l = T.sblock_alloc_buffer((32,), scope="local.fragment")
+            T.copy(T.region(Q[bx * 32, 0], 1, 32, 64), T.region(q[0, 0], 2, 32, 64))
+            T.fill(T.region(o[0, 0], 2, 32, 64), 0)
+            T.fill(T.region(l[0], 2, 32), 0)
+            T.fill(T.region(m[0], 2, 32), T.float32(-1000.0))
+            for n in T.serial(3):
+                T.copy(T.region(K[n * 32, 0], 1, 32, 64), T.region(k[0, 0], 2, 32, 64))
+                T.gemm(T.region(q[0, 0], 1, 32, 64), T.region(k[0, 0], 1, 32, 64), T.region(s[0, 0], 3, 32, 32), \
+T.bool(False), T.bool(True), 32, 32, 64, 0, T.bool(True), 0, 0, 0)
+                T.copy(T.region(m[0], 1, 32), T.region(old[0], 2, 32))
+                T.reduce(T.region(s[0, 0], 1, 32, 32), T.region(m[0], 3, 32), "max", 1, T.bool(False))
+                for i in T.parallel(32):
+                    for j in T.parallel(32):
+                        s[i, j] = T.exp(s[i, j] * T.float32(0.125) - m[i] * T.float32(0.125))
+                for i in T.parallel(32):
+                    old[i] = T.exp((old[i] - m[i]) * T.float32(0.125))
+                    l[i] = l[i] * old[i]
+                T.reduce(T.region(s[0, 0], 1, 32, 32), T.region(l[0], 3, 32), "sum", 1, T.bool(False))
+                for i in T.parallel(32):
+                    for j in T.parallel(64):
+                        o[i, j] = o[i, j] * old[i]
+                T.copy(T.region(s[0, 0], 1, 32, 32), T.region(p[0, 0], 2, 32, 32))
+                T.copy(T.region(V[n * 32, 0], 1, 32, 64), T.region(v[0, 0], 2, 32, 64))
+                T.gemm(T.region(p[0, 0], 1, 32, 32), T.region(v[0, 0], 1, 32, 64), T.region(o[0, 0], 3, 32, 64), \
+T.bool(False), T.bool(False), 32, 64, 32, 0, T.bool(False), 0, 0, 0)
+            for i in T.parallel(32):
+                for j in T.parallel(64):
+                    o[i, j] = o[i, j] / l[i]
+            T.copy(T.region(o[0, 0], 1, 32, 64), T.region(O[bx * 32, 0], 2, 32, 64))
+"""
+
 SUMS = """
 @T.prim_func
 def main(X: T.Buffer((128, 64)), S: T.Buffer((64,))):
@@ -166,7 +213,10 @@ KERNELS: dict[str, Kernel] = {
     "spilled": Kernel(matmul(96, 192, 192, 96, "bfloat16"), lambda a, b, _: a @ b, 1e-6, cores=1),
     "turned": Kernel(TURNED, lambda a, b, _: (a @ b.T).T, 8e-3),
     "stored": Kernel(matmul(64, 64, 64), lambda a, b, _: a @ b, 2e-2, formats={"A": "bfp8", "B": "bfp8"}),
+    # blocks that go along rows and columns of 2 × 4 cores
+    "sent": Kernel(blocked(128, 32, 64, 32), lambda a, b, _: a @ b, 8e-3, cores=8, mcast=True),
     # sums and maxima along rows and columns
     "softmax": Kernel(softmax(70, 96), lambda x, _: _softmax(x), 4e-3, cores=1),
+    "attention": Kernel(ATTENTION, lambda q, k, v, _: _softmax(q @ k.T / 8) @ v, 2e-2, cores=1),
     "sums": Kernel(SUMS, lambda x, _: 0.5 + x.sum(0), 2e-3),
 }

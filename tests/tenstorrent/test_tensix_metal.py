@@ -16,7 +16,7 @@ from on_card import SWAPPED, Refused, build, calls_of, mutable
 from tensix_kernels import chain, matmul, softmax
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
-MUTATED = ("matmul", "spilled", "softmax")
+MUTATED = ("matmul", "spilled", "softmax", "sent")
 
 
 def main(text):
@@ -45,7 +45,9 @@ def programs():
 
 @pytest.fixture(scope="module")
 def compiled(programs, tmp_path_factory):
-    emitted = {name: ti.tt.emit(p, formats=KERNELS[name].formats) for name, p in programs.items()}
+    emitted = {
+        name: ti.tt.emit(p, formats=KERNELS[name].formats, mcast=KERNELS[name].mcast) for name, p in programs.items()
+    }
     emitted |= {f"{name}_mutants": mutable(emitted[name]) for name in MUTATED}
     return build(emitted, tmp_path_factory.mktemp("card"))
 

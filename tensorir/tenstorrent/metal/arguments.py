@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from tensorir.tenstorrent.kernels.expressions import Names, cpp_type
 from tensorir.tenstorrent.kernels.nodes import Program
@@ -13,10 +14,27 @@ from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.walk import substitute, walk
 
-__all__ = ["Argument", "Arguments", "arguments_for"]
+__all__ = ["Argument", "Arguments", "Sent", "arguments_for"]
 
-Argument = n.Var | n.Buffer
-"""A parameter of the kernel: a number, or a buffer, which is given by its address."""
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A fact of how a block is multicast: who sends it, where from and where to, and the semaphores of both sides.
+
+    `along` says whether it goes along a "row" or a "column" of the grid.
+    """
+
+    name: str
+    along: str
+    fact: str
+
+    FACTS: ClassVar[tuple[str, ...]] = (
+        "sends", "others", "next_x", "next_y", "last_x", "last_y", "first_x", "first_y", "ready", "there",
+    )  # fmt: skip
+
+
+Argument = n.Var | n.Buffer | Sent
+"""What a kernel is given: a number, a buffer by its address, or a fact of a multicast."""
 
 
 @dataclass(slots=True)
@@ -59,6 +77,9 @@ class Arguments:
         """The declarations of what the kernel is given; a buffer's is its address."""
         made: list[str] = []
         for k, thing in enumerate(self.given):
+            if isinstance(thing, Sent):
+                made.append(f"    const uint32_t {thing.name}_{thing.fact} = get_arg_val<uint32_t>({k});")
+                continue
             whole = isinstance(thing, n.Var) and thing.dtype.is_integer
             kind = cpp_type(thing.dtype) if whole else "uint32_t"
             name = self.names.of(thing) if isinstance(thing, n.Var) else f"{self.names.of(thing)}_address"

@@ -36,14 +36,14 @@ class Card:
     def cores(self) -> int:
         return self.grid[0] * self.grid[1]
 
-    def row(self, cores: int) -> int:
-        """The cores in a row where some lie row by row: in the widest rectangle that they fill, or in whole rows.
+    def row(self, cores: int, wanted: int) -> int:
+        """The cores in a row where some lie row by row: as many as are wanted, or the most that make a rectangle.
 
-        >>> CARDS["blackhole"].row(64), CARDS["wormhole"].row(13)
-        (8, 8)
+        >>> CARDS["blackhole"].row(64, 64), CARDS["wormhole"].row(8, 2), CARDS["wormhole"].row(13, 13)
+        (8, 2, 8)
         """
         wide, high = self.grid
-        full = (w for w in range(min(wide, cores), 0, -1) if cores % w == 0 and cores // w <= high)
+        full = (w for w in (wanted, *range(wide, 0, -1)) if w <= wide and cores % w == 0 and cores // w <= high)
         return next(full, wide)
 
 

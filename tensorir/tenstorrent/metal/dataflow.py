@@ -8,11 +8,13 @@ from math import prod
 
 from tensorir.tenstorrent.blocks import is_whole
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Sync, Work
-from tensorir.tenstorrent.metal.arguments import Arguments
+from tensorir.tenstorrent.kernels.printing import free
+from tensorir.tenstorrent.metal.arguments import Arguments, Sent
 from tensorir.tenstorrent.metal.compute import ONES, Writer
 from tensorir.tenstorrent.metal.memory import Memory, tile_of
 from tensorir.tenstorrent.metal.queues import Queues
 from tensorir.tenstorrent.metal.steps import refuse
+from tensorir.tenstorrent.traffic import Line
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, Copy, operation
 
@@ -22,16 +24,25 @@ _CALLS = {"reserve": "cb_reserve_back", "push": "cb_push_back", "wait": "cb_wait
 
 
 def dataflow_kernel(
-    program: Program, role: str, queues: Queues, memories: Mapping[n.Var, Memory], arguments: Arguments, folds: bool
+    program: Program,
+    role: str,
+    queues: Queues,
+    memories: Mapping[n.Var, Memory],
+    arguments: Arguments,
+    folds: bool,
+    lines: Mapping[int, Line],
 ) -> str:
-    """The text of the reader or the writer."""
+    """The text of the reader or the writer; `lines` are loads whose blocks are multicast."""
     kernel = program[role]
-    mover = _Mover(kernel, queues, memories, Writer(arguments))
+    mover = _Mover(kernel, queues, memories, Writer(arguments), lines)
     for memory in mover.moved():
         arguments.place(memory.buffer)
     if folds:
         mover.ones()
+    mover.prepare()
     mover.suite(kernel.body)
+    if mover.sent:
+        mover.out.line("noc_async_atomic_barrier();")
     accessors: list[str] = []
     before = "0"
     for memory in mover.moved():
@@ -42,12 +53,13 @@ def dataflow_kernel(
         )
         before = f"{name}_args.next_compile_time_args_offset()"
     used = [q for q in queues.all if q.name in mover.used]
-    lines = [
-        "#include <algorithm>", "#include <cstdint>", '#include "api/dataflow/dataflow_api.h"', "",
+    values = ['#include "hostdevcommon/common_values.hpp"'] if mover.sent else []
+    text = [
+        "#include <algorithm>", "#include <cstdint>", '#include "api/dataflow/dataflow_api.h"', *values, "",
         *(f"constexpr uint32_t {q.name} = tt::CBIndex::c_{q.index};" for q in used), "",
         "void kernel_main() {", *arguments.lines(), *accessors, *mover.out.lines, "}", "",
     ]  # fmt: skip
-    return "\n".join(lines)
+    return "\n".join(text)
 
 
 @dataclass(slots=True)
@@ -56,6 +68,8 @@ class _Mover:
     queues: Queues
     memories: Mapping[n.Var, Memory]
     out: Writer
+    lines: Mapping[int, Line]
+    sent: dict[int, str] = field(default_factory=dict[int, str])
     used: dict[str, None] = field(default_factory=dict[str, None])
 
     def moves(self, body: Sequence[Op]) -> list[Work]:
@@ -116,6 +130,22 @@ class _Mover:
         ):
             self.out.line(text)
 
+    def prepare(self) -> None:
+        """What a multicast needs: its facts among the arguments, and its semaphores."""
+        for op in self.moves(self.kernel.body):
+            if (line := self.lines.get(id(op))) is None:
+                continue
+            arguments = self.out.arguments
+            name = free(f"{self.boxes(op)[0].buffer.name}_block", arguments.taken)
+            self.sent[id(op)] = name
+            for fact in Sent.FACTS:
+                arguments.place(Sent(name, line.along, fact))
+            for side in ("ready", "there"):
+                self.out.line(f"const uint32_t {name}_{side}_address = get_semaphore({name}_{side});")
+                pointer = "reinterpret_cast<volatile tt_l1_ptr uint32_t*>"
+                self.out.line(f"auto* {name}_{side}_flag = {pointer}({name}_{side}_address);")
+            self.out.line(f"noc_semaphore_set({name}_there_flag, {name}_sends ? VALID : INVALID);")
+
     def suite(self, body: Sequence[Op]) -> None:
         for op in body:
             match op:
@@ -144,6 +174,38 @@ class _Mover:
         self.out.depth -= 1
 
     def move(self, op: Work) -> None:
+        """A block of tiles: moved by the core itself, or sent by the first core of its row or column."""
+        if (name := self.sent.get(id(op))) is None:
+            self.moved_here(op)
+            return
+        queue = self.queues.of(self.boxes(op)[1].buffer)
+        to = f"get_noc_multicast_addr({', '.join(f'{name}_{x}' for x in ('next_x', 'next_y', 'last_x', 'last_y'))}, "
+        line = self.out.line
+        line(f"if ({name}_sends) {{")
+        self.out.depth += 1
+        self.moved_here(op)
+        line(f"if ({name}_others > 0) {{")
+        self.out.depth += 1
+        # all others have room for the block; they have it before they are told so
+        line(f"noc_semaphore_wait({name}_ready_flag, {name}_others);")
+        line(f"noc_semaphore_set({name}_ready_flag, 0);")
+        line(f"const uint32_t at = get_write_ptr({queue.name});")
+        line(f"const uint32_t bytes = {queue.tiles} * get_tile_size({queue.name});")
+        line(f"noc_async_write_multicast(at, {to}at), bytes, {name}_others);")
+        line("noc_async_write_barrier();")
+        told = f"{name}_there_address"
+        line(f"noc_semaphore_set_multicast({told}, {to}{told}), {name}_others);")
+        line("noc_async_write_barrier();")
+        self.out.end()
+        self.out.depth -= 1
+        line("} else {")
+        self.out.depth += 1
+        line(f"noc_semaphore_set({name}_there_flag, INVALID);")
+        line(f"noc_semaphore_inc(get_noc_addr({name}_first_x, {name}_first_y, {name}_ready_address), 1);")
+        line(f"noc_semaphore_wait({name}_there_flag, VALID);")
+        self.out.end()
+
+    def moved_here(self, op: Work) -> None:
         """The tiles of a box, one after the other, and the barrier behind which they are there."""
         box, tile = self.boxes(op)
         reads = self.kernel.role == "reader"

@@ -11,7 +11,7 @@ from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.check import check
 from tensorir.tenstorrent.kernels.nodes import Program
-from tensorir.tenstorrent.metal.arguments import Arguments, arguments_for
+from tensorir.tenstorrent.metal.arguments import Arguments, Sent, arguments_for
 from tensorir.tenstorrent.metal.cards import BUFFERS, Card, card_named
 from tensorir.tenstorrent.metal.compute import ONES, compute_kernel
 from tensorir.tenstorrent.metal.dataflow import dataflow_kernel
@@ -22,6 +22,7 @@ from tensorir.tenstorrent.metal.queues import Queue, Queues
 from tensorir.tenstorrent.metal.shapes import TILE, shapes_of
 from tensorir.tenstorrent.metal.steps import Item, Repeat, When, read_by, refuse, steps_of
 from tensorir.tenstorrent.schedule import schedule_of
+from tensorir.tenstorrent.traffic import lines_of, row_of
 from tensorir.tir import nodes as n
 
 __all__ = ["Emitted", "emit"]
@@ -38,15 +39,18 @@ class Emitted:
         return "\n".join(f"// {name}\n{text}" for name, text in self.files.items() if name.endswith(".cpp"))
 
 
-def emit(program: Program, target: str = "wormhole", formats: Mapping[str, str] | None = None) -> Emitted:
+def emit(
+    program: Program, target: str = "wormhole", formats: Mapping[str, str] | None = None, *, mcast: bool = False
+) -> Emitted:
     """A program in the calls of tt-metal: compute, reader and writer kernel, host program and plan.
 
     Tiles have 32 × 32 elements in faces of 16 × 16; the host pads arrays with zeros and makes tiles of them. Sums of
     products stay in the registers, and are loaded and packed again for every step where these do not hold them.
-    `formats` stores float32 buffers as "bfp8", by name. None of this has been on a card: `docs/tensix.md` says what was
-    tried, and how. Raises TN16 for what the card has no call for, with its line, TN17 where a limit of the card is
-    exceeded, with both numbers, TN18 for another card than "wormhole" and "blackhole", TN19 for a program with a fault
-    of its protocol or a format for what is no float32 buffer.
+    `formats` stores float32 buffers as "bfp8", by name. With `mcast` a block that the cores of a row or of a column of
+    the grid always need together is read by the first of them, which sends it to the others. None of this has been on a
+    card: `docs/tensix.md` says what was tried, and how. Raises TN16 for what the card has no call for, with its line,
+    TN17 where a limit of the card is exceeded, with both numbers, TN18 for another card than "wormhole" and
+    "blackhole", TN19 for a program with a fault of its protocol or a format for what is no float32 buffer.
 
     >>> from tensorir.tir import parse
     >>> from tensorir.tenstorrent.split import split
@@ -111,15 +115,17 @@ def emit(program: Program, target: str = "wormhole", formats: Mapping[str, str] 
         queues.constant("CB_ones", ONES)
     memories = memories_of(program, queues, shapes)
     reader, writer = names(), names()
+    lines = lines_of(program, row_of(program, card)) if mcast else {}
     files = {
         "compute.cpp": computation.text,
-        "reader.cpp": dataflow_kernel(program, "reader", queues, memories, reader, computation.folds),
-        "writer.cpp": dataflow_kernel(program, "writer", queues, memories, writer, False),
+        "reader.cpp": dataflow_kernel(program, "reader", queues, memories, reader, computation.folds, lines),
+        "writer.cpp": dataflow_kernel(program, "writer", queues, memories, writer, False, {}),
     }
     kernels = Kernels(reader, made[-1], writer)
     _fits(program, card, queues.all, kernels)
     files["host.cpp"] = host_program(program, card, queues.all, memories, kernels, wide)
-    plan = _plan(program, card, queues.all, memories, registers)
+    sent = {x.name: x.along for x in reader.given if isinstance(x, Sent)}
+    plan = {**_plan(program, card, queues.all, memories, registers), "multicast": sent}
     files["metal.plan.json"] = json.dumps(plan, indent=2) + "\n"
     return Emitted(files, plan)
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from tensorir.tenstorrent.kernels.expressions import cpp_type
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.kernels.printing import RESERVED, free
-from tensorir.tenstorrent.metal.arguments import Arguments
+from tensorir.tenstorrent.metal.arguments import Argument, Arguments, Sent
 from tensorir.tenstorrent.metal.cards import Card
 from tensorir.tenstorrent.metal.memory import Memory
 from tensorir.tenstorrent.metal.queues import Queue
 from tensorir.tenstorrent.schedule import schedule_of
+from tensorir.tenstorrent.traffic import row_of
 from tensorir.tir import nodes as n
 
 __all__ = ["host_program"]
@@ -52,9 +53,9 @@ def host_program(
         *(f"{cpp_type(p.dtype)} {called[p]}" for p in numbers),
     ]
     cores = len(plan.shares)
-    wide = card.row(cores)
+    wide = row_of(program, card)
     lines = [
-        *(f"#include <{x}>" for x in ("array", "bit", "cstdint", "memory", "utility", "vector")),
+        *(f"#include <{x}>" for x in ("algorithm", "array", "bit", "cstdint", "memory", "utility", "vector")),
         *(f"#include <tt-metalium/{x}.hpp>" for x in _HEADERS), "",
         "using namespace tt;", "using namespace tt::tt_metal;", "",
         "struct Share { uint32_t start, count; };",
@@ -85,7 +86,13 @@ def host_program(
         config += f".set_page_size(CBIndex::c_{queue.index}, {queue.format.bytes})"
         lines.append(f"    CreateCircularBuffer(program, cores, {config});  // {queue.name}: {queue.purpose}")
     lines.append("")
-    for role, processor in (("reader", 1), ("writer", 0)):
+    sent = {thing.name: thing.along for thing in kernels.reader.given if isinstance(thing, Sent)}
+    for name in sent:
+        for side in ("ready", "there"):
+            lines.append(f"    const uint32_t {name}_{side} = CreateSemaphore(program, cores, /*INVALID*/ 0);")
+    # what is multicast goes from lower to higher places, which is the way of the first network
+    networks = (0, 1) if sent else (1, 0)
+    for role, processor, network in (("reader", 1, networks[0]), ("writer", 0, networks[1])):
         lines.append(f"    std::vector<uint32_t> {role}_layouts;")
         for thing in kernels.of(role).given:
             if isinstance(thing, n.Buffer):
@@ -93,7 +100,7 @@ def host_program(
         lines += [
             f'    const auto {role} = CreateKernel(program, "{role}.cpp", cores,',
             f"        DataMovementConfig{{.processor = DataMovementProcessor::RISCV_{processor}, "
-            f".noc = NOC::RISCV_{processor}_default,",
+            f".noc = NOC::RISCV_{network}_default,",
             f"                           .compile_args = {role}_layouts}});",
         ]
     exact = [q for q in queues if q.format.name == "Float32" and q.copied and not q.multiplied]
@@ -106,6 +113,8 @@ def host_program(
     lines.append(f"        ComputeConfig{{{', '.join(config)}}});")
     lines += ["", "    for (uint32_t core = 0; core < SHARES.size(); ++core) {",
               f"        const CoreCoord at{{core % {wide}, core / {wide}}};"]  # fmt: skip
+    for name, along in sent.items():
+        lines += _line(name, along, cores, wide)
     runtime = [p for p in func.params if p not in func.buffer_map][-4:]
     for role in ("reader", "compute", "writer"):
         given = ", ".join(_given(thing, arrays, called, runtime) for thing in kernels.of(role).given)
@@ -121,9 +130,36 @@ def host_program(
     return "\n".join([*lines, "}", ""])
 
 
-def _given(
-    thing: n.Var | n.Buffer, arrays: Mapping[n.Buffer, str], called: Mapping[n.Var, str], runtime: list[n.Var]
-) -> str:
+def _line(name: str, along: str, cores: int, wide: int) -> list[str]:
+    """The cores that a block is multicast to: those of the row or column of its first core, which sends it."""
+    if along == "row":
+        others = f"std::min<uint32_t>({wide}, {cores} - at.y * {wide}) - 1"
+        places = ("{0, at.y}", f"{{std::min<uint32_t>(1, {name}_others), at.y}}", f"{{{name}_others, at.y}}")
+    else:
+        others = f"({cores} - at.x + {wide - 1}) / {wide} - 1"
+        places = ("{at.x, 0}", f"{{at.x, std::min<uint32_t>(1, {name}_others)}}", f"{{at.x, {name}_others}}")
+    return [
+        f"        const uint32_t {name}_others = {others};",
+        *(
+            f"        const CoreCoord {name}_{side} = mesh_device->worker_core_from_logical_core(CoreCoord{place});"
+            for side, place in zip(("first", "next", "last"), places, strict=True)
+        ),
+    ]
+
+
+def _fact(sent: Sent) -> str:
+    match sent.fact:
+        case "sends":
+            return "uint32_t(at.x == 0)" if sent.along == "row" else "uint32_t(at.y == 0)"
+        case "others" | "ready" | "there":
+            return f"{sent.name}_{sent.fact}"
+        case place:
+            return f"uint32_t({sent.name}_{place.replace('_', '.')})"
+
+
+def _given(thing: Argument, arrays: Mapping[n.Buffer, str], called: Mapping[n.Var, str], runtime: list[n.Var]) -> str:
+    if isinstance(thing, Sent):
+        return _fact(thing)
     if isinstance(thing, n.Buffer):
         return f"uint32_t({arrays[thing]}_dram->address())"
     if thing in runtime:

@@ -220,7 +220,7 @@ class _Reader:
             case n.BufferStore(_, _, indices) if all(isinstance(i, n.IntImm) for i in indices):
                 return [self.store(node, (), node.span)]
             case _:
-                message = f"a {type(node).__name__} on the elements of tiles has no call on the card."
+                message = f"{_kind(node)} on the elements of tiles has no call on the card."
                 refuse(message, node.span, "compute whole tiles: nests over all elements, or tile operations.")
 
     # Tile operations
@@ -338,8 +338,13 @@ def _stores(body: n.Stmt) -> Iterator[n.BufferStore]:
         case n.AllocBuffer() | n.DeclBuffer() | n.Evaluate(n.IntImm()):
             pass
         case _:
-            message = f"a {type(body).__name__} on the elements of tiles has no call on the card."
+            message = f"{_kind(body)} on the elements of tiles has no call on the card."
             refuse(message, body.span, "compute whole tiles: nests over all elements, without conditions.")
+
+
+def _kind(node: n.Node) -> str:
+    name = type(node).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def _is_zero(index: n.Expr, size: int) -> bool:
@@ -387,7 +392,7 @@ class _Value:
             case n.Call(op=op):
                 refuse(f"T.{op} of the elements of tiles has no call on the card.", e.span, _SAY)
             case _:
-                refuse(f"a {type(e).__name__} of the elements of tiles has no call on the card.", e.span, _SAY)
+                refuse(f"{_kind(e)} of the elements of tiles has no call on the card.", e.span, _SAY)
 
     def over(self, buffer: n.Buffer, indices: Sequence[n.Expr], span: Span) -> Over:
         """How the elements of a load lie to those of the store."""

@@ -92,12 +92,14 @@ struct Kernel {
     card::Role role;
     std::vector<uint32_t> compile_arguments;
     ComputeConfig config;
+    int network = 0;
 };
 inline std::map<std::string, void (*)()> kernels_by_file;  // of the program whose host runs
 struct Program {
     std::vector<CircularBufferConfig> buffers;
     std::vector<Kernel> kernels;
     std::vector<CoreCoord> cores;
+    uint32_t semaphores = 0;
     std::map<CoreCoord, std::map<uint32_t, std::vector<uint32_t>>> arguments;
 };
 inline Program CreateProgram() { return {}; }
@@ -112,13 +114,18 @@ inline void CreateCircularBuffer(Program& program, const CoreRangeSet& cores, co
 }
 inline uint32_t CreateKernel(Program& program, const std::string& file, const CoreRangeSet&, const DataMovementConfig& config) {
     const bool reads = config.processor == DataMovementProcessor::RISCV_1;
-    card::need(reads == (config.noc == NOC::RISCV_1_default), "a processor is given the other's network");
-    program.kernels.push_back({kernels_by_file.at(file), reads ? card::READER : card::WRITER, config.compile_args, {}});
+    const int network = config.noc == NOC::RISCV_1_default;
+    for (const Kernel& other : program.kernels) card::need(other.network != network, "two kernels on one network");
+    program.kernels.push_back({kernels_by_file.at(file), reads ? card::READER : card::WRITER, config.compile_args, {}, network});
     return program.kernels.size() - 1;
 }
 inline uint32_t CreateKernel(Program& program, const std::string& file, const CoreRangeSet&, const ComputeConfig& config) {
-    program.kernels.push_back({kernels_by_file.at(file), card::COMPUTE, {}, config});
+    program.kernels.push_back({kernels_by_file.at(file), card::COMPUTE, {}, config, -1});
     return program.kernels.size() - 1;
+}
+inline uint32_t CreateSemaphore(Program& program, const CoreRangeSet&, uint32_t value) {
+    card::need(value == 0 && 16 * program.semaphores < card::SEMAPHORES, "a semaphore that begins with 0, of 64");
+    return program.semaphores++;
 }
 inline void SetRuntimeArgs(Program& program, uint32_t kernel, CoreCoord at, const std::vector<uint32_t>& values) {
     program.arguments[at][kernel] = values;
@@ -134,6 +141,8 @@ struct MeshDevice {
     MeshCommandQueue commands;
     CoreCoord compute_with_storage_grid_size() const { return {8, 8}; }
     MeshCommandQueue& mesh_command_queue() { return commands; }
+    // where a core lies on the networks, which is not where it lies in the grid
+    static CoreCoord worker_core_from_logical_core(CoreCoord at) { return {at.x + 1, at.y + 2}; }
     MeshShape shape() const { return {}; }
 };
 struct ReplicatedBufferConfig {
@@ -179,29 +188,36 @@ inline void run(const Program& program) {
     for (const CoreCoord& at : program.cores) {
         need(program.arguments.contains(at), "a placed core is given no arguments");
         Core& core = *cores.emplace_back(std::make_unique<Core>());
+        const CoreCoord place = MeshDevice::worker_core_from_logical_core(at);
+        machine.cores[{place.x, place.y}] = &core;
         for (const auto& config : program.buffers) {
             Ring& r = core.rings[config.index];
             r.made = true, r.format = config.format, r.page = config.page, r.pages = config.bytes / config.page;
             core.used = (core.used + L1_ALIGNMENT - 1) / L1_ALIGNMENT * L1_ALIGNMENT;
             r.base = core.memory + core.used;
             core.used += config.bytes;
-            need(core.used <= L1, "circular buffers of more bytes than a core has");
+            need(core.used + 16 * program.semaphores <= L1, "circular buffers of more bytes than a core has");
         }
+    }
+    for (size_t c = 0; c < cores.size(); ++c) {
+        Core& core = *cores[c];
+        const CoreCoord at = program.cores[c];
         for (uint32_t k = 0; k < program.kernels.size(); ++k) {
             const Kernel& kernel = program.kernels[k];
             need(program.arguments.at(at).contains(k), "a kernel of a placed core is given no arguments");
             for (uint32_t b = 0; b < kernel.config.unpack_to_dest_mode.size(); ++b) {
                 core.rings[b].exact = kernel.config.unpack_to_dest_mode[b] == UnpackToDestMode::UnpackToDestFp32;
             }
-            threads.emplace_back([&machine, &core, &kernel, &arguments = program.arguments.at(at).at(k)] {
-                Thread own{&machine, &core, kernel.role, &arguments, &kernel.compile_arguments, {}, {}};
+            threads.emplace_back([&machine, &core, &kernel, semaphores = program.semaphores, &arguments = program.arguments.at(at).at(k)] {
+                Thread own{&machine, &core, kernel.role, &arguments, &kernel.compile_arguments, {}, {}, {}, false, kernel.network,
+                           semaphores};
                 self = &own;
                 auto registers = std::make_unique<Unit>();
                 unit = registers.get();
                 unit->wide = kernel.config.fp32_dest_acc_en;
                 try {
                     kernel.run();
-                    need(own.reads.empty() && own.writes.empty(), "a kernel ends before its reads or writes are done");
+                    need(own.reads.empty() && own.writes.empty() && own.sends.empty() && !own.counting, "a kernel ends before its reads or writes are done");
                     need(unit->state == Unit::FREE, "registers are acquired and never released");
                 } catch (const std::exception& caught) {
                     machine.fail(caught.what());

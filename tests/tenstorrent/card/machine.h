@@ -100,6 +100,8 @@ struct Ring {
     bool exact = false;  // copied to registers whole, and not by way of the source registers
 };
 
+constexpr uint32_t SEMAPHORES = 1024;  // the bytes at the end of L1 that they lie in
+
 struct Transfer {
     uint32_t from, to, bytes;
 };
@@ -119,6 +121,7 @@ struct Core {
 
 // All threads of a program: one lock, and what each of those that wait is waiting for.
 struct Machine {
+    std::map<std::pair<uint32_t, uint32_t>, Core*> cores;  // by their places on the networks
     std::mutex lock;
     std::condition_variable moved;
     std::list<std::function<bool()>*> waiting;
@@ -161,6 +164,10 @@ struct Thread {
     Role role;
     const std::vector<uint32_t>*arguments, *compile_arguments;
     std::vector<Transfer> reads, writes;
+    std::vector<std::function<void()>> sends;  // multicasts that are not done yet
+    bool counting = false;  // increments elsewhere that no barrier has waited for
+    int network = 0;
+    uint32_t semaphores = 0;
 };
 inline thread_local Thread* self = nullptr;
 
