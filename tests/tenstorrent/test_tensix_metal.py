@@ -13,9 +13,11 @@ import tensorir as ti
 sys.path.insert(0, str(Path(__file__).parent))
 from metal_kernels import BFLOAT16, KERNELS, nest
 from on_card import SWAPPED, Refused, build, calls_of, mutable
+from random_tiles import random_kernel
 from tensix_kernels import chain, matmul, softmax
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+SEEDS = (3, 12, 20)
 MUTATED = ("matmul", "spilled", "softmax", "sent")
 
 
@@ -38,6 +40,10 @@ def arguments(program, seed=3):
     return found
 
 
+def random_program(seed):
+    return ti.tt.split(ti.tt.pipeline(main(random_kernel(seed)), cores=2).result)
+
+
 @pytest.fixture(scope="module")
 def programs():
     return {name: program_of(kernel) for name, kernel in KERNELS.items()}
@@ -48,6 +54,7 @@ def compiled(programs, tmp_path_factory):
     emitted = {
         name: ti.tt.emit(p, formats=KERNELS[name].formats, mcast=KERNELS[name].mcast) for name, p in programs.items()
     }
+    emitted |= {f"random_{seed}": ti.tt.emit(random_program(seed)) for seed in SEEDS}
     emitted |= {f"{name}_mutants": mutable(emitted[name]) for name in MUTATED}
     return build(emitted, tmp_path_factory.mktemp("card"))
 
@@ -63,6 +70,28 @@ def test_programs_in_the_calls_of_the_card_give_the_numbers_of_numpy_and_of_the_
     buffers = [b for p in programs[name].func.params if (b := programs[name].func.buffer_map.get(p)) is not None]
     simulated = np.asarray(ti.tt.simulate(programs[name], args).arrays[len(buffers) - 1]).astype(np.float64)
     assert np.abs(found - simulated).max() <= 1.5 * kernel.tolerance * scale
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_nests_folds_and_loops_give_the_numbers_of_the_interpreter(seed, compiled):
+    args = arguments(random_program(seed))
+    want = ti.tir.interpret(main(random_kernel(seed)), *args)[-1]
+    np.testing.assert_allclose(compiled.run(f"random_{seed}", args)[-1], want, atol=2e-2 * max(np.abs(want).max(), 1))
+
+
+def as_bfp8(array):
+    """Rows of sixteen elements with the largest exponent of each, and seven bits of their mantissas."""
+    rows = array.reshape(-1, 16).astype(np.float64)
+    unit = 2.0 ** (np.frexp(np.abs(rows).max(1, keepdims=True))[1] - 7)
+    return (np.clip(np.floor(np.abs(rows) / unit + 0.5), 0, 127) * unit * np.sign(rows)).reshape(array.shape)
+
+
+@needs_compiler
+def test_bfp8_has_an_exponent_for_sixteen_elements(programs, compiled):
+    a, b, c = arguments(programs["stored"])
+    want = as_bfp8(a) @ as_bfp8(b)
+    np.testing.assert_allclose(compiled.run("stored", [a, b, c])[-1], want, atol=1e-5)
 
 
 @needs_compiler
