@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401  NumPy knows bfloat16 by it
 import numpy as np
 import pytest
 
@@ -112,3 +113,27 @@ kernel:3:56: error[TN20]: rounds is not known before a call, and what a program 
                                                          ^^^^^^^^^^^^^^^
 help: write it as a number in the kernel."""
     )
+
+
+@pytest.mark.parametrize("order", ["reader first", "writer first", "round robin", "random"])
+def test_a_simulation_with_multicast_has_the_bits_of_one_without_and_the_bytes_of_the_estimate(order):
+    rng = np.random.default_rng(4)
+    a, b = (rng.normal(size=(128, 128)).astype("bfloat16") for _ in "AB")
+    program = program_of(blocked(128, 32, 64, 32), 8)
+    args = [a, b, np.zeros_like(a)]
+    alone, sent = ti.tt.simulate(program, args), ti.tt.simulate(program, args, order=order, mcast=True)
+    assert sent.arrays[2].tobytes() == alone.arrays[2].tobytes()
+    page, found = 2 * 32 * 32, program.estimate(mcast=True)
+    counts = Counter()
+    for event in sent.trace:
+        counts[event.core, event.action] += event.count * page
+    assert [counts[core, "send"] for core in range(8)] == list(found.sent)
+    assert [counts[core, "receive"] for core in range(8)] == list(found.received)
+
+
+def test_a_fault_of_a_program_with_multicast_is_told_where_it_stands():
+    program = program_of(blocked(128, 32, 64, 32), 8)
+    place = program.files["compute.cpp"].split("\n").index("            cb_pop_front(CB_A, 1);") + 1
+    args = [np.zeros((128, 128), "bfloat16")] * 3
+    run = ti.tt.simulate(program.edited("compute.cpp", place), args, mcast=True)
+    assert (run.fault.kind, run.fault.buffer) == ("deadlock", "CB_A")
