@@ -1,5 +1,6 @@
 """`ti.tt.emit`: programs in the calls of tt-metal, compiled against calls that assert what they need, and run."""
 
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -17,6 +18,7 @@ from random_tiles import random_kernel
 from tensix_kernels import chain, matmul, softmax
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+KERNEL_FILES = ("compute.cpp", "reader.cpp", "writer.cpp")
 SEEDS = (3, 12, 20)
 MUTATED = ("matmul", "spilled", "softmax", "sent")
 
@@ -271,6 +273,10 @@ def test_the_plan_says_what_a_core_holds_and_what_the_host_does():
         ("CB_C", "Float32", 18, 18 * 4096), ("CB_c", "Float32", 18, 18 * 4096),
     ]  # fmt: skip
     assert (plan["grid"], plan["register_tiles"], plan["l1_bytes"], plan["l1_limit"]) == ([11, 10], 4, 221184, 1572864)
+    assert (plan["read_alignment"], plan["private_arrays_bytes"]) == (64, 0)
+    assert all(buffer["page_bytes"] % 64 == 0 for buffer in plan["buffers"].values())
+    text = "".join(t for name, t in ti.tt.emit(program_of(KERNELS["attention"])).files.items() if name in KERNEL_FILES)
+    assert not re.search(r"\w+ \w+\[\d+\]", text)  # no array is declared
     assert ti.tt.emit(program_of(KERNELS["chain"])).plan["buffers"]["X"] == {
         "format": "Float32", "shape": [1, 50, 70], "padded": [1, 64, 96], "tiles": 6, "page_bytes": 4096,
         "moved": "to the cores",

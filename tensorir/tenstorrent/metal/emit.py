@@ -215,6 +215,8 @@ def _plan(
         "register_tiles": registers,
         "l1_bytes": sum(queue.bytes for queue in queues),
         "l1_limit": card.l1,
+        "read_alignment": card.alignment,
+        "private_arrays_bytes": 0,  # kernels have numbers alone in the memory of their processors
         "circular_buffers": [
             {"name": q.name, "index": q.index, "format": q.format.name, "tiles": q.capacity, "bytes": q.bytes,
              "purpose": q.purpose}
