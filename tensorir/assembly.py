@@ -31,6 +31,7 @@ PROVIDERS = {
     points.print_tile: ("tensorir.tile.text.printing", "print_module"),
     points.equal_tile: ("tensorir.tile.equality", "same_modules"),
     points.print_iterator: ("tensorir.iterator.text.printer", "show"),
+    points.estimate_tensix: ("tensorir.tenstorrent.estimate", "estimate"),
     points.print_tensix: ("tensorir.tenstorrent.kernels.host", "files"),
     points.place_tensix: ("tensorir.tenstorrent.kernels.printing", "line_of"),
     points.print_graph_function: ("tensorir.relax.printing", "function_lines"),

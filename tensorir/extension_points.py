@@ -18,11 +18,11 @@ from typing import Any
 
 __all__ = [
     "ExtensionPoint", "bind_program", "call_program", "check_fencil", "check_graph_function", "compile_expression",
-    "compile_statement", "define_builtin", "device_array", "draw_traceback", "equal_tile", "equal_tir", "hash_tir",
-    "inline_program", "interpret_graph_function", "lift_graph_function", "needed_parameters", "parse_program",
-    "place_tensix", "print_expression", "print_graph_function", "print_graph_node", "print_iterator", "print_program",
-    "print_tensix", "print_tile", "print_tir", "read_call", "read_graph_function", "read_returned", "read_statement",
-    "schedule_statements", "solve_sizes",
+    "compile_statement", "define_builtin", "device_array", "draw_traceback", "equal_tile", "equal_tir",
+    "estimate_tensix", "hash_tir", "inline_program", "interpret_graph_function", "lift_graph_function",
+    "needed_parameters", "parse_program", "place_tensix", "print_expression", "print_graph_function",
+    "print_graph_node", "print_iterator", "print_program", "print_tensix", "print_tile", "print_tir", "read_call",
+    "read_graph_function", "read_returned", "read_statement", "schedule_statements", "solve_sizes",
 ]  # fmt: skip
 
 
@@ -70,6 +70,7 @@ print_tile: ExtensionPoint = ExtensionPoint("the text of a module of Tile IR")
 equal_tile: ExtensionPoint = ExtensionPoint("whether two modules of Tile IR say the same")
 print_iterator: ExtensionPoint = ExtensionPoint("the text of a program of iterator IR")
 print_tensix: ExtensionPoint = ExtensionPoint("the files of a program of Tensix kernels")
+estimate_tensix: ExtensionPoint = ExtensionPoint("what a program of Tensix kernels costs at least")
 place_tensix: ExtensionPoint = ExtensionPoint("the file and line that print a statement of Tensix kernels")
 schedule_statements: ExtensionPoint = ExtensionPoint("how statements under the same loops run")
 compile_expression: ExtensionPoint = ExtensionPoint("the function of an expression in the interpreter of TIR")

@@ -318,20 +318,25 @@ def tt(
     ] = "random",
     seed: Annotated[int, typer.Option(help="Of a random order.")] = 0,
     passes: Annotated[bool, typer.Option("--passes", help="Print the kernel before and after each pass.")] = False,
+    card: Annotated[
+        str | None, typer.Option(help="Write programs in the calls of tt-metal: wormhole or blackhole.")
+    ] = None,
+    mcast: Annotated[bool, typer.Option("--mcast", help="Send blocks along rows and columns of cores.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Make a kernel's programs for a grid of Tensix cores, check their protocol, and simulate them.
 
-    Written are compute.cpp, reader.cpp, writer.cpp, main.cpp, tiles.h and tt.plan.json. Example:
+    Written are compute.cpp, reader.cpp, writer.cpp, main.cpp, tiles.h and tt.plan.json; for a card compute.cpp,
+    reader.cpp, writer.cpp, host.cpp and metal.plan.json, and what they cost at least is told. Example:
 
     tensorir tt matmul.py --cores 64 --out programs --random
     """
     from stencils.cli import tensix
 
     if out is not None:
-        keep_existing([out / name for name in tensix.FILES], overwrite, ask)
+        keep_existing([out / name for name in tensix.files_for(card)], overwrite, ask)
     given = tuple(input or ()), tuple(set or ())
-    tensix.program(kernel, func, cores, capacity, out, *given, random, order, seed, passes, say)
+    tensix.program(kernel, func, cores, capacity, out, *given, random, order, seed, passes, card, mcast, say)
 
 
 @app.command()

@@ -18,16 +18,23 @@ from tensorir.tenstorrent.kernels.faults import tiles
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.sizes import sizes_of
 
-__all__ = ["FILES", "program"]
+__all__ = ["FILES", "files_for", "program"]
 
 FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tiles.h", "tt.plan.json")
 """What is written to the folder."""
+OF_CARD = ("compute.cpp", "reader.cpp", "writer.cpp", "host.cpp", "metal.plan.json")
+"""What is written for a card."""
+
+
+def files_for(card: str | None) -> tuple[str, ...]:
+    """The names of the files that are written, for a card or for none."""
+    return FILES if card is None else OF_CARD
 
 
 def program(
     path: Path, function: str | None, cores: int | None, capacity: int | None, out: Path | None,
     inputs: tuple[str, ...], settings: tuple[str, ...], random: bool, order: str, seed: int, passes: bool,
-    say: Callable[[str], None],
+    card: str | None, mcast: bool, say: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Split a kernel, check the protocol, write its files; run it where arrays are given or random ones asked for."""
     if not is_kernel(path):
@@ -52,18 +59,21 @@ def program(
     if inputs or random:
         params = Parameters.of(kernel)
         given = arguments(params, inputs, settings, random)
-        run = ti.tt.simulate(split, given, order=order, seed=seed)
+        run = ti.tt.simulate(split, given, order=order, seed=seed, mcast=mcast)
         say(f"simulated: {run}")
         for name, before, after in zip(params.order, given, run.arrays, strict=True):
             if not np.array_equal(np.asarray(before), np.asarray(after)):
                 array: Any = np.asarray(after)
                 say(f"{name}: {' × '.join(map(str, array.shape))}, {array.dtype}, {array.min()} to {array.max()}")
+    files = split.files if card is None else ti.tt.emit(split, card, mcast=mcast).files
+    if card is not None:
+        say(str(split.estimate(card, mcast=mcast)))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         with together() as write:
-            for name, text in split.files.items():
+            for name, text in files.items():
                 write(out / name, _writing(text))
-        say(f"written to {out}: {', '.join(FILES)}")
+        say(f"written to {out}: {', '.join(files)}")
 
 
 def _sized(kernel: Any, settings: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:

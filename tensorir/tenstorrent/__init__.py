@@ -4,16 +4,18 @@
 loop over the tiles of one core; `pipeline` runs these four and shows the kernel before and after each; `verify` shows,
 by running kernels, that none changes a bit. `split` makes the reader, the computation and the writer of a core, with
 circular buffers between them; `check` finds faults of their protocol in the text, and `simulate` runs them on all
-cores, tile by tile.
+cores, tile by tile. `emit` writes a program in the calls of tt-metal, for a card.
 """
 
 from __future__ import annotations
 
 from tensorir.tenstorrent.defaults import defaults
+from tensorir.tenstorrent.estimate import Choice, Estimate, choose, estimate
 from tensorir.tenstorrent.kernels.check import check
 from tensorir.tenstorrent.kernels.faults import Fault
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.kernels.simulate import Simulation, simulate
+from tensorir.tenstorrent.metal.emit import Emitted, emit
 from tensorir.tenstorrent.persistent import persistent
 from tensorir.tenstorrent.pipeline import pipeline
 from tensorir.tenstorrent.schedule import partition, schedule
@@ -23,6 +25,6 @@ from tensorir.tenstorrent.split import split
 from tensorir.tenstorrent.verify import Verdict, verify
 
 __all__ = [
-    "Fault", "Program", "Simulation", "Verdict", "check", "defaults", "partition", "persistent", "pipeline", "schedule",
-    "shard", "simulate", "sized", "split", "verify",
+    "Choice", "Emitted", "Estimate", "Fault", "Program", "Simulation", "Verdict", "check", "choose", "defaults", "emit",
+    "estimate", "partition", "persistent", "pipeline", "schedule", "shard", "simulate", "sized", "split", "verify",
 ]  # fmt: skip

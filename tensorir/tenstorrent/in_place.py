@@ -86,6 +86,18 @@ def _moves(func: n.PrimFunc, items: Sequence[Item], buffer: n.Buffer) -> Iterato
             found.append(slice(max(first, 0), max(first + value(size), 0)))
         return tuple(found)
 
+    def moved(suite: Sequence[Item]) -> bool:
+        """Whether a suite moves the buffer at all."""
+        for item in suite:
+            match item:
+                case Move(_, record) if buffer.data in (record.src.buffer.data, record.dst.buffer.data):
+                    return True
+                case Control(_, bodies) if any(moved(body) for body in bodies):
+                    return True
+                case _:
+                    pass
+        return False
+
     def of(suite: Sequence[Item], tile: int) -> Iterator[tuple[int, bool, _Place]]:
         for item in suite:
             match item:
@@ -97,6 +109,8 @@ def _moves(func: n.PrimFunc, items: Sequence[Item], buffer: n.Buffer) -> Iterato
                 case Control(n.LetStmt(var, bound), _):
                     if all(not isinstance(v, n.Var) or v in m.env for v in walk(bound)):
                         m.env[var] = var.dtype.numpy.type(value(bound))
+                case Control(_, bodies) if bodies and not any(moved(body) for body in bodies):
+                    pass
                 case Control(n.For(var, low, extent), (body,)):
                     first = value(low)
                     own = isinstance(extent, n.Var) and extent is count

@@ -2,9 +2,10 @@
 
 Every block runs alone, with its accesses checked: what it reads of its own, it has written. Every tile alone is
 compared with its block; then the ranges of all cores run one after the other in several orders, and are compared with
-the interpreter's result of the grid kernel itself, as it was given. What differs is told by its smallest
-witness: a tile that no core has, one that two have, a block that another one takes the place of, two cores whose order
-matters, or an element.
+the interpreter's result of the grid kernel itself, as it was given. Of a large grid tiles of each kind run, where the
+text says what the others do: that each is its block, and that no two meet in memory. What differs is told by its
+smallest witness: a tile that no core has, one that two have, a block that another one takes the place of, two cores
+whose order matters, or an element.
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
@@ -21,6 +22,7 @@ import numpy as np
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.defaults import DEFAULTS, chosen
 from tensorir.tenstorrent.grid import AXES, binding, grid_of, is_persistent
+from tensorir.tenstorrent.kinds import blocks_of_tiles, kinds_of_tiles, meet_nowhere
 from tensorir.tenstorrent.padding import pad_arrays, padded, padded_shape
 from tensorir.tenstorrent.persistent import RUNTIME_ARGS
 from tensorir.tenstorrent.schedule import agreeing_grid, partition, shares_of, uncovered
@@ -32,6 +34,8 @@ from tensorir.tir.walk import transform
 
 __all__ = ["Verdict", "arguments", "verify"]
 
+ALL_RUN = 64
+"""The tiles of grids of which all are run."""
 Ranges = Sequence[tuple[int, int]]
 Arrays = list[np.ndarray[Any, Any]]
 
@@ -40,6 +44,7 @@ Arrays = list[np.ndarray[Any, Any]]
 class Verdict:
     """What was shown: how many tiles on which numbers of cores in how many orders; or what is wrong, and where.
 
+    `tried` is the number of tiles that were run where the text says that the others are as they are, and else 0.
     `fault` is "left out", "twice", "outside", "another block", "order", "padding", "values" or "unwritten", where a
     block reads what it has not written; `witness` says it in words.
     """
@@ -49,6 +54,7 @@ class Verdict:
     runs: int
     fault: str = ""
     witness: str = ""
+    tried: int = 0
 
     def __bool__(self) -> bool:
         return not self.fault
@@ -57,6 +63,9 @@ class Verdict:
         if self.fault:
             return f"different: {self.witness}"
         told = ", ".join(map(str, self.cores))
+        if self.tried:
+            kinds = f"each is its block by the text, no two meet, and {self.tried} of all kinds were run"
+            return f"equal bit for bit: {self.tiles} tiles on {told} cores: {kinds}"
         return f"equal bit for bit: {self.tiles} tiles on {told} cores, {self.runs} runs in several orders of the cores"
 
 
@@ -105,13 +114,21 @@ def verify(
     for share in stated:
         if found := uncovered(share, tiles):
             return Verdict(tiles, counts, check.runs, *found)
-    if found := check.tiles() or check.empty():
+    if tiles > ALL_RUN:
+        by_text = blocks_of_tiles(before, after, check.blocks)
+        if by_text is not None and (wrong := by_text.wrong) is not None and (found := check.tiles([wrong])):
+            return Verdict(tiles, counts, check.runs, *found)
+        kinds = None if by_text is None or by_text.wrong is not None else kinds_of_tiles(before, check.blocks)
+        if kinds is not None and len(kinds) < tiles and meet_nowhere(after):
+            found = check.tiles(kinds) or check.empty() or check.padding(kinds) or ("", "")
+            return Verdict(tiles, counts, check.runs, *found, len(kinds))
+    if found := check.tiles(range(tiles)) or check.empty():
         return Verdict(tiles, counts, check.runs, *found)
     rng = np.random.default_rng(seed)
     for share in shares:
         if found := check.orders(share, orders, rng):
             return Verdict(tiles, counts, check.runs, *found)
-    found = check.padding() or ("", "")
+    found = check.padding(None) or ("", "")
     return Verdict(tiles, counts, check.runs, *found)
 
 
@@ -150,18 +167,24 @@ class _Check:
         after = interpret(self.after, *arrays, first, count, self.extents[0], self.extents[1])
         return list(after[: len(self.given)])
 
-    def _block(self, tile: int) -> tuple[int, int, int]:
-        x, y, _ = self.extents
+    @property
+    def blocks(self) -> tuple[Any, Any, Any]:
+        """The indices of the blocks along x, y and z of all tiles."""
+        x, y, z = self.extents
+        tile = np.arange(x * y * z)
         order = self.after.attrs.get("tt_schedule_order", DEFAULTS["tt_schedule_order"])
         column, row = (tile // y % x, tile % y) if order == "column_major" else (tile % x, tile // x % y)
         return column, row, tile // (x * y)
 
-    def tiles(self) -> tuple[str, str] | None:
-        """Each tile alone against its block."""
+    def _block(self, tile: int) -> tuple[int, int, int]:
+        x, y, z = (int(of_all[tile]) for of_all in self.blocks)
+        return x, y, z
+
+    def tiles(self, which: Sequence[int]) -> tuple[str, str] | None:
+        """Each of some tiles alone against its block."""
         alone = _one_block(self.before)
-        total = self.extents[0] * self.extents[1] * self.extents[2]
         wanted: list[list[Any]] = []
-        for tile in range(total):
+        for tile in which:
             try:
                 after = interpret(alone, *self.given, *self._block(tile), checked=True)
             except DiagnosticError as caught:
@@ -170,9 +193,9 @@ class _Check:
                     raise
                 return "unwritten", f"block {self._block(tile)}, line {found.span.line}: {found.message}"
             wanted.append(list(after[: len(self.given)]))
-        known = {_bits(arrays): self._block(tile) for tile, arrays in enumerate(wanted)}
+        known = {_bits(arrays): self._block(tile) for tile, arrays in zip(which, wanted, strict=True)}
         untouched = _bits([np.asarray(a) for a in self.given])
-        for tile, want in enumerate(wanted):
+        for tile, want in zip(which, wanted, strict=True):
             got = self._alone(tile, 1, self.given)
             self.runs += 1
             if (place := self._difference(want, got)) is None:
@@ -228,24 +251,26 @@ class _Check:
         place = self._difference(self._in_order(share, path[low]), self._in_order(share, path[high]))
         return f"the order of cores {a} and {b} matters: {place}."
 
-    def padding(self) -> tuple[str, str] | None:
-        """The persistent kernel on padded buffers, on the part that is there."""
+    def padding(self, which: Sequence[int] | None) -> tuple[str, str] | None:
+        """The persistent kernel on padded buffers, on the part that is there; all tiles, or some."""
         buffers = self.before.buffer_map.values()
         fixed = all(isinstance(e, n.IntImm) for b in buffers for e in b.shape)
         if not fixed or all(
             padded_shape(self.after, b) == tuple(e.value for e in b.shape if isinstance(e, n.IntImm)) for b in buffers
         ):
             return None
-        total = self.extents[0] * self.extents[1] * self.extents[2]
-        whole = interpret(
-            padded(self.after), *pad_arrays(self.before, self.given), 0, total, self.extents[0], self.extents[1]
-        )
-        self.runs += 1
+        wide, total = padded(self.after), self.extents[0] * self.extents[1] * self.extents[2]
+        shares = [(0, total)] if which is None else [(tile, 1) for tile in which]
+        given, whole = self.given, pad_arrays(self.before, self.given)
+        for share in shares:
+            given = self._alone(*share, given)
+            whole = list(interpret(wide, *whole, *share, *self.extents[:2]))[: len(given)]
+            self.runs += 1
         valid = [
             w[tuple(slice(e) for e in np.shape(g))] if np.ndim(g) else w
             for w, g in zip(whole, self.given, strict=False)
         ]
-        place = self._difference(self._alone(0, total, self.given), valid)
+        place = self._difference(given, valid)
         return None if place is None else ("padding", f"on padded buffers a value that is there differs: {place}.")
 
     def _difference(self, want: list[Any], got: list[Any]) -> str | None:

@@ -45,6 +45,20 @@ def test_the_files_of_a_kernel_are_written_and_it_is_simulated(folder, capsys):
     assert call("tt", "matmul.py", "--out", "programs", "--overwrite") == 0
 
 
+def test_programs_of_a_card_are_written_with_what_they_cost(folder, capsys):
+    assert (
+        call("tt", "matmul.py", "--cores", "6", "--card", "wormhole", "--mcast", "--out", "programs", "--random") == 0
+    )
+    said = capsys.readouterr().out
+    assert "6 cores of a wormhole: " in said and "binds" in said and "without a fault" in said
+    names = {"compute.cpp", "reader.cpp", "writer.cpp", "host.cpp", "metal.plan.json"}
+    assert {p.name for p in (folder / "programs").iterdir()} == names
+    plan = json.loads((folder / "programs" / "metal.plan.json").read_text(encoding="utf-8"))
+    assert plan["multicast"] == {"A_block": "row", "B_block": "column"}
+    assert call("tt", "matmul.py", "--card", "grayskull") == 2
+    assert "error[TN18]: there is no card 'grayskull'; there are wormhole and blackhole." in capsys.readouterr().err
+
+
 def test_the_kernel_is_printed_before_and_after_each_pass(folder, capsys):
     assert call("tt", "matmul.py", "--passes") == 0
     said = capsys.readouterr().out

@@ -198,3 +198,73 @@ def test_a_tile_that_is_cleared_first_is_no_fault(how):
     func = accumulating(CLEARED[how])
     assert ti.tt.verify(func, ti.tt.pipeline(func).result, cores=2)
     assert ti.tt.check(ti.tt.split(func)) == ()
+
+
+# Large grids, of which tiles of each kind are run
+
+WIDE_ORDER = ORDER.replace("(4, 8)", "(70, 8)").replace("thread_binding(4", "thread_binding(70")
+WIDE_SAFE = (
+    SAFE.replace("(40,)", "(2150,)").replace("(64,)", "(2176,)").replace("thread_binding(2", "thread_binding(68")
+)
+ONE_OF_MANY = """
+@T.prim_func
+def main(A: T.Buffer((70, 8, 8)), B: T.Buffer((70, 8, 8))):
+    for bx in T.thread_binding(70, thread="blockIdx.x"):
+        with T.sblock("tilelang_root"):
+            a = T.sblock_alloc_buffer((8, 8), scope="shared.dyn")
+            if bx != 41:
+                T.copy(T.region(A[bx, 0, 0], 1, 1, 8, 8), T.region(a[0, 0], 2, 8, 8))
+            T.copy(T.region(a[0, 0], 1, 8, 8), T.region(B[bx, 0, 0], 2, 1, 8, 8))
+"""
+
+
+def test_of_a_large_product_a_few_tiles_are_run_whatever_its_size():
+    for size, tiles in ((288, 81), (1024, 1024)):
+        func = main(matmul(size, size, size))
+        verdict = ti.tt.verify(func, passed(func), cores=(1, 64))
+        assert (verdict.tiles, verdict.tried, verdict.runs) == (tiles, 2, 3) and verdict
+    assert str(verdict) == (
+        "equal bit for bit: 1024 tiles on 1, 64 cores: each is its block by the text, no two meet, and 2 of all kinds "
+        "were run"
+    )
+
+
+def test_tiles_that_lie_across_an_edge_are_of_a_kind_of_their_own():
+    func = main(chain(8 * 9 - 3, 8 * 8 - 5, tile=8))  # the last row of blocks, the last column, and the corner
+    verdict = ti.tt.verify(func, passed(func))
+    assert verdict and verdict.tiles == 72 and verdict.tried == 7  # first and last of four kinds, of which one is alone
+
+
+def test_a_kernel_whose_tiles_depend_on_data_is_run_whole():
+    func = main(ONE_OF_MANY.replace("bx != 41", "A[bx, 0, 0] < T.float32(9.0)"))
+    verdict = ti.tt.verify(func, passed(func))
+    assert verdict and verdict.tried == 0 and verdict.runs > 70
+
+
+WIDE = main(chain(64 * 12, 96))
+LARGE = {
+    "one block that reads what nobody has written": (
+        main(ONE_OF_MANY), passed(main(ONE_OF_MANY)), "unwritten", "block (41, 0, 0), line 9: element 0 of 'a' is read",
+    ),
+    "ids that are swapped": (
+        WIDE, edited(WIDE, "tile_id % grid_x", "tile_id // grid_x"), "values", "tile 1, block (1, 0, 0), differs",
+    ),
+    "one tile that is another": (
+        WIDE, edited(WIDE, "tile_id % grid_x", "T.max(tile_id % grid_x, tile_id // 51)"), "values",
+        "tile 51, block (0, 17, 0), differs",
+    ),
+    "another value": (
+        WIDE, edited(WIDE, "T.float32(2.0)", "T.float32(2.5)"), "values", "tile 0, block (0, 0, 0), differs",
+    ),
+    "an order that matters": (main(WIDE_ORDER), passed(main(WIDE_ORDER)), "order", "the order of cores"),
+    "padding that is read as another value": (
+        main(WIDE_SAFE), passed(main(WIDE_SAFE)), "padding", "B[2150] is 7.0 and 0.0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_fault_of_one_tile_among_many_is_found(name):
+    before, after, fault, witness = LARGE[name]
+    verdict = ti.tt.verify(before, after)
+    assert not verdict and verdict.fault == fault and witness in verdict.witness, str(verdict)

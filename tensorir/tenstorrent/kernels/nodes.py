@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tensorir.extension_points import place_tensix, print_tensix
+from tensorir.extension_points import estimate_tensix, place_tensix, print_tensix
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
+
+if TYPE_CHECKING:
+    from tensorir.tenstorrent.estimate import Estimate
 
 __all__ = ["ROLES", "Action", "Bind", "Branch", "CircularBuffer", "Kernel", "Loop", "Op", "Program", "Role", "Sync",
            "Work", "ops_of", "rewritten"]  # fmt: skip
@@ -117,6 +120,10 @@ class Program:
     def files(self) -> dict[str, str]:
         """The text of each file by name: the three kernels, the host's program and the plan."""
         return print_tensix(self)
+
+    def estimate(self, target: str = "wormhole", mcast: bool = False) -> Estimate:
+        """What the program costs at least on a card: bytes, products and time (`tensorir.tenstorrent.estimate`)."""
+        return estimate_tensix(self, target, mcast)
 
     def __str__(self) -> str:
         return "\n".join(f"// {name}\n{text}" for name, text in self.files.items() if name.endswith(".cpp"))

@@ -20,6 +20,7 @@ from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.source import NOWHERE
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles
+from tensorir.tenstorrent.kernels.multicast import Sender, senders
 from tensorir.tenstorrent.kernels.nodes import (
     ROLES,
     Bind,
@@ -114,13 +115,17 @@ def simulate(
     cores: int | None = None,
     order: str = "random",
     seed: int = 0,
+    *,
+    mcast: bool = False,
 ) -> Simulation:
     """The program on arrays, one for each parameter of the grid kernel, on a number of cores.
 
-    Without `cores` the ranges are those of the program's attributes. `order` is "reader first", "writer first", "round
-    robin" or "random" (by `seed`). Arguments are never changed. A fault of the protocol is a result, with the kernel,
-    the line, the buffer and the counts. Raises TN04 for less than one core, TN10 for a capacity that no block fits,
-    TN12 for an order that there is not, and what the interpreter raises.
+    Without `cores` the ranges are those of the program's attributes. `order` is "reader first", "writer first",
+    "round robin" or "random" (by `seed`). With `mcast` a block that the cores of a row or of a column of a
+    Wormhole's grid always need together is loaded by the first of them, once all others have asked for it, and
+    sent. Arguments are never changed. A fault of the protocol is a result, with the kernel, the line, the buffer
+    and the counts. Raises TN04 for less than one core, TN10 for a capacity that no block fits, TN12 for an order
+    that there is not, and what the interpreter raises.
 
     >>> import numpy as np
     >>> from tensorir.tir import parse
@@ -155,7 +160,7 @@ def simulate(
     base = Machine()
     given = take(func, [*arrays, 0, 0, *plan.grid[:2]])
     bind(base, func, given, func.span)
-    run = _Run(program, base)
+    run = _Run(program, base, lines=senders(program, cores) if mcast else {})
     fault = next(iter((*ownership(program), *unwritten(program))), None)
     if fault is None:
         with np.errstate(all="ignore"):
@@ -197,6 +202,7 @@ class _Core:
     machines: dict[str, Machine]
     at: dict[str, Sync] = field(default_factory=dict[str, Sync])
     blocked: set[str] = field(default_factory=set[str])
+    in_line: set[str] = field(default_factory=set[str])
     alive: dict[str, Generator[bool, None, None]] = field(default_factory=dict[str, Any])
 
 
@@ -207,13 +213,16 @@ class _Run:
     program: Program
     base: Machine
     moves: bool = True
+    lines: dict[tuple[int, int], Sender] = field(default_factory=dict[tuple[int, int], Sender])
     trace: list[Event] = field(default_factory=list[Event])
     code: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def all(self, share: Iterable[tuple[int, tuple[int, int]]], order: Order, rng: np.random.Generator) -> Fault | None:
         cores = [self._core(k, first, count) for k, (first, count) in share]
         try:
-            if order == "random":
+            if self.lines:
+                self._together(cores, order, rng)
+            elif order == "random":
                 self._at_random(cores, rng)
             else:
                 for core in cores:
@@ -274,6 +283,25 @@ class _Run:
                 going[place] = going[-1]
                 going.pop()
 
+    def _together(self, cores: list[_Core], order: Order, rng: np.random.Generator) -> None:
+        """Cores that wait for each other: any step of one may let another go on."""
+        roles = ROLES if order != "writer first" else ROLES[::-1]
+        turn = 0
+        while any(core.alive for core in cores):
+            ready = [(c, r) for r in roles for c in cores if r in c.alive and r not in c.blocked]
+            if not ready:
+                alive = [core for core in cores if core.alive]
+                raise _Stop(self._deadlock(next((core for core in alive if not core.in_line), alive[0])))
+            turn += 1
+            place = int(rng.integers(len(ready))) if order == "random" else turn % len(ready)
+            steps = len(self.trace)
+            self._step(*ready[place if order in ("random", "round robin") else 0])
+            if len(self.trace) > steps:
+                for core in cores:
+                    core.blocked.clear()
+        for core in cores:
+            self._left(core)
+
     def _step(self, core: _Core, role: str) -> None:
         match next(core.alive[role], None):
             case None:
@@ -299,6 +327,8 @@ class _Run:
                     queue.do(action, count)
                     self.trace.append(Event(core.number, role, action, name, count, queue.fill))
                     yield _MOVED
+                case Work() if (line := self.lines.get((id(op), core.number))) is not None:
+                    yield from self._in_line(op, role, core, m, line)
                 case Work():
                     self._work(op, core, m)
                 case Bind(var, value):
@@ -312,7 +342,36 @@ class _Run:
                 case Branch(condition, then, otherwise):
                     yield from self._body(then if compiled(condition)(m) else otherwise, role, core, m)
 
-    def _work(self, op: Work, core: _Core, m: Machine) -> None:
+    def _in_line(self, op: Work, role: str, core: _Core, m: Machine, line: Sender) -> Generator[bool, None, None]:
+        """A load that is multicast: the first core waits until all others have asked, they until it has sent."""
+        assert op.fills is not None
+        queue = core.queues[op.fills]
+
+        def told(action: str) -> None:
+            self.trace.append(Event(core.number, role, action, queue.made.name, queue.made.pages, queue.fill))
+
+        core.in_line.add(role)
+        if line.first == core.number:
+            while line.asked < line.others:
+                yield _BLOCKED
+            self._work(op, core, m)
+            line.block = np.array(array_of(m.view(queue.made.block)))
+            line.asked, line.turn = 0, line.turn + 1
+            told("send")
+        else:
+            turn = line.turn
+            line.asked += 1
+            told("ask")
+            yield _MOVED
+            while line.turn == turn:
+                yield _BLOCKED
+            self._work(op, core, m, line.block)
+            told("receive")
+        core.in_line.discard(role)
+        yield _MOVED
+
+    def _work(self, op: Work, core: _Core, m: Machine, sent: Any = None) -> None:
+        """The work of a statement; or, in its place, the block that another core has sent."""
         for name in op.fronts:
             queue = core.queues[name]
             if queue.waited < queue.made.pages:
@@ -332,9 +391,12 @@ class _Run:
         act = self.code.get(id(op))
         if act is None:
             act = self.code[id(op)] = work(op.statement)
-        act(m)
+        if sent is None:
+            act(m)
         if op.fills is not None:
             queue = core.queues[op.fills]
+            if sent is not None:
+                array_of(m.view(queue.made.block))[...] = sent
             queue.put(array_of(m.view(queue.made.block)))
 
     # What is wrong

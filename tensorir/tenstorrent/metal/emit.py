@@ -1,0 +1,235 @@
+"""Programs of a core in the calls of tt-metal, with the host's program and a plan, within the limits of a card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.tenstorrent.grid import number
+from tensorir.tenstorrent.kernels.check import check
+from tensorir.tenstorrent.kernels.nodes import Program
+from tensorir.tenstorrent.metal.arguments import Arguments, Sent, arguments_for
+from tensorir.tenstorrent.metal.cards import BUFFERS, Card, card_named
+from tensorir.tenstorrent.metal.compute import ONES, compute_kernel
+from tensorir.tenstorrent.metal.dataflow import dataflow_kernel
+from tensorir.tenstorrent.metal.flow import arranged
+from tensorir.tenstorrent.metal.host import Kernels, host_program
+from tensorir.tenstorrent.metal.memory import Memory, memories_of
+from tensorir.tenstorrent.metal.queues import Queue, Queues
+from tensorir.tenstorrent.metal.shapes import TILE, shapes_of
+from tensorir.tenstorrent.metal.steps import Item, Repeat, When, read_by, refuse, steps_of
+from tensorir.tenstorrent.schedule import schedule_of
+from tensorir.tenstorrent.traffic import lines_of, row_of
+from tensorir.tir import nodes as n
+
+__all__ = ["Emitted", "emit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """The files of a program for a card by name: compute.cpp, reader.cpp, writer.cpp, host.cpp and metal.plan.json."""
+
+    files: Mapping[str, str]
+    plan: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return "\n".join(f"// {name}\n{text}" for name, text in self.files.items() if name.endswith(".cpp"))
+
+
+def emit(
+    program: Program, target: str = "wormhole", formats: Mapping[str, str] | None = None, *, mcast: bool = False
+) -> Emitted:
+    """A program in the calls of tt-metal: compute, reader and writer kernel, host program and plan.
+
+    Tiles have 32 × 32 elements in faces of 16 × 16; the host pads arrays with zeros and makes tiles of them. Sums of
+    products stay in the registers, and are loaded and packed again for every step where these do not hold them.
+    `formats` stores float32 buffers as "bfp8", by name. With `mcast` a block that the cores of a row or of a column of
+    the grid always need together is read by the first of them, which sends it to the others. None of this has been on a
+    card: `docs/tensix.md` says what was tried, and how. Raises TN16 for what the card has no call for, with its line,
+    TN17 where a limit of the card is exceeded, with both numbers, TN18 for another card than "wormhole" and
+    "blackhole", TN19 for a program with a fault of its protocol or a format for what is no float32 buffer.
+
+    >>> from tensorir.tir import parse
+    >>> from tensorir.tenstorrent.split import split
+    >>> program = split(parse('''
+    ... @T.prim_func
+    ... def main(A: T.Buffer((128, 32), "bfloat16"), B: T.Buffer((128, 32), "bfloat16")):
+    ...     for bx in T.thread_binding(4, thread="blockIdx.x"):
+    ...         for i, j in T.grid(32, 32):
+    ...             B[bx * 32 + i, j] = T.exp(A[bx * 32 + i, j])
+    ... ''')["main"])
+    >>> print(emit(program).files["compute.cpp"].split("kernel_main() {")[1])  # doctest: +NORMALIZE_WHITESPACE
+    <BLANKLINE>
+        const int32_t tt_count = get_arg_val<int32_t>(0);
+        unary_op_init_common(CB_A, CB_B);
+        copy_tile_to_dst_init_short(CB_A);
+        exp_tile_init();
+        for (int32_t i = 0; i < tt_count; ++i) {
+            cb_wait_front(CB_A, 1);
+            cb_reserve_back(CB_B, 1);
+            tile_regs_acquire();
+            copy_tile(CB_A, 0, 0);
+            exp_tile(0);
+            tile_regs_commit();
+            tile_regs_wait();
+            pack_tile(0, CB_B);
+            tile_regs_release();
+            cb_push_back(CB_B, 1);
+            cb_pop_front(CB_A, 1);
+        }
+    }
+    <BLANKLINE>
+    """
+    card = card_named(target)
+    given = dict(formats or {})
+    _agrees(program, card, given)
+    shapes = shapes_of(program)
+    queues = Queues(program, shapes, given, set())
+    items = steps_of(program, shapes)
+    own = dict.fromkeys(b for b in _blocks(items) if b not in queues.by_block)
+    for data in {b.data for b in own}:
+        if len(views := sorted(b.name for b in own if b.data is data)) > 1:
+            refuse(f"{' and '.join(map(repr, views))} are one memory under two shapes, and tiles lie in one.",
+                   program.func.span, "copy one into the other.")  # fmt: skip
+    used = [q.format for q in queues.all] + [queues.format_of(b) for b in own]
+    wide = any(format.name == "Float32" for format in used)
+    registers = 4 if wide else 8
+    room = {b: shapes.of(b).tiles for b in (*own, *queues.by_block)}
+    flow = arranged(items, own, room, registers)
+    queues = Queues(program, shapes, given, set())
+
+    def names() -> Arguments:
+        return arguments_for(program, _queue_names(program, own))
+
+    made: list[Arguments] = []
+
+    def arguments() -> Arguments:
+        made.append(names())
+        return made[-1]
+
+    computation = compute_kernel(flow, queues, shapes, arguments, registers)
+    if computation.folds:
+        queues.constant("CB_ones", ONES)
+    memories = memories_of(program, queues, shapes)
+    reader, writer = names(), names()
+    lines = lines_of(program, row_of(program, card)) if mcast else {}
+    files = {
+        "compute.cpp": computation.text,
+        "reader.cpp": dataflow_kernel(program, "reader", queues, memories, reader, computation.folds, lines),
+        "writer.cpp": dataflow_kernel(program, "writer", queues, memories, writer, False, {}),
+    }
+    kernels = Kernels(reader, made[-1], writer)
+    _fits(program, card, queues.all, kernels)
+    files["host.cpp"] = host_program(program, card, queues.all, memories, kernels, wide)
+    sent = {x.name: x.along for x in reader.given if isinstance(x, Sent)}
+    plan = {**_plan(program, card, queues.all, memories, registers), "multicast": sent}
+    files["metal.plan.json"] = json.dumps(plan, indent=2) + "\n"
+    return Emitted(files, plan)
+
+
+def _queue_names(program: Program, own: Mapping[n.Buffer, object]) -> list[str]:
+    return [*(q.name for q in program.buffers), *(f"CB_{b.name}" for b in own), "CB_ones", "CB_zeros"]
+
+
+def _blocks(items: tuple[Item, ...]) -> list[n.Buffer]:
+    """The blocks that steps make and read."""
+    found: list[n.Buffer] = []
+    for item in items:
+        match item:
+            case Repeat(body=body):
+                found += _blocks(body)
+            case When(_, then, otherwise):
+                found += _blocks((*then, *otherwise))
+            case _ if hasattr(item, "dst"):
+                found += [*read_by(item), item.dst]  # type: ignore[arg-type, union-attr]
+            case _:
+                pass
+    return found
+
+
+def _agrees(program: Program, card: Card, formats: Mapping[str, str]) -> None:
+    func = program.func
+    tile = tuple(number(func, f"tt_tile_{x}", "defaults") for x in ("height", "width"))
+    if tile != (TILE, TILE):
+        message = f"tiles of {func.name!r} have {tile[0]} × {tile[1]} elements, and those of the card {TILE} × {TILE}."
+        _limit(message, "leave out tt_tile_height and tt_tile_width.", func)
+    cores = len(schedule_of(func).shares)
+    if cores > card.cores:
+        message = f"{func.name!r} runs on {cores} cores, and a {card.name} has {card.cores}: {_by(card.grid)}."
+        _limit(message, f"schedule it anew: ti.tt.schedule(f, cores={card.cores}).", func)
+    if faults := check(program):
+        raise DiagnosticError(
+            Diagnostic("TN19", f"the program stops: {faults[0]}", func.span, help="emit what split made.")
+        )
+    buffers = {b.name: b for b in func.buffer_map.values()}
+    for name, word in formats.items():
+        if name not in buffers or word != "bfp8" or str(buffers[name].dtype) != "float32":
+            message = f"{name!r} is given the format {word!r}, and float32 buffers are stored as bfp8 only."
+            help = did_you_mean(name, buffers) if name not in buffers else "write formats={'A': 'bfp8'}."
+            raise DiagnosticError(Diagnostic("TN19", message, func.span, help=help))
+
+
+def _by(sizes: tuple[int, ...]) -> str:
+    return " × ".join(map(str, sizes))
+
+
+def _limit(message: str, help: str, func: n.PrimFunc) -> None:
+    raise DiagnosticError(Diagnostic("TN17", message, func.span, help=help))
+
+
+MOST_ARGUMENTS = 341
+"""The arguments that a kernel can be given when it runs."""
+
+
+def _fits(program: Program, card: Card, queues: list[Queue], kernels: Kernels) -> None:
+    func = program.func
+    if len(queues) > BUFFERS:
+        message = f"{func.name!r} needs {len(queues)} circular buffers, and a core has {BUFFERS}."
+        _limit(message, "use fewer tiles at a time: one name for those that follow each other.", func)
+    size = sum(queue.bytes for queue in queues)
+    if size > card.l1:
+        largest = max(queues, key=lambda q: q.bytes)
+        message = f"the circular buffers of {func.name!r} have {size:,} bytes, and a core of a {card.name} {card.l1:,}."
+        _limit(message, f"make tiles smaller, or capacities: {largest.name} has {largest.bytes:,} bytes.", func)
+    for queue in queues:
+        # every tile begins where one may: pages of tiles lie one behind the other
+        assert queue.format.bytes % card.alignment == 0, queue
+    for role in ("reader", "compute", "writer"):
+        if (count := len(kernels.of(role).given)) > MOST_ARGUMENTS:
+            message = f"the {role} of {func.name!r} is given {count} arguments, and a kernel takes {MOST_ARGUMENTS}."
+            _limit(message, "put numbers into buffers.", func)
+
+
+def _plan(
+    program: Program, card: Card, queues: list[Queue], memories: Mapping[n.Var, Memory], registers: int
+) -> dict[str, Any]:
+    plan = schedule_of(program.func)
+    return {
+        "kernel": program.func.name,
+        "card": card.name,
+        "grid": list(card.grid),
+        "tiles_per_core": [list(pair) for pair in plan.shares],
+        "register_tiles": registers,
+        "l1_bytes": sum(queue.bytes for queue in queues),
+        "l1_limit": card.l1,
+        "read_alignment": card.alignment,
+        "private_arrays_bytes": 0,  # kernels have numbers alone in the memory of their processors
+        "circular_buffers": [
+            {"name": q.name, "index": q.index, "format": q.format.name, "tiles": q.capacity, "bytes": q.bytes,
+             "purpose": q.purpose}
+            for q in queues
+        ],
+        "buffers": {
+            m.buffer.name: {
+                "format": m.format.name, "shape": list(m.shape), "padded": list(m.padded), "tiles": m.tiles,
+                "page_bytes": m.format.bytes, "moved": "both ways" if m.loaded and m.stored else
+                "to the cores" if m.loaded else "from the cores",
+            }
+            for m in memories.values()
+        },
+        "host": ["pads arrays with zeros to whole tiles", "makes tiles of 32 × 32 in faces of 16 × 16", "and back"],
+        "never": "on a card",
+    }  # fmt: skip

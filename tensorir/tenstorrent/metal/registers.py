@@ -1,0 +1,223 @@
+"""Expressions of tiles as calls on the tiles of the destination registers.
+
+An operand is copied from its circular buffer into a register tile, functions work on register tiles, and the value ends
+in one that is packed. The matrix unit adds, subtracts and multiplies tiles of two buffers at once; it takes operands of
+16 bits whole, and of float32 the upper 19, so float32 goes by way of the vector unit. Where the matrix unit writes, the
+register must be untouched since it was acquired: its products add to what is there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tensorir.source import Span
+from tensorir.tenstorrent.metal.steps import Apply, Leaf, Number, Tile, refuse
+
+__all__ = ["Call", "Operand", "calls_of", "copy", "fill", "float_bits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call, its unit ("unpack" or "sfpu"), how that is set up for it, and the buffers that it unpacks."""
+
+    text: str
+    unit: str
+    setup: str
+    header: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tile of a circular buffer: its name, the index of the tile in front, and whether it has 16 bits or fewer."""
+
+    queue: str
+    index: str
+    narrow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    call: str
+    header: str
+    setup: str = ""
+
+    @property
+    def init(self) -> str:
+        return self.setup or f"{self.call}_init();"
+
+
+def _unary(name: str, header: str) -> _Function:
+    return _Function(f"{name}_tile", header)
+
+
+UNARY: Mapping[str, _Function] = {
+    "exp": _unary("exp", "eltwise_unary/exp.h"), "exp2": _unary("exp2", "compute_kernel_api.h"),
+    "log": _unary("log", "compute_kernel_api.h"), "sqrt": _unary("sqrt", "eltwise_unary/sqrt.h"),
+    "rsqrt": _unary("rsqrt", "eltwise_unary/rsqrt.h"), "recip": _unary("recip", "eltwise_unary/recip.h"),
+    "tanh": _unary("tanh", "compute_kernel_api.h"), "sigmoid": _unary("sigmoid", "compute_kernel_api.h"),
+    "abs": _unary("abs", "compute_kernel_api.h"), "neg": _unary("negative", "eltwise_unary/negative.h"),
+    "relu": _unary("relu", "eltwise_unary/relu.h"), "sin": _unary("sin", "eltwise_unary/trigonometry.h"),
+    "cos": _unary("cos", "eltwise_unary/trigonometry.h"), "erf": _unary("erf", "eltwise_unary/erf_erfc.h"),
+    "floor": _Function("floor_tile", "eltwise_unary/rounding.h", "rounding_op_tile_init();"),
+    "ceil": _Function("ceil_tile", "eltwise_unary/rounding.h", "rounding_op_tile_init();"),
+}  # fmt: skip
+BINARY: Mapping[str, _Function] = {
+    **{name: _Function(f"{name}_binary_tile", "eltwise_binary_sfpu.h") for name in ("add", "sub", "mul", "div")},
+    "max": _Function("binary_max_tile", "binary_max_min.h"),
+    "min": _Function("binary_min_tile", "binary_max_min.h"),
+}
+SCALAR: Mapping[str, str] = {"add": "add_unary_tile", "sub": "sub_unary_tile", "mul": "mul_unary_tile"}
+"""Functions of a tile and a number; `rsub_unary_tile` is the number less the tile."""
+OF_TILES = ("add", "sub", "mul")
+"""What the matrix unit does element by element with tiles of two circular buffers."""
+
+
+def float_bits(value: float) -> str:
+    """The bits of a float32, as the card's calls take numbers.
+
+    >>> float_bits(1.0)
+    '0x3f800000'
+    """
+    try:
+        return f"0x{struct.unpack('<I', struct.pack('<f', value))[0]:08x}"
+    except OverflowError:
+        return "0x7f800000" if value > 0 else "0xff800000"
+
+
+@dataclass(slots=True)
+class _Registers:
+    """The register tiles: those in use, those that are free, and of these the ones that nothing has touched."""
+
+    count: int
+    span: Span
+    free: list[int] = field(default_factory=list[int])
+    touched: set[int] = field(default_factory=set[int])
+
+    def take(self, untouched: bool = False) -> int:
+        """A free register tile: an untouched one where that is asked for, and else one that no longer is."""
+        order = sorted(self.free, key=lambda r: (r not in self.touched, r))
+        found = next((r for r in order if not untouched or r not in self.touched), None)
+        if found is None:
+            message = f"this computation needs more than the {self.count} register tiles that a core has."
+            refuse(message, self.span, "compute it in parts: give inner values a tile of their own.")
+        self.free.remove(found)
+        self.touched.add(found)
+        return found
+
+
+def calls_of(
+    value: Tile,
+    operand: Callable[[Leaf], Operand],
+    number: Callable[[Number], str],
+    zeros: Callable[[], str],
+    count: int,
+    span: Span,
+) -> tuple[list[Call], int]:
+    """The calls that make a value, and the register tile that it ends in.
+
+    `operand` says where a tile lies, `number` the bits of a number, `zeros` the circular buffer of a tile of zeros, to
+    which vectors are added where they are broadcast. Raises TN16 where `count` register tiles do not suffice.
+    """
+    registers = _Registers(count, span, list(range(count)))
+    made: list[Call] = []
+
+    def of(tile: Tile) -> int:
+        match tile:
+            case Leaf(_, "tile"):
+                source, at = operand(tile), registers.take()
+                made.append(copy(source, at))
+                return at
+            case Leaf(_, over):
+                source, at = operand(tile), registers.take(untouched=True)
+                # zeros of the matrix unit: what it takes of float32 is cut either way
+                made.append(_of_two("add", Operand(zeros(), "0", source.narrow), source, at, over))
+                return at
+            case Number():
+                at = registers.take()
+                made.append(fill(number(tile), at))
+                return at
+            case Apply("add" | "sub" | "mul" as op, (Leaf(_, "tile") as a, Leaf() as b)) if _both(a, b):
+                at = registers.take(untouched=True)
+                made.append(_of_two(op, operand(a), operand(b), at, b.over))
+                return at
+            case Apply("add" | "mul" as op, (Leaf() as b, Leaf(_, "tile") as a)) if _both(a, b):
+                at = registers.take(untouched=True)
+                made.append(_of_two(op, operand(a), operand(b), at, b.over))
+                return at
+            case Apply("add" | "sub" | "mul" as op, (x, Number() as y)):
+                return scalar(SCALAR[op], of(x), y)
+            case Apply("add" | "mul" as op, (Number() as y, x)):
+                return scalar(SCALAR[op], of(x), y)
+            case Apply("sub", (Number() as y, x)):
+                return scalar("rsub_unary_tile", of(x), y)
+            case Apply(op, (x,)):
+                at = of(x)
+                made.append(_sfpu(UNARY[op], f"{at}"))
+                return at
+            case Apply(op, (x, y)):
+                # the side that needs more register tiles first: then fewest are held meanwhile
+                if _need(y) > _need(x):
+                    right = of(y)
+                    left = of(x)
+                else:
+                    left = of(x)
+                    right = of(y)
+                made.append(_sfpu(BINARY[op], f"{left}, {right}, {left}"))
+                registers.free.append(right)
+                return left
+            case _:
+                raise AssertionError(tile)
+
+    def scalar(call: str, at: int, value: Number) -> int:
+        header = "eltwise_unary/binop_with_scalar.h"
+        made.append(Call(f"{call}({at}, {number(value)});", "sfpu", "binop_with_scalar_tile_init();", header))
+        return at
+
+    def _both(a: Leaf, b: Leaf) -> bool:
+        return operand(a).narrow and operand(b).narrow and any(r not in registers.touched for r in registers.free)
+
+    return made, of(value)
+
+
+def _need(tile: Tile) -> int:
+    match tile:
+        case Leaf() | Number():
+            return 1
+        case Apply(_, (x,)) | Apply(_, (x, Number())) | Apply("add" | "mul" | "sub", (Number(), x)):
+            return _need(x)
+        case Apply(_, (x, y)):
+            a, b = _need(x), _need(y)
+            return a + 1 if a == b else max(a, b)
+        case Apply():
+            raise AssertionError(tile)
+
+
+def copy(source: Operand, at: int | str) -> Call:
+    """A register tile of a tile of a circular buffer."""
+    setup = f"copy_tile_to_dst_init_short({source.queue});"
+    text = f"copy_tile({source.queue}, {source.index}, {at});"
+    return Call(text, "unpack", setup, "tile_move_copy.h", (source.queue,))
+
+
+def _of_two(op: str, a: Operand, b: Operand, at: int, over: str) -> Call:
+    """A function of two tiles by the matrix unit; a vector among them is the second."""
+    queues, sources = f"{a.queue}, {b.queue}", (a.queue, b.queue)
+    given = f"{queues}, {a.index}, {b.index}, {at}"
+    if over == "tile":
+        return Call(f"{op}_tiles({given});", "unpack", f"{op}_tiles_init({queues});", "eltwise_binary.h", sources)
+    # a column is broadcast over the columns of a tile
+    word = "cols" if over == "columns" else "rows"
+    setup = f"{op}_bcast_{word}_init_short({queues});"
+    return Call(f"{op}_tiles_bcast_{word}({given});", "unpack", setup, "bcast.h", sources)
+
+
+def _sfpu(function: _Function, given: str) -> Call:
+    return Call(f"{function.call}({given});", "sfpu", function.init, function.header)
+
+
+def fill(bits: str, at: int) -> Call:
+    """A register tile of one number."""
+    return Call(f"fill_tile_bitcast({at}, {bits});", "sfpu", "fill_tile_init();", "eltwise_unary/fill.h")

@@ -1,0 +1,284 @@
+// Calls of the computation: its three threads are one here, and the order of what they hand on is asserted.
+#pragma once
+#include <cmath>
+
+#include "machine.h"
+
+namespace card {
+
+// The destination registers of a core, and what its units are set up for.
+struct Unit {
+    enum State { FREE, MATH, READY, PACK } state = FREE;
+    bool wide = false, started = false, reducing = false;
+    std::array<Elements, 16> tiles;
+    std::array<bool, 16> written;
+    std::string unpacks, sfpu;
+    Format a = Format::Float32, b = Format::Float32, out = Format::Float32;
+    uint32_t count() const { return wide ? 4 : 8; }
+};
+inline thread_local Unit* unit = nullptr;
+
+inline void start(uint32_t a, uint32_t b, uint32_t out) {
+    need(!unit->started, "the units are configured twice");
+    unit->started = true;
+    unit->a = ring(a).format, unit->b = ring(b).format, unit->out = ring(out).format;
+}
+inline void set_up(const std::string& what) {
+    need(unit->started, what + " is set up before the units are configured");
+    need(!unit->reducing, what + " is set up before reduce_uninit");
+    unit->unpacks = what;
+}
+inline Elements& register_tile(uint32_t at, bool untouched = false) {
+    need(unit->state == Unit::MATH, "a register tile is used and not acquired");
+    need(at < unit->count(), "register tile " + std::to_string(at) + " of " + std::to_string(unit->count()));
+    need(!untouched || !unit->written[at], "the matrix unit writes where a tile is already");
+    unit->written[at] = true;
+    return unit->tiles[at];
+}
+inline Elements& used_tile(uint32_t at) {
+    need(unit->state == Unit::MATH && at < unit->count() && unit->written[at], "a register tile is used that holds nothing");
+    return unit->tiles[at];
+}
+inline void round_tile(Elements& tile) {
+    if (unit->wide) return;
+    for (float& value : tile) value = rounded(value);
+}
+// A tile in front, row by row; by way of a source register 19 bits of each element.
+inline Elements front(uint32_t buffer, uint32_t index, bool whole = false) {
+    Ring& r = ring(buffer);
+    {
+        std::lock_guard held(self->machine->lock);
+        need(index < r.waited, "tile " + std::to_string(index) + " is read and not waited for in" + named(buffer));
+    }
+    Elements faces, rows;
+    unpack(bytes_at(r.base + (r.head + index) % r.pages * r.page), r.format, faces.data());
+    need(whole || !r.exact, "the matrix unit takes tiles that are unpacked to registers whole, of" + named(buffer));
+    for (uint32_t i = 0; i < 32; ++i) {
+        for (uint32_t j = 0; j < 32; ++j) rows[i * 32 + j] = whole && r.exact ? faces[in_faces(i, j)] : cut(faces[in_faces(i, j)]);
+    }
+    return rows;
+}
+inline void ready(const char* what) {
+    need(unit->unpacks == what, std::string(what) + " is called, and set up is " + unit->unpacks);
+}
+inline void of_sfpu(const char* what) {
+    need(unit->sfpu == what, std::string(what) + " is called, and the vector unit is set up for " + unit->sfpu);
+}
+template <typename F>
+void each(uint32_t at, const char* what, F function) {
+    of_sfpu(what);
+    Elements& tile = used_tile(at);
+    for (float& value : tile) value = function(value);
+    round_tile(tile);
+}
+template <typename F>
+void pairs(uint32_t a, uint32_t b, uint32_t to, const char* what, F function) {
+    of_sfpu(what);
+    const Elements x = used_tile(a), y = used_tile(b);
+    Elements& tile = register_tile(to);
+    for (int k = 0; k < 1024; ++k) tile[k] = function(x[k], y[k]);
+    round_tile(tile);
+}
+enum Over { TILE, ROWS, COLUMNS };
+template <typename F>
+void of_two(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to, const char* what, Over over, F function) {
+    ready(what);
+    need(unit->a == ring(a).format && unit->b == ring(b).format, "tiles of another format than is configured");
+    const Elements x = front(a, i), y = front(b, j);
+    Elements& tile = register_tile(to, true);
+    for (int r = 0; r < 32; ++r) {
+        for (int c = 0; c < 32; ++c) {
+            tile[r * 32 + c] = function(x[r * 32 + c], y[over == TILE ? r * 32 + c : over == ROWS ? c : r * 32]);
+        }
+    }
+    round_tile(tile);
+}
+
+}  // namespace card
+
+inline void tile_regs_acquire() {
+    card::need(card::unit->started, "registers are acquired before the units are configured");
+    card::need(card::unit->state == card::Unit::FREE, "registers are acquired and not free");
+    card::unit->state = card::Unit::MATH;
+    card::unit->written.fill(false);
+    for (auto& tile : card::unit->tiles) tile.fill(0.0f);
+}
+inline void tile_regs_commit() {
+    card::need(card::unit->state == card::Unit::MATH, "registers are committed and not acquired");
+    card::unit->state = card::Unit::READY;
+}
+inline void tile_regs_wait() {
+    card::need(card::unit->state == card::Unit::READY, "registers are waited for and not committed");
+    card::unit->state = card::Unit::PACK;
+}
+inline void tile_regs_release() {
+    card::need(card::unit->state == card::Unit::PACK, "registers are released and not waited for");
+    card::unit->state = card::Unit::FREE;
+}
+inline void pack_tile(uint32_t from, uint32_t buffer) {
+    using namespace card;
+    need(unit->state == Unit::PACK, "a tile is packed outside of wait and release");
+    need(from < unit->count(), "a register tile is packed that there is not");
+    std::lock_guard held(self->machine->lock);
+    Ring& r = ring(buffer);
+    owned(r.producer, buffer, "producer");
+    need(r.packed < r.reserved, "a tile is packed and not reserved in" + named(buffer));
+    need(unit->out == r.format, "a tile is packed in another format than is configured, in" + named(buffer));
+    Elements faces;
+    for (uint32_t i = 0; i < 32; ++i) {
+        for (uint32_t j = 0; j < 32; ++j) faces[in_faces(i, j)] = unit->tiles[from][i * 32 + j];
+    }
+    pack(faces.data(), r.format, bytes_at(r.base + (r.tail + r.packed++) % r.pages * r.page));
+}
+inline void pack_reconfig_data_format(uint32_t buffer) { card::unit->out = card::ring(buffer).format; }
+inline void reconfig_data_format(uint32_t a, uint32_t b) {
+    card::unit->a = card::ring(a).format;
+    card::unit->b = card::ring(b).format;
+}
+inline void unary_op_init_common(uint32_t a, uint32_t out) {
+    card::start(a, a, out);
+    card::set_up("copy_tile");
+}
+inline void binary_op_init_common(uint32_t a, uint32_t b, uint32_t out) { card::start(a, b, out); }
+inline void copy_tile_to_dst_init_short(uint32_t) { card::set_up("copy_tile"); }
+inline void copy_tile(uint32_t buffer, uint32_t index, uint32_t at) {
+    using namespace card;
+    ready("copy_tile");
+    need(unit->a == ring(buffer).format, "tiles of another format than is configured");
+    register_tile(at) = front(buffer, index, true);
+    round_tile(unit->tiles[at]);
+}
+
+// The matrix unit
+inline void mm_init_short(uint32_t, uint32_t, uint32_t turned = 0) { card::set_up(turned ? "matmul of a turned tile" : "matmul_tiles"); }
+inline void mm_init(uint32_t a, uint32_t b, uint32_t out, uint32_t turned = 0) {
+    card::start(b, a, out);
+    mm_init_short(a, b, turned);
+}
+inline void matmul_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t at) {
+    using namespace card;
+    const bool turned = unit->unpacks == "matmul of a turned tile";
+    if (!turned) ready("matmul_tiles");
+    need(unit->a == ring(b).format && unit->b == ring(a).format, "tiles of another format than is configured");
+    const Elements x = front(a, i), y = front(b, j);
+    Elements& tile = register_tile(at);
+    for (int r = 0; r < 32; ++r) {
+        for (int k = 0; k < 32; ++k) {
+            const float factor = x[r * 32 + k];
+            for (int c = 0; c < 32; ++c) tile[r * 32 + c] += factor * (turned ? y[c * 32 + k] : y[k * 32 + c]);
+        }
+    }
+    round_tile(tile);
+}
+#define OF_TILES(name, sign)                                                                                             \
+    inline void name##_tiles_init(uint32_t, uint32_t) { card::set_up(#name "_tiles"); }                                   \
+    inline void name##_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to) {                               \
+        card::of_two(a, b, i, j, to, #name "_tiles", card::TILE, [](float x, float y) { return x sign y; });              \
+    }                                                                                                                     \
+    inline void name##_bcast_cols_init_short(uint32_t, uint32_t) { card::set_up(#name "_tiles_bcast_cols"); }             \
+    inline void name##_tiles_bcast_cols(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to) {                    \
+        card::of_two(a, b, i, j, to, #name "_tiles_bcast_cols", card::COLUMNS, [](float x, float y) { return x sign y; }); \
+    }                                                                                                                     \
+    inline void name##_bcast_rows_init_short(uint32_t, uint32_t) { card::set_up(#name "_tiles_bcast_rows"); }             \
+    inline void name##_tiles_bcast_rows(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to) {                    \
+        card::of_two(a, b, i, j, to, #name "_tiles_bcast_rows", card::ROWS, [](float x, float y) { return x sign y; });   \
+    }
+OF_TILES(add, +)
+OF_TILES(sub, -)
+OF_TILES(mul, *)
+inline void transpose_wh_init_short(uint32_t) { card::set_up("transpose_wh_tile"); }
+inline void transpose_wh_tile(uint32_t buffer, uint32_t index, uint32_t at) {
+    card::ready("transpose_wh_tile");
+    const card::Elements x = card::front(buffer, index);
+    card::Elements& tile = card::register_tile(at, true);
+    for (int r = 0; r < 32; ++r) {
+        for (int c = 0; c < 32; ++c) tile[c * 32 + r] = x[r * 32 + c];
+    }
+}
+enum class PoolType { SUM, MAX };
+enum class ReduceDim { REDUCE_ROW, REDUCE_COL };
+inline std::string fold_of(PoolType kind, ReduceDim dim) {
+    return std::string("reduce_tile ") + (kind == PoolType::SUM ? "SUM" : "MAX") + (dim == ReduceDim::REDUCE_ROW ? " ROW" : " COL");
+}
+template <PoolType K, ReduceDim D>
+void reduce_init(uint32_t, uint32_t, uint32_t) {
+    card::set_up(fold_of(K, D));
+    card::unit->reducing = true;
+}
+inline void reduce_uninit() {
+    card::need(card::unit->reducing, "reduce_uninit without reduce_init");
+    card::unit->reducing = false;
+    card::unit->unpacks = "nothing";
+}
+template <PoolType K, ReduceDim D>
+void reduce_tile(uint32_t a, uint32_t scale, uint32_t i, uint32_t j, uint32_t at) {
+    using namespace card;
+    ready(fold_of(K, D).c_str());
+    need(unit->a == ring(a).format && unit->b == ring(scale).format, "tiles of another format than is configured");
+    const Elements x = front(a, i), factors = front(scale, j);
+    const bool rows = D == ReduceDim::REDUCE_ROW;
+    for (int k = 0; k < 1024; ++k) {
+        need(factors[k] == (k / 32 % 16 == 0 ? 1.0f : 0.0f), "the tile of factors has no ones in the first row of its faces");
+    }
+    const bool first = !unit->written[at];
+    Elements& tile = register_tile(at);
+    for (int r = 0; r < 32; ++r) {
+        for (int c = 0; c < 32; ++c) {
+            float& place = tile[rows ? r * 32 : c];
+            const float value = x[r * 32 + c];
+            const bool begins = first && (rows ? c : r) == 0;
+            place = begins ? value : K == PoolType::SUM ? place + value : std::max(place, value);
+        }
+    }
+    round_tile(tile);
+}
+
+// The vector unit
+#define UNARY(name, value)                                                     \
+    inline void name##_tile_init() { card::unit->sfpu = #name "_tile"; }       \
+    inline void name##_tile(uint32_t at) {                                     \
+        card::each(at, #name "_tile", [](float x) -> float { return value; }); \
+    }
+UNARY(exp, std::exp(x))
+UNARY(exp2, std::exp2(x))
+UNARY(log, std::log(x))
+UNARY(sqrt, std::sqrt(x))
+UNARY(rsqrt, 1.0f / std::sqrt(x))
+UNARY(recip, 1.0f / x)
+UNARY(tanh, std::tanh(x))
+UNARY(sigmoid, 1.0f / (1.0f + std::exp(-x)))
+UNARY(abs, std::fabs(x))
+UNARY(negative, -x)
+UNARY(relu, x > 0.0f ? x : 0.0f)
+UNARY(sin, std::sin(x))
+UNARY(cos, std::cos(x))
+UNARY(erf, std::erf(x))
+inline void rounding_op_tile_init() { card::unit->sfpu = "rounding"; }
+inline void floor_tile(uint32_t at) { card::each(at, "rounding", [](float x) { return std::floor(x); }); }
+inline void ceil_tile(uint32_t at) { card::each(at, "rounding", [](float x) { return std::ceil(x); }); }
+#define BINARY(name, value)                                                                    \
+    inline void name##_tile_init() { card::unit->sfpu = #name "_tile"; }                       \
+    inline void name##_tile(uint32_t a, uint32_t b, uint32_t to) {                             \
+        card::pairs(a, b, to, #name "_tile", [](float x, float y) -> float { return value; }); \
+    }
+BINARY(add_binary, x + y)
+BINARY(sub_binary, x - y)
+BINARY(mul_binary, x* y)
+BINARY(div_binary, x / y)
+BINARY(binary_max, x > y ? x : y)
+BINARY(binary_min, x < y ? x : y)
+inline void binop_with_scalar_tile_init() { card::unit->sfpu = "binop_with_scalar"; }
+#define SCALAR(name, value)                                                                                       \
+    inline void name##_unary_tile(uint32_t at, uint32_t bits) {                                                   \
+        card::each(at, "binop_with_scalar", [y = card::from_bits(bits)](float x) -> float { return value; }); \
+    }
+SCALAR(add, x + y)
+SCALAR(sub, x - y)
+SCALAR(mul, x* y)
+SCALAR(rsub, y - x)
+inline void fill_tile_init() { card::unit->sfpu = "fill_tile"; }
+inline void fill_tile_bitcast(uint32_t at, uint32_t bits) {
+    card::of_sfpu("fill_tile");
+    card::register_tile(at).fill(card::from_bits(bits));
+    card::round_tile(card::unit->tiles[at]);
+}
