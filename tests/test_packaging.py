@@ -85,6 +85,21 @@ def test_a_command_says_which_library_it_lacks_and_how_to_get_it(library, tmp_pa
     assert (run.stderr, run.returncode) == (said, 2)
 
 
+HELP = """
+import sys
+from stencils.cli import main
+try:
+    main(["--help"])
+finally:
+    print("loaded:", sorted({"jax", "xarray", "matplotlib", "zarr"} & set(sys.modules)))
+"""
+
+
+def test_the_help_of_the_command_line_waits_for_no_library_of_arrays():
+    run = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, cwd=ROOT)
+    assert run.stdout.splitlines()[-1] == "loaded: []", run.stderr
+
+
 UNINSTALLED = """
 from importlib import metadata
 metadata.entry_points = lambda **group: ()

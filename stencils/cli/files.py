@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from lowering.zarr_stores import to_zarr
 from stencils.extras import needed
 from tensorir.binding.arrays import refuse
 
@@ -134,6 +133,8 @@ def write_arrays(
             # how another format, or another version of this one, stores bytes is not for this one
             variable.encoding = {k: e for k, e in variable.encoding.items() if k in MEANING}
         # version 2 of the format: all that read Zarr read it, its metadata in one place too
+        from lowering.zarr_stores import to_zarr  # JAX takes two seconds, which `--help` has not
+
         write(path, lambda to: to_zarr(dataset, to, mode="w", zarr_format=2))
     else:
         write(path, lambda to: dataset.to_netcdf(to, engine="netcdf4"))
