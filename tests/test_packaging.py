@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tensorir
 import tensorir as ti
 
 ROOT = Path(__file__).parent.parent
@@ -83,6 +84,11 @@ def test_a_command_says_which_library_it_lacks_and_how_to_get_it(library, tmp_pa
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     said = f"error[C12]: {what}, which is not installed.\nhelp: pip install 'tensorir[{extra}]'\n"
     assert (run.stderr, run.returncode) == (said, 2)
+
+
+def test_what_is_cited_is_the_version_that_there_is():
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.*)$", cited, re.MULTILINE)[1] == tensorir.__version__
 
 
 HELP = """
