@@ -21,6 +21,7 @@ from tensorir.equality.reals.ends import Ends
 from tensorir.equality.reals.evaluation import Branches, evaluated, given
 from tensorir.equality.reals.formulas import Condition, Formal, variables
 from tensorir.equality.reals.numbers import Real
+from tensorir.equality.reals.solver import Solver
 from tensorir.equality.reals.tensors import Leaf
 from tensorir.equality.verdict import Level
 from tensorir.errors import DiagnosticError
@@ -133,7 +134,7 @@ def equal_by_formulas(f: Member, g: Member) -> bool:
     return same and defined == elsewhere
 
 
-def equal_by_decisions(f: Member, g: Member, level: Level) -> Level | None:
+def equal_by_decisions(f: Member, g: Member, level: Level, solver: Solver) -> Level | None:
     """The level that elements as decisions of their inputs' elements prove, from a level on; None where they do not.
 
     In every bit they are one node each; over the reals they have one formula each at all ends of conditions.
@@ -150,7 +151,7 @@ def equal_by_decisions(f: Member, g: Member, level: Level) -> Level | None:
                 if not ordered:
                     return Level.BITS
                 return Level.REALS if f.sums or g.sums else Level.BITS_BUT_ZERO_AND_NAN
-            if all(map(Ends(domain, not ordered).equal, *zip(*rest, strict=True))):
+            if all(map(Ends(domain, solver, not ordered).equal, *zip(*rest, strict=True))):
                 return Level.REALS if ordered else Level.BITS
         except (Unsupported, DiagnosticError, RecursionError):
             return None

@@ -72,6 +72,10 @@ class Verdict:
         at = _told(self.sizes)
         return f"{self._head(at)}{f'; {self.edges}' if self.edges else ''}"
 
+    @property
+    def _because(self) -> str:
+        return f"; {self.why}" if self.why else ""
+
     def _head(self, at: str) -> str:
         match self.level:
             case Level.DIFFERENT:
@@ -79,7 +83,7 @@ class Verdict:
             case Level.UNKNOWN:
                 return f"not known{at}: {self.why}"
             case Level.SAMPLED:
-                return f"the same on {self.points} inputs{at}, as far as rounding tells"
+                return f"the same on {self.points} inputs{at}, as far as rounding tells{self._because}"
             case Level.WITHIN:
                 apart = f", at most {self.ulps:.2g} units in the last place apart" if self.ulps else ""
                 return f"within rounding on {self.points} inputs{at}{apart}: {self.why}"
@@ -88,6 +92,7 @@ class Verdict:
                 visited = f", {seen} of {all_} branches visited" if all_ else ""
                 return (
                     f"equal over the reals at {self.points} random points{at} (error below {self.error:.0e}){visited}"
+                    f"{self._because}"
                 )
             case Level.REALS:
                 return f"equal over the reals{at}"

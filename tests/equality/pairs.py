@@ -175,6 +175,35 @@ INTEGERS += ones(
     ("a distance", "max(x, z) - min(x, z)", "if x > z then x - z else z - x", BITS),
     ("a distance by abs", "max(x, z) - min(x, z)", "abs(x - z)", DIFFERENT),
 )  # fmt: skip
+WIDE = "cast((cast(x, int64) × int64({})) >> int64({}), int32)"
+INTEGERS += ones(
+    "tricks with bits", integers,
+    ("a sum by its carries", "(x ^ z) + 2 × (x & z)", "x + z", BITS),
+    ("a difference by its borrows", "(x ^ z) - ((~x & z) << 1)", "x - z", BITS),
+    ("a sum by carries that stay", "(x ^ z) + (x & z)", "x + z", DIFFERENT),
+    ("a mean without overflow", "(x & z) + ((x ^ z) >> 1)", "cast((cast(x, int64) + cast(z, int64)) >> int64(1), int32)", BITS),
+    ("a mean that overflows", "(x & z) + ((x ^ z) >> 1)", "(x + z) >> 1", DIFFERENT),
+    ("abs by a mask", "(x ^ (x >> 31)) - (x >> 31)", "abs(x)", BITS),
+    ("abs by a mask one bit lower", "(x ^ (x >> 30)) - (x >> 30)", "abs(x)", DIFFERENT),
+    ("the smaller one by a mask", "z ^ ((x ^ z) & -cast(x < z, int32))", "min(x, z)", BITS),
+    ("the smaller one by the sign of a difference", "z + ((x - z) & ((x - z) >> 31))", "min(x, z)", DIFFERENT),
+    ("exchanged by xor", "(x ^ z) ^ x", "z", BITS),
+    ("a complement", "~x + 1", "-x", BITS),
+    ("up to a multiple", "(x + 7) & -8", "floordiv(x + 7, 8) × 8", BITS),
+    ("powers of two", "if x > 0 ∧ (x & (x - 1)) = 0 then 1 else 0", "if x > 0 ∧ popcount(x) = 1 then 1 else 0", BITS),
+    ("powers of two and zero", "if (x & (x - 1)) = 0 then 1 else 0", "if popcount(x) = 1 then 1 else 0", DIFFERENT),
+    ("a third by a product", WIDE.format(1431655766, 32) + " - (x >> 31)", "x / 3", BITS),
+    ("a third by a product one less", WIDE.format(1431655765, 32) + " - (x >> 31)", "x / 3", DIFFERENT),
+    ("a tenth by a short product", WIDE.format(52429, 19), "floordiv(x, 10)", DIFFERENT),
+    ("a tenth by a short product, of half a word", WIDE.format(52429, 19).replace("x,", "x & 65535,"), "(x & 65535) / 10", BITS),
+    ("a quotient and its remainder", "floordiv(x, z) × z + mod(x, z)", "x", BITS),
+    ("a remainder by what data tell", "x - x / z × z", "rem(x, z)", BITS),
+    ("a remainder of another sign", "x - x / z × z", "mod(x, z)", DIFFERENT),
+    ("conditions that exclude one another", "if x < z ∧ z < x then 7 else x", "x", BITS),
+    ("conditions that leave one out", "if x ≤ z ∧ z ≤ x then 7 else x", "x", DIFFERENT),
+    ("no square", "if x × x = 3 then z else x", "x", BITS),
+    ("a square that wraps", "if x × x = 17 then z else x", "x", DIFFERENT),
+)  # fmt: skip
 STENCILS = ones(
     "stencils", point,
     ("a Laplacian's order", "⟪I, 1⟫(x) + ⟪I, -1⟫(x) - 2.0f × x", "(⟪I, 1⟫(x) - x) + (⟪I, -1⟫(x) - x)", REALS),
@@ -452,6 +481,8 @@ INDICES = ones(
     ("a mask one further", "if j < 3 then u else 0.0f", "if j ≤ 3 then u else 0.0f", DIFFERENT),
     ("both conditions", "if j < 3 ∧ u > 0.0f then u else 0.0f", "if u > 0.0f then (if j < 3 then u else 0.0f) else 0.0f", BITS),
     ("De Morgan", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∧ u ≤ 0.0f then u else 0.0f", NUMBERS),
+    ("floats where whole numbers exclude one another", "if j > 3 ∧ (j & 3) = j then u + 1.0f else u", "u", BITS),
+    ("floats where one whole number is left", "if j > 2 ∧ (j & 3) = j then u + 1.0f else u", "u", DIFFERENT),
     ("De Morgan, wrong", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∨ u ≤ 0.0f then u else 0.0f", DIFFERENT),
 )  # fmt: skip
 

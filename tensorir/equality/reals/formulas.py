@@ -437,8 +437,9 @@ def integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
             return _floored(x, int(by), element)
         case "bit_and", (x, y) if (by := y.constant) is not None and by > 0 and not int(by) & (int(by) + 1):
             return integer("mod", element, (x, y + Formula.number(1)))
-        case "mod", (x, y) if (by := y.constant) is not None and by > 0:
-            return _wrapped(x - y * _floored(x, int(by), element), element)
+        case (("mod" | "rem"), (x, y)):
+            whole = integer("floordiv" if op == "mod" else "divides", element, (x, y))
+            return _wrapped(x - y * whole, element)
         case (("max" | "min"), _):
             return OPERATIONS[op](*xs)
         case _:
