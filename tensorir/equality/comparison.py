@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -196,9 +196,9 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
     evaluate = Evaluator(f, g)
     agreement = Agreement()
     ran: list[Input] = []
-    usual = list(inputs(f, g, count, rng, how.assumed, sizes))
     models = () if how.assumed.remainders else solver.models[-MOST_MODELS:]
-    for x in (*(at_model(usual[0], m) for m in models), *usual):
+    suggested = (at_model(next(inputs(f, g, 1, rng, how.assumed, sizes)), m) for m in models)
+    for x in chain(suggested, inputs(f, g, count, rng, how.assumed, sizes)):
         found = evaluate(x, rng)
         if found.neither and how.assumed == NONE:
             x = mild(x)

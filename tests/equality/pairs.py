@@ -233,11 +233,58 @@ STENCILS += ones(
      "if x > 0.0f ∨ pos(I, x) ≥ 4 then x else tanh(x)", BITS),
     ("a sign", "if x > 0.0f then 1.0f else (if x < 0.0f then -1.0f else 0.0f)", "if x < 0.0f then -1.0f else (if x > 0.0f then 1.0f else 0.0f)", BITS),
     ("a sign at 0", "if x > 0.0f then 1.0f else (if x < 0.0f then -1.0f else 0.0f)", "if x < 0.0f then -1.0f else 1.0f", DIFFERENT),
-    ("a median", "max(min(x, ⟪I, 1⟫(x)), min(max(x, ⟪I, 1⟫(x)), 0.5f))", "min(max(min(x, ⟪I, 1⟫(x)), 0.5f), max(x, ⟪I, 1⟫(x)))", PROBABLY),
+    ("a median", "max(min(x, ⟪I, 1⟫(x)), min(max(x, ⟪I, 1⟫(x)), 0.5f))", "min(max(min(x, ⟪I, 1⟫(x)), 0.5f), max(x, ⟪I, 1⟫(x)))", REALS),
     ("a square by its sign", "x × abs(x)", "if x < 0.0f then -(x × x) else x × x", REALS),
     ("the larger one of a sum", "max(x + 1.0f, 2.0f × x)", "x + max(1.0f, x)", REALS),
     ("guarded by what it divides by", "if x > 0.5f then 1.0f / x else 0.0f", "if 2.0f × x > 1.0f then 1.0f / x else 0.0f", REALS),
 )  # fmt: skip
+BEFORE, AFTER = "⟪I, -1⟫(x)", "⟪I, 1⟫(x)"
+MEDIAN = f"max(min({BEFORE}, x), min(max({BEFORE}, x), {AFTER}))"
+BY_CASES = (
+    f"if {BEFORE} < x then (if x < {AFTER} then x else (if {BEFORE} < {AFTER} then {AFTER} else {BEFORE}))"
+    f" else (if {BEFORE} < {AFTER} then {BEFORE} else (if x < {AFTER} then {AFTER} else x))"
+)
+STENCILS += [
+    Pair("conditions on several polynomials", name, point(a, n=3), point(b, n=3), level)
+    for name, a, b, level in (
+        ("a median of three", MEDIAN, BY_CASES, REALS),
+        ("a median of three, otherwise", MEDIAN, f"min(max({BEFORE}, x), max(min({BEFORE}, x), {AFTER}))", REALS),
+        ("a median of three, one case wrong", MEDIAN, BY_CASES.replace(f"else {BEFORE})", "else x)"), DIFFERENT),
+        ("a sum of three in order", f"min(min({BEFORE}, x), {AFTER}) + {MEDIAN} + max(max({BEFORE}, x), {AFTER})", f"{BEFORE} + x + {AFTER}", REALS),
+        ("clamps in clamps", "min(max(min(max(x, -2.0f), 2.0f), -1.0f), 1.0f)", "max(min(x, 1.0f), -1.0f)", REALS),
+        ("clamps by data", f"min(max(x, {BEFORE}), max({BEFORE}, {AFTER}))", f"max(min(x, max({BEFORE}, {AFTER})), {BEFORE})", REALS),
+        ("clamps by data that may cross", f"min(max(x, {BEFORE}), {AFTER})", f"max(min(x, {AFTER}), {BEFORE})", DIFFERENT),
+        ("a minmod limiter", f"if x × {AFTER} > 0.0f then (if abs(x) < abs({AFTER}) then x else {AFTER}) else 0.0f",
+         f"max(0.0f, min(x, {AFTER})) + min(0.0f, max(x, {AFTER}))", REALS),
+        ("what is never negative", "if x × x + 1.0f > 0.0f then x else -x", "x", REALS),
+    )
+]  # fmt: skip
+
+
+def sorted_by(*exchanges: tuple[int, int]) -> Callable[[], Any]:
+    """A sorting network of as many numbers as it names."""
+    wires = "abcd"[: 1 + max(map(max, exchanges))]
+    steps, now = "", list(wires)
+    for k, (i, j) in enumerate(exchanges):
+        steps += f"let l{k} = min({now[i]}, {now[j]}); let h{k} = max({now[i]}, {now[j]}); "
+        now[i], now[j] = f"l{k}", f"h{k}"
+    params = ", ".join(f"{w}: tensor<float32>" for w in wires)
+    outputs = ", ".join(f"y{k}: tensor<float32>" for k in range(len(wires)))
+    stores = " ".join(f"y{k} ← {e};" for k, e in enumerate(now))
+    return lambda: ti.parse(f"f({outputs}, {params}) {{ {steps}{stores} }}")
+
+
+BUBBLES = sorted_by((0, 1), (1, 2), (2, 3), (0, 1), (1, 2), (0, 1))
+STENCILS += [
+    Pair("sorting networks", name, a, b, level)
+    for name, a, b, level in (
+        ("of three", sorted_by((0, 1), (1, 2), (0, 1)), sorted_by((1, 2), (0, 2), (0, 1)), REALS),
+        ("of three that does not sort", sorted_by((0, 1), (1, 2), (0, 1)), sorted_by((1, 2), (0, 2), (1, 2)), DIFFERENT),
+        ("of four", sorted_by((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)), BUBBLES, REALS),
+        ("of four, odd and even", sorted_by((0, 1), (2, 3), (1, 2), (0, 1), (2, 3), (1, 2)), BUBBLES, REALS),
+        ("of four without the last", sorted_by((0, 1), (2, 3), (0, 2), (1, 3)), BUBBLES, DIFFERENT),
+    )
+]  # fmt: skip
 PRODUCTS = ones(
     "products of matrices", two,
     ("factors in another order", DOT, "reduce(+, 0.0f, K)(b × a)", REALS),

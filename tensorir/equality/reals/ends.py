@@ -14,6 +14,7 @@ from typing import cast
 
 from tensorir.equality.reals.decisions import Decisions, Node, asks, half
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.elimination import possible
 from tensorir.equality.reals.formulas import ONE, Condition, Formal, Formula, integer, literal
 from tensorir.equality.reals.solver import Path, Solver
 
@@ -43,6 +44,11 @@ class Range:
     @property
     def only(self) -> Fraction | None:
         return self.low if self.low == self.high and isinstance(self.low, Fraction) else None
+
+    def bounds(self, f: Formula) -> list[tuple[Formula, bool]]:
+        """What is not negative, or strictly positive, of a polynomial that has these values."""
+        low = [(f - Formula.number(self.low), self.no_low)] if isfinite(self.low) else []
+        return [*low, (Formula.number(self.high) - f, self.no_high)] if isfinite(self.high) else low
 
     def above(self, value: Fraction, strictly: bool) -> Range:
         if strictly and self.whole:
@@ -121,7 +127,11 @@ class Ends:
         for polynomial, interval in ranges.items():
             if interval.only is not None:
                 rest = _where_equal(rest, polynomial, interval.only)
-        return not rest.terms or self.solver.excludes(path, a, b)
+        if not rest.terms or self.solver.excludes(path, a, b):
+            return True
+        # what may be neither positive nor negative is 0, or this end is none
+        known = [bound for polynomial, interval in ranges.items() for bound in interval.bounds(polynomial)]
+        return not any(possible([*known, (sign, True)]) for sign in (rest, -rest))
 
     def of(self, node: Node) -> tuple[Formula, frozenset[Condition]]:
         """The formula of a node without choices, and where it is defined."""

@@ -31,7 +31,7 @@ from tensorir.equality.reals.tensors import Array, Leaf
 from tensorir.types import DTYPES, Scalar
 
 __all__ = [
-    "Condition", "Formal", "Formula", "conditions", "exp", "integer", "literal", "power", "variables",
+    "Condition", "Formal", "Formula", "conditions", "exp", "integer", "is_nonnegative", "literal", "power", "variables",
 ]  # fmt: skip
 
 MOST_TERMS = 512
@@ -228,7 +228,8 @@ Condition = tuple[str, Formula]
 """What has to be ("nonzero", or "root": not negative, or in the domain of a function), and of which formula."""
 
 
-def _is_nonnegative(m: Monomial) -> bool:
+def is_nonnegative(m: Monomial) -> bool:
+    """Whether a monomial is never negative."""
     return all(
         a[0] in ("exp", "abs") or (e.numerator % 2 == 0 or (a[0] == "power" and e.denominator == 2)) for a, e in m
     )
@@ -237,7 +238,7 @@ def _is_nonnegative(m: Monomial) -> bool:
 def _is_positive(x: Formula) -> bool:
     """Whether a formula is greater than 0 whatever its atoms are, as far as signs of its terms tell."""
     strict = any(all(a[0] == "exp" for a, _ in m) for m, _ in x.terms)
-    return strict and all(c > 0 and _is_nonnegative(m) for m, c in x.terms)
+    return strict and all(c > 0 and is_nonnegative(m) for m, c in x.terms)
 
 
 def _nonzero(x: Formula) -> frozenset[Condition]:
@@ -261,7 +262,7 @@ def _nonzero(x: Formula) -> frozenset[Condition]:
 
 
 def _root(x: Formula) -> frozenset[Condition]:
-    whole = all(c > 0 and _is_nonnegative(m) for m, c in x.terms)
+    whole = all(c > 0 and is_nonnegative(m) for m, c in x.terms)
     return frozenset() if whole else frozenset([("root", x)])
 
 
