@@ -151,7 +151,7 @@ def equal_by_decisions(f: Member, g: Member, level: Level, solver: Solver) -> Le
                 if not ordered:
                     return Level.BITS
                 return Level.REALS if f.sums or g.sums else Level.BITS_BUT_ZERO_AND_NAN
-            if all(map(Ends(domain, solver, not ordered).equal, *zip(*rest, strict=True))):
+            if all(map(Ends(domain, not ordered, solver).equal, *zip(*rest, strict=True))):
                 return Level.REALS if ordered else Level.BITS
         except (Unsupported, DiagnosticError, RecursionError):
             return None

@@ -287,7 +287,7 @@ def common_sizes(
         for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}, assumed.multiples(f.sizes)):
             sizes = dict(zip(f.sizes, values, strict=True))
             if assumed.allow(sizes):
-                yield from members(f, g, [sizes])
+                yield from (m for m in members(f, g, [sizes]) if _has_inputs(m[1], assumed, sizes))
     elif g.sizes:
         for sizes, one, other in common_sizes(g, f, assumed):
             yield sizes, other, one
@@ -300,6 +300,12 @@ def common_sizes(
             if one is not None and _shapes(one) == _shapes(fixed):
                 yield sizes, one, fixed
                 return
+
+
+def _has_inputs(f: Member, assumed: Assumptions, sizes: Mapping[str, int]) -> bool:
+    """Whether some numbers are as assumed of every input that has elements."""
+    bounds = [assumed.bounds(p.name, sizes) for p in f.inputs if p.type.dims.size]
+    return all(low <= high for low, high in bounds)
 
 
 def members(

@@ -1,7 +1,8 @@
 """Loops around stores whose bounds depend on sizes: an element of a result at symbolic coordinates.
 
 For each read isl tells the store, and its iteration, that what is read comes from (Feautrier, 1991). A store that reads
-what an earlier iteration of itself left is a fold over the loops in between.
+what an earlier iteration of itself left is a fold over the loops in between. A store whose place data tell is the last
+one to its buffer, and a fold over all its iterations, of which those that store elsewhere leave an element as it is.
 """
 
 # islpy has no types of its own that say enough.
@@ -45,18 +46,16 @@ class Statement:
     loops: tuple[tuple[str, Affine, Affine], ...]
     """Names, first values and extents."""
     buffer: Buffer
-    at: tuple[Affine, ...]
+    at: tuple[Affine, ...] | None
+    """The place, None where data tell it."""
+    own: Load
+    """The element that it stores to, as one that is read."""
     value: Scalars
     conditions: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(n for n, _, _ in self.loops)
-
-    @property
-    def own(self) -> Load:
-        """The element that it stores to, as one that is read."""
-        return Load(self.buffer, tuple(_linear(a) for a in self.at))
 
     def tuple(self, values: Sequence[str]) -> str:
         return f"{self.name}[{', '.join(values)}]"
@@ -95,6 +94,13 @@ class Flow:
     def shape(self, name: str) -> tuple[Affine, ...]:
         """The extents of a parameter."""
         return tuple(_known(linear(e, self.ranges)) for e in self.nest.extents[self.names[name]])
+
+    def extents(self, buffer: Buffer) -> list[Affine]:
+        """The extents of a buffer."""
+        declared = dict(zip(self.nest.arguments, self.nest.extents, strict=True)).get(buffer)
+        if declared is None:
+            return [number(e) for e in buffer.shape]
+        return [_known(linear(e, self.ranges)) for e in declared]
 
     def buffer(self, name: str) -> Buffer:
         found = self.nest.arguments[self.names[name]]
@@ -144,7 +150,24 @@ def flow_of(nest: SymbolicNest, names: Mapping[str, int]) -> Flow:
     flow = Flow(nest, nest.sizes, ranges, tuple(found), names)
     for s in found:
         _check_inside(flow, s)
+        _check_told(flow, s)
     return flow
+
+
+def _check_told(flow: Flow, s: Statement) -> None:
+    """Raise where data tell which element of what is written is read, or written and written again."""
+    reads = [load for load, _ in (*_reads(s.value, {}, ()), *_reads(s.own, {}, ()))]
+    for load in reads:
+        written = any(other.buffer is load.buffer for other in flow.statements)
+        if written and any(loads(i) for i in load.indices) and (load != s.own or s.at is not None):
+            raise unsupported("an index into what is written that data tell")
+    for other in flow.statements:
+        if s.at is None and other is not s:
+            uses = {other.buffer, *(load.buffer for load, _ in _reads(other.value, {}, ()))}
+            if s.buffer in uses and other.leaf.place[0] >= s.leaf.place[0]:
+                raise unsupported("a store whose place data tell, and others after it")
+    if s.at is None and any(load.buffer is s.buffer and load != s.own for load in reads):
+        raise unsupported("a store whose place data tell that reads other places")
 
 
 def _statement(name: str, leaf: Leaf, sizes: Mapping[str, tuple[int, int]]) -> Statement | None:
@@ -172,15 +195,17 @@ def _statement(name: str, leaf: Leaf, sizes: Mapping[str, tuple[int, int]]) -> S
     conditions = [c for n, low, extent in loops for c in _bounds(n, low, extent, names)]
     if buffer.memory is not None or buffer.value is not None:
         raise unsupported("memory of several types")
-    at = tuple(_known(linear(i, ranges)) for i in indices)
+    told = any(loads(i) for i in indices)
+    at = None if told else tuple(_known(linear(i, ranges)) for i in indices)
+    own = Load(buffer, tuple(settled(i, ranges) for i in indices) if at is None else tuple(map(_linear, at)))
     value = _chosen(value, ranges)
     for guard in (part for g in guards for part in conjuncts(_chosen(g, ranges))):
         told = condition_text(guard, names)
         if told is not None:
             conditions.append(told)
         else:
-            value = Op("if", (guard, value, Load(buffer, tuple(_linear(a) for a in at))), value.element)
-    return Statement(name, leaf, tuple(loops), buffer, at, value, tuple(conditions))
+            value = Op("if", (guard, value, own), value.element)
+    return Statement(name, leaf, tuple(loops), buffer, at, own, value, tuple(conditions))
 
 
 def _chosen(term: Scalars, ranges: Mapping[str, tuple[int, int]]) -> Scalars:
@@ -227,31 +252,17 @@ def _inside(shape: Sequence[Affine], at: Sequence[Affine], names: Mapping[str, s
 def _check_inside(flow: Flow, s: Statement) -> None:
     """Raise where an access may leave its array: what a program does then is not followed."""
     names = {n: n for n in (*flow.sizes, *s.names)}
-    shapes = {b: e for b, e in zip(flow.nest.arguments, flow.nest.extents, strict=True) if b is not None}
-    ranges = _ranges(flow, s)
-    for load, told in (*_reads(s.value, names, ()), (s.own, ())):
-        declared = shapes.get(load.buffer)
-        shape = (
-            [number(e) for e in load.buffer.shape]
-            if declared is None
-            else [_known(linear(e, ranges)) for e in declared]
-        )
-        at = [_known(affine_of(i)) for i in load.indices]
+    for load, told in (*_reads(s.value, names, ()), *_reads(s.own, names, ())):
+        shape = flow.extents(load.buffer)
+        # what data tell is checked where it is read
+        pairs = [(_known(affine_of(i)), e) for i, e in zip(load.indices, shape, strict=True) if not loads(i)]
+        at, shape = [a for a, _ in pairs], [e for _, e in pairs]
         conditions = " and ".join((*s.conditions, *told)) or "true"
         params = ", ".join(flow.sizes)
         outside = f"[{params}] -> {{ [{', '.join(s.names)}] : ({conditions}) and not ({_inside(shape, at, names)})"
         sizes = " and ".join(f"0 <= {n} <= {flow.nest.largest}" for n in flow.sizes)
         if not _sure(lambda told=f"{outside} and {sizes} }}": isl.Set(told).is_empty()):
             raise unsupported(f"an access to '{load.buffer.name}' that may leave it")
-
-
-def _ranges(flow: Flow, s: Statement) -> dict[str, tuple[int, int]]:
-    ranges = dict(flow.ranges)
-    for n, low, extent in s.loops:
-        first, last = low.range(ranges), low.plus(extent).range(ranges)
-        assert first is not None and last is not None
-        ranges[n] = first[0], max(first[0], last[1] - 1)
-    return ranges
 
 
 def _reads(term: Scalars, names: Mapping[str, str], told: tuple[str, ...]) -> Iterator[tuple[Load, tuple[str, ...]]]:
@@ -266,8 +277,8 @@ def _reads(term: Scalars, names: Mapping[str, str], told: tuple[str, ...]) -> It
             for a in args:
                 yield from _reads(a, names, told)
         case Load(_, indices):
-            if any(loads(i) for i in indices):
-                raise unsupported("an index that data tell")
+            for i in indices:
+                yield from _reads(i, names, told)
             yield term, told
         case _:
             pass
@@ -281,8 +292,8 @@ def _turns(leaf: Leaf) -> Iterator[Any]:
 
 
 def _sources(flow: Flow, sink: Statement | None, load: Load) -> Iterator[Source]:
-    writers = [s for s in flow.statements if s.buffer is load.buffer]
-    if not writers:
+    writers = [(s, s.at) for s in flow.statements if s.buffer is load.buffer and s.at is not None]
+    if not writers or any(loads(i) for i in load.indices):
         return
     params = f"[{', '.join(flow.sizes)}] -> "
     depth = 1 + max(len(list(_turns(s.leaf))) for s in flow.statements)
@@ -306,16 +317,16 @@ def _sources(flow: Flow, sink: Statement | None, load: Load) -> Iterator[Source]
     cell = ", ".join(text(_known(affine_of(i)), known) for i in load.indices)
     read = isl.UnionMap(f"{params}{{ {here} -> M[{cell}] : {' and '.join((*conditions, sizes)) or 'true'} }}")
     written, schedule = isl.UnionMap(f"{params}{{ }}"), isl.UnionMap(f"{params}{{ {when} }}")
-    for s in writers:
+    for s, at in writers:
         own = {n: n for n in (*s.names, *flow.sizes)}
         told = " and ".join((*s.conditions, sizes)) or "true"
-        cells = ", ".join(text(a, own) for a in s.at)
+        cells = ", ".join(text(a, own) for a in at)
         written = written.union(isl.UnionMap(f"{params}{{ {s.tuple(s.names)} -> M[{cells}] : {told} }}"))
         schedule = schedule.union(isl.UnionMap(f"{params}{{ {scheduled(s)} }}"))
     info = isl.UnionAccessInfo.from_sink(read).set_must_source(written).set_schedule_map(schedule)
     found: list[Any] = []
     info.compute_flow().get_must_dependence().reverse().foreach_map(found.append)
-    by_name = {s.name: s for s in writers}
+    by_name = {s.name: s for s, _ in writers}
     for m in found:
         statement = by_name[m.get_tuple_name(isl.dim_type.out)]
         for domain, ma in _pieces(m):
@@ -375,6 +386,14 @@ class _Asked:
 
     def read(self, algebra: Algebra, sink: Statement | None, load: Load, place: Place) -> Term:
         """What a statement reads, or the end of the program, at values of its loops."""
+        scatter = next((s for s in self.flow.statements if s.buffer is load.buffer and s.at is None), None)
+        if sink is None and scatter is not None:
+            at = [_known(affine_of(i)).replaced(place, {}) for i in load.indices]
+            return self.scattered(algebra, scatter, at, self.stored(algebra, sink, load, place))
+        return self.stored(algebra, sink, load, place)
+
+    def stored(self, algebra: Algebra, sink: Statement | None, load: Load, place: Place) -> Term:
+        """What the stores to known places left of what is read."""
         for source in self.flow.of(sink, load):
             if all(_holds(algebra.case, a.replaced(place, {}), zero) for a, zero in source.conditions):
                 at = [a.replaced(place, {}) for a in source.at]
@@ -382,8 +401,49 @@ class _Asked:
         array = self.given.get(load.buffer)
         if array is None:
             raise unsupported(f"a read of '{load.buffer.name}' before it is written")
-        at = [_known(affine_of(i)).replaced(place, {}) for i in load.indices]
+        shape = self.flow.extents(load.buffer)
+        at: list[Affine] = []
+        for i, extent in zip(load.indices, shape, strict=True):
+            if sink is None or not loads(i):
+                at.append(_known(affine_of(i)).replaced(place, {}))
+            else:
+                told = self.term(algebra, sink, i, place)
+                at.append(algebra.index(told, number(0), extent.plus(number(-1))))
         return algebra.element(array, load.buffer.element, at)
+
+    def scattered(self, algebra: Algebra, s: Statement, at: Sequence[Affine], begin: Term) -> Term:
+        """An element after all iterations of a store whose place data tell."""
+        shape = self.flow.extents(s.buffer)
+
+        def run(algebra: Algebra, old: Term, place: dict[str, Affine], rest: Sequence[tuple[str, Affine, Affine]]):
+            if rest:
+                (name, low, extent), *inside = rest
+                first = low.replaced(place, {})
+
+                def step(inner: Algebra, count: Affine, state: tuple[Term, ...]) -> Sequence[Term]:
+                    return [run(inner, state[0], {**place, name: first.plus(count)}, inside)]
+
+                return algebra.fold(extent.replaced(place, {}), [old], step)[0]
+            if not self.runs(algebra, s, place):
+                return old
+            return store(algebra, s.value, old, place)
+
+        def store(algebra: Algebra, value: Scalars, old: Term, place: Place) -> Term:
+            match value:
+                case Op("if", (condition, first, second)) if second == s.own:
+                    chosen = self.term(algebra, s, condition, place, (s.own, old))
+                    return algebra.compute("if", old.element, [chosen, store(algebra, first, old, place), old])
+                case _:
+                    pass
+            hit = algebra.truth(True)
+            for i, a, e in zip(s.own.indices, at, shape, strict=True):
+                told = algebra.checked(self.term(algebra, s, i, place), number(0), e.plus(number(-1)))
+                same = algebra.compute("eq", BOOL, [told, algebra.whole(a, told.element)])
+                hit = algebra.compute("and", BOOL, [hit, same])
+            new = self.term(algebra, s, value, place, (s.own, old))
+            return algebra.compute("if", old.element, [hit, new, old])
+
+        return run(algebra, begin, {}, s.loops)
 
     def value(self, algebra: Algebra, s: Statement, place: Place) -> Term:
         """What a statement stores at values of its loops."""
@@ -432,6 +492,7 @@ class _Asked:
         """
         if any(load != own[0] for load in own):
             raise unsupported("a store that reads several elements of earlier rounds")
+        assert s.at is not None
         used = {n for a in s.at for n in a.names}
         in_place = own[0] == s.own
         turns = [n for n in s.names if n not in used] if in_place else _stepped(self.flow, s, own[0])

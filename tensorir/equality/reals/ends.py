@@ -79,9 +79,9 @@ class Ends:
     """Comparisons of the elements of two programs, and the formulas of nodes."""
 
     decisions: Decisions
-    solver: Solver
     exact: bool = False
     """Whether elements have to be the same in every bit: of floats nothing is known but which node they are."""
+    solver: Solver = field(default_factory=Solver)
     formulas: dict[int, tuple[Formula, frozenset[Condition]]] = field(
         default_factory=dict[int, tuple[Formula, frozenset[Condition]]]
     )

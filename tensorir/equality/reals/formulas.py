@@ -31,7 +31,8 @@ from tensorir.equality.reals.tensors import Array, Leaf
 from tensorir.types import DTYPES, Scalar
 
 __all__ = [
-    "Condition", "Formal", "Formula", "conditions", "exp", "integer", "is_nonnegative", "literal", "power", "variables",
+    "Condition", "Formal", "Formula", "conditions", "exp", "has_infinity", "integer", "is_nonnegative", "literal",
+    "power", "variables",
 ]  # fmt: skip
 
 MOST_TERMS = 512
@@ -296,13 +297,14 @@ def conditions(op: str, args: Sequence[Formula]) -> frozenset[Condition]:
             return frozenset()
 
 
-def _has_infinity(x: Formula) -> bool:
+def has_infinity(x: Formula) -> bool:
+    """Whether a formula has infinity as a factor of one of its terms."""
     return any(a == ("infinite",) for m, _ in x.terms for a, _ in m)
 
 
 def _check_infinities(op: str, args: Sequence[Formula]) -> None:
     """Refuse what would be NaN, or infinite times what may be 0: formulas cancel it."""
-    infinite = [x for x in args if _has_infinity(x)]
+    infinite = [x for x in args if has_infinity(x)]
     if not infinite or op in ("max", "min"):
         return
     if op in ("plus", "minus", "neg") and len(infinite) == 1:
