@@ -41,7 +41,7 @@ from tensorir.equality.assumptions import NONE, Assumptions, assumptions
 from tensorir.equality.every_size import at_sizes
 from tensorir.equality.inputs import Input, at_model, inputs, mild, special
 from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions, equal_by_formulas, has_floats
-from tensorir.equality.places import place
+from tensorir.equality.places import place, shown
 from tensorir.equality.programs import Called, Family, Member, called, family, matched
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.residues import Q
@@ -248,9 +248,11 @@ def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random
 
 
 def _place(f: Member, first: tuple[int, tuple[int, ...]], arrays: Sequence[Any]) -> str:
-    """Where a program says what an element is that differs."""
+    """Where a program says what an element is that differs: the statement of a source, or an expression."""
+    result, at = first
+    told = "" if f.stored is None else shown(f.stored(f.outputs[result].name, at))
     given = {**f.tables, **dict(zip((p.name for p in f.inputs), arrays, strict=True))}
-    return place(f.fencil, *first, given)
+    return told or place(f.fencil, result, at, given)
 
 
 def _sampled(

@@ -20,7 +20,7 @@ from tensorir.ir import Call, Closure, Expr, Fencil, Literal
 from tensorir.source import NOWHERE, Span
 from tensorir.types import Dims
 
-__all__ = ["place"]
+__all__ = ["place", "shown"]
 
 LONGEST = 60
 """Characters of a source that are shown."""
@@ -37,7 +37,7 @@ def place(f: Fencil, result: int, at: Sequence[int], given: Mapping[str, Any]) -
                 return _holds(f, before, condition, where, given)
 
             found = _leading(c.value, here, holds)
-            return _shown(c.span if found is None else found.span)
+            return shown(c.span if found is None else found.span)
     return ""
 
 
@@ -83,7 +83,8 @@ def _leading(e: Expr, here: dict[str, int], holds: Callable[[Expr, Mapping[str, 
     return e if isinstance(e, Literal) else placed
 
 
-def _shown(span: Span) -> str:
+def shown(span: Span) -> str:
+    """The text and the place of a part of a source."""
     if span is NOWHERE:
         return ""
     text = " ".join(span.text.split())

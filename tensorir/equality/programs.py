@@ -31,6 +31,7 @@ from tensorir.lifting.storage.narrow import NARROW
 from tensorir.passes.cse import Cse
 from tensorir.passes.inline import Inline
 from tensorir.passes.simplify import Simplify
+from tensorir.source import Span
 from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
@@ -59,6 +60,8 @@ class Member:
     exact: Member | None = None
     loose: bool = False
     """Whether sums may be taken in another order when it runs, so that its text tells no bits."""
+    stored: Callable[[str, Sequence[int]], Span] | None = None
+    """The statement of a source that stores an element of a result last."""
 
     @property
     def sums(self) -> bool:
@@ -273,7 +276,7 @@ def _member_of(lifted: Lifted, built: Built) -> Member:
         made = fencil(made.name, [p for p in made.params if p.name not in others], kept)
     held = [(name, a) for name, a in zip(built.names, lifted.arguments, strict=False) if a.held is not None]
     narrow = {name: NARROW[a.dtype.name] for name, a in held}
-    return Member(made, built.tables, narrow, loose=lifted.numerics != "exact")
+    return Member(made, built.tables, narrow, loose=lifted.numerics != "exact", stored=built.stored)
 
 
 def common_sizes(

@@ -39,8 +39,8 @@ class Level(IntEnum):
 class Verdict:
     """What `equivalent` found; true where equality is proven, over the reals at least, and for all sizes.
 
-    `counterexample` has inputs by name for DIFFERENT, `difference` where they differ, and `places` the expressions of
-    both programs that gave this element, where a text wrote them. `points` are the inputs at
+    `counterexample` has inputs by name for DIFFERENT, `difference` where they differ, and `places` the statements or
+    expressions of both programs that gave this element, where a text wrote them. `points` are the inputs at
     which both were evaluated, `error` bounds the probability that formulas that differ are equal at all of them, and
     `branches` are the outcomes of conditions that were visited, of how many; `unvisited` names conditions with one that
     was not. `ulps`: how far results lie apart, in units in the last place of what the programs round to. `edges` tells
