@@ -58,6 +58,8 @@ INPUTS = 12
 """At how many inputs programs are compared at least, half of which are generic."""
 ELEMENTS, MOST_INPUTS = 400, 48
 """Programs of few elements are compared at more inputs, until so many elements were, but at most so many inputs."""
+MANY = 1 << 18
+"""Arrays of so many elements are compared at half as many inputs: each has many points."""
 DEGREE = 1000
 """The degree of formulas that the probability of error is told for (Schwartz, Zippel)."""
 MOST_MODELS = 4
@@ -78,12 +80,12 @@ def equivalent(
     Parameters are matched by name where both have the same names, otherwise in their order (inputs, then outputs);
     `match` gives names of the first and of the second. `sizes`: those at which symbolic programs are compared, where
     not several are tried. `assume`: what holds of every element of inputs, by the names of the first, and of sizes, as
-    `0 ≤ idx < n` or `n % 32 = 0`. Checks are part of programs. `inputs`: at how many both are
-    compared where no proof is found; then NaN and infinities are tried too, unless `special` is false, and what they
-    tell apart is told, and is no part of equality over the reals. With `args`, arrays or whatever has a shape and a
-    dtype, both are functions of such arrays that give arrays, and no text tells what they do: gradients, and programs
-    called one after the other. They run with 64-bit element types kept. Raises TL04 where parameters differ in number,
-    element or extents.
+    `0 ≤ idx < n` or `n % 32 = 0`. Checks are part of programs. `inputs`: at how many both are compared where no proof
+    is found, half as many from 2^18 elements on; then NaN and infinities are tried too, unless `special` is false, and
+    what they tell apart is told, and is no part of equality over the reals. With `args`, arrays or whatever has a
+    shape and a dtype, both are functions of such arrays that give arrays, and no text tells what they do: gradients,
+    and programs called one after the other. They run with 64-bit element types kept. Raises TL04 where parameters
+    differ in number, element or extents.
     """
     if args is not None:
         one, other = (called(f, args) for f in (a, b))
@@ -192,7 +194,7 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
     """What evaluation at random points says, and an input that tells the programs apart."""
     rng = np.random.default_rng(how.seed)
     least = min((p.type.dims.size for p in f.inputs), default=0)
-    count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1)))
+    count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1))) if least < MANY else how.inputs // 2
     evaluate = Evaluator(f, g)
     agreement = Agreement()
     ran: list[Input] = []

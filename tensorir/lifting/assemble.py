@@ -50,9 +50,9 @@ class Built:
     outputs: tuple[int, ...]
     report: Report
     unchecked: bool
-    arguments: tuple[Buffer, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    stores: Mapping[str, Span] = field(default_factory=dict[str, Span])
+    arguments: tuple[Buffer, ...] = field(default=(), kw_only=True)
+    nodes: tuple[Node, ...] = field(default=(), kw_only=True)
+    stores: Mapping[str, Span] = field(default_factory=dict[str, Span], kw_only=True)
     """The statements that are the only ones to store to a parameter, where the source is no nest."""
 
     def stored(self, name: str, at: Sequence[int]) -> Span:
@@ -154,7 +154,7 @@ def assemble(
     if leaving:
         report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
     unchecked = leaving or bool(doubts)
-    return Built(made, names, outputs, report, unchecked, tuple(arguments), read)
+    return Built(made, names, outputs, report, unchecked, arguments=tuple(arguments), nodes=read)
 
 
 def _finished(

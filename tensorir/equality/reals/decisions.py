@@ -221,6 +221,8 @@ class Decisions:
 
     def inputs(self, array: int, shape: tuple[int, ...], element: Scalar) -> Leaf:
         """An input whose elements are nodes of their own."""
+        if int(np.prod(shape)) > MOST_NODES:
+            raise Unsupported("many elements")
         found = np.empty(shape, object)
         for at in np.ndindex(shape):
             found[at] = self.input(array, at, element)
