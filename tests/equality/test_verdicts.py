@@ -548,3 +548,9 @@ def test_the_store_of_a_tile_that_differs_is_named():
     found = ti.equivalent(kernel, ti.parse(POINTS.format(8, "3.0f × x")))
     assert found.level == Level.DIFFERENT
     assert found.places[0].startswith("'%u = store_view_tko weak %y, %b[%i]") and found.places[0].endswith(":9:3")
+
+
+def test_whole_numbers_keep_their_bits_in_a_program_that_was_lifted_fast():
+    text = "@T.prim_func\ndef main(A: T.Buffer((4,), 'int32'), B: T.Buffer((4,), 'int32')):\n    for i in range(4):\n"
+    tripled = ti.parse("f(B: tensor<int, I[0:4]>, A: tensor<int, I[0:4]>) { B ← A + A + A; }")
+    assert ti.equivalent(ti.lift(lifted(text + "        B[i] = A[i] * 3\n")), tripled).level == Level.BITS
