@@ -16,7 +16,7 @@ from tensorir.binding.arrays import refuse
 from tensorir.build import call, closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS
-from tensorir.equality.all_sizes.of_nests import flow_of
+from tensorir.equality.all_sizes.of_nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
 from tensorir.equality.assumptions import NONE, Assumptions
 from tensorir.equality.nameless import nameless, nameless_text
@@ -264,7 +264,7 @@ def _symbolic(lifted: Lifted, sizes: Sequence[str]) -> Symbolic:
     named = {n: size_name(k) for k, n in enumerate(sizes)}
     nest = lifted.symbolic([named[n] for n in lifted.sizes], ALL_SIZES)
     names = lifted.at(lifted.key_at(dict.fromkeys(sizes, 2))).built(True).names
-    return flow_of(nest, {n: k for k, n in enumerate(names)}).at
+    return nest_of(nest, {n: k for k, n in enumerate(names)}).at
 
 
 def _member_of(lifted: Lifted, built: Built) -> Member:

@@ -302,6 +302,7 @@ NORMS = ones(
     "softmax and norms", row,
     ("softmax", SOFTMAX, "exp(x) / reduce(+, 0.0f, J)(exp(x))", REALS),
     ("online softmax", SOFTMAX, ONLINE, REALS),
+    ("softmax with a sum that is infinite", SOFTMAX, SOFTMAX[::-1].replace("xam", "nim", 1)[::-1], DIFFERENT),
     ("online softmax without rescaling", SOFTMAX, ONLINE.replace("s[1] × exp(s[0] - m)", "s[1]"), DIFFERENT),
     ("softmax by exp2", SOFTMAX, SOFTMAX.replace(f"exp(x - {LARGEST})", f"exp2(1.44269504f × (x - {LARGEST}))"), PROBABLY),
     ("log softmax", f"x - {LARGEST} - log(reduce(+, 0.0f, J)(exp(x - {LARGEST})))", "x - log(reduce(+, 0.0f, J)(exp(x)))", PROBABLY),
