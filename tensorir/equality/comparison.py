@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,13 @@ from tensorir.binding.arrays import refuse
 from tensorir.builtins import TABLE
 from tensorir.equality.assumptions import NONE, Assumptions, assumptions
 from tensorir.equality.every_size import at_sizes
-from tensorir.equality.inputs import Input, inputs, mild, special
-from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions, equal_by_formulas, has_floats
-from tensorir.equality.places import place
+from tensorir.equality.inputs import Input, at_model, inputs, mild, special
+from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions
+from tensorir.equality.places import place, shown
 from tensorir.equality.programs import Called, Family, Member, called, family, matched
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.residues import Q
+from tensorir.equality.reals.solver import Solver
 from tensorir.equality.runs import difference, differing_run, edge_difference, first_difference, run, ulps
 from tensorir.equality.verdict import Level, Verdict
 from tensorir.ir import Call
@@ -57,8 +58,13 @@ INPUTS = 12
 """At how many inputs programs are compared at least, half of which are generic."""
 ELEMENTS, MOST_INPUTS = 400, 48
 """Programs of few elements are compared at more inputs, until so many elements were, but at most so many inputs."""
+MANY = 1 << 18
+"""Arrays of so many elements are compared at half as many inputs: each has many points."""
 DEGREE = 1000
 """The degree of formulas that the probability of error is told for (Schwartz, Zippel)."""
+MOST_MODELS = 4
+"""How many inputs that a solver suggests are tried."""
+LACKING = "z3-solver would decide on its whole numbers (pip install 'tensorir[equality]')"
 MOST_TRIED = 128
 """How many parts of an array are tried to be left out."""
 _SAME = "compare programs of the same arrays."
@@ -74,12 +80,12 @@ def equivalent(
     Parameters are matched by name where both have the same names, otherwise in their order (inputs, then outputs);
     `match` gives names of the first and of the second. `sizes`: those at which symbolic programs are compared, where
     not several are tried. `assume`: what holds of every element of inputs, by the names of the first, and of sizes, as
-    `0 ≤ idx < n` or `n % 32 = 0`. Checks are part of programs. `inputs`: at how many both are
-    compared where no proof is found; then NaN and infinities are tried too, unless `special` is false, and what they
-    tell apart is told, and is no part of equality over the reals. With `args`, arrays or whatever has a shape and a
-    dtype, both are functions of such arrays that give arrays, and no text tells what they do: gradients, and programs
-    called one after the other. They run with 64-bit element types kept. Raises TL04 where parameters differ in number,
-    element or extents.
+    `0 ≤ idx < n` or `n % 32 = 0`. Checks are part of programs. `inputs`: at how many both are compared where no proof
+    is found, half as many from 2^18 elements on; then NaN and infinities are tried too, unless `special` is false, and
+    what they tell apart is told, and is no part of equality over the reals. With `args`, arrays or whatever has a
+    shape and a dtype, both are functions of such arrays that give arrays, and no text tells what they do: gradients,
+    and programs called one after the other. They run with 64-bit element types kept. Raises TL04 where parameters
+    differ in number, element or extents.
     """
     if args is not None:
         one, other = (called(f, args) for f in (a, b))
@@ -127,20 +133,25 @@ def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verd
     g = matched(f, g, how.match)
     _check_names(how.assumed, f, sizes)
     _comparable(f, g)
-    proven = Level.BITS if _empty(f) and _empty(g) else _proven(f, g)
+    bounds = {k: how.assumed.bounds(p.name, sizes) for k, p in enumerate(f.inputs)}
+    solver = Solver({k: b for k, b in bounds.items() if b != (-np.inf, np.inf)})
+    proven = Level.BITS if _empty(f) and _empty(g) else _proven(f, g, solver)
     if proven == Level.BITS:
         return Verdict(Level.BITS)
     told = _edges(f, g, how, sizes) if how.special else ""
     if proven is not None:
         return Verdict(proven, edges=told)
     try:
-        found = _over_the_reals(f, g, how, sizes)
+        found = _over_the_reals(f, g, how, sizes, solver)
     except Unsupported as reason:
         found = replace(
             _sampled(f, g, max(2, how.inputs // 2), how.seed, how.assumed, sizes),
             why=f"not evaluated over the reals: {reason}",
         )
-    return replace(found, edges=told) if found.level != Level.DIFFERENT else found
+    if found.level == Level.DIFFERENT:
+        return found
+    why = "; ".join(filter(None, (found.why, LACKING if solver.lacking else "")))
+    return replace(found, edges=told, why=why)
 
 
 def _empty(f: Member) -> bool:
@@ -151,7 +162,7 @@ def _empty(f: Member) -> bool:
     return not any(isinstance(e, Call) and (TABLE[e.op].checks or TABLE[e.op].effect) for e in nodes)
 
 
-def _proven(f: Member, g: Member) -> Level | None:
+def _proven(f: Member, g: Member, solver: Solver) -> Level | None:
     """The level that canonical forms prove."""
     loose = f.loose or g.loose
     if f.proof() == g.proof() or f.proof(commuted=True) == g.proof(commuted=True):
@@ -159,13 +170,11 @@ def _proven(f: Member, g: Member) -> Level | None:
     narrow = bool(f.narrow or g.narrow)
     if f.likeness() == g.likeness():
         found = Level.REALS if loose or f.sums or g.sums else Level.BITS_BUT_ZERO_AND_NAN
-    elif equal_by_formulas(f, g):
-        found = Level.REALS if has_floats(f) or has_floats(g) else Level.BITS
     else:
         found = None
-    if narrow or found == Level.BITS or (loose and found is not None):
+    if narrow or (loose and found is not None):
         return found
-    decided = equal_by_decisions(f, g, Level.REALS if found is None else Level.BITS)
+    decided = equal_by_decisions(f, g, Level.REALS if found is None else Level.BITS, solver)
     if decided is not None and not (f.keeps_order and g.keeps_order):
         decided = min(decided, Level.REALS)
     return decided if found is None else max(found, decided or found)
@@ -179,15 +188,17 @@ def _check_names(assumed: Assumptions, f: Member, sizes: Mapping[str, int]) -> N
             raise refuse("TL05", message, f"its inputs and sizes are {', '.join(sorted(known))}.")
 
 
-def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verdict:
+def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], solver: Solver) -> Verdict:
     """What evaluation at random points says, and an input that tells the programs apart."""
     rng = np.random.default_rng(how.seed)
     least = min((p.type.dims.size for p in f.inputs), default=0)
-    count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1)))
+    count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1))) if least < MANY else how.inputs // 2
     evaluate = Evaluator(f, g)
     agreement = Agreement()
     ran: list[Input] = []
-    for x in inputs(f, g, count, rng, how.assumed, sizes):
+    models = () if how.assumed.remainders else solver.models[-MOST_MODELS:]
+    suggested = (at_model(next(inputs(f, g, 1, rng, how.assumed, sizes)), m) for m in models)
+    for x in chain(suggested, inputs(f, g, count, rng, how.assumed, sizes)):
         found = evaluate(x, rng)
         if found.neither and how.assumed == NONE:
             x = mild(x)
@@ -237,9 +248,11 @@ def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random
 
 
 def _place(f: Member, first: tuple[int, tuple[int, ...]], arrays: Sequence[Any]) -> str:
-    """Where a program says what an element is that differs."""
+    """Where a program says what an element is that differs: the statement of a source, or an expression."""
+    result, at = first
+    told = "" if f.stored is None else shown(f.stored(f.outputs[result].name, at))
     given = {**f.tables, **dict(zip((p.name for p in f.inputs), arrays, strict=True))}
-    return place(f.fencil, *first, given)
+    return told or place(f.fencil, result, at, given)
 
 
 def _sampled(

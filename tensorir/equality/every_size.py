@@ -13,6 +13,7 @@ from math import prod
 
 from tensorir.binding.arrays import refuse
 from tensorir.equality.all_sizes.proof import Found, compared, size_name, smallest
+from tensorir.equality.all_sizes.terms import Limits
 from tensorir.equality.assumptions import Assumptions
 from tensorir.equality.programs import Family, Member, common_sizes, matched, members
 from tensorir.equality.reals.domain import Unsupported
@@ -108,7 +109,8 @@ def _for_all(
     try:
         sides = f.symbolic(f.sizes), g.symbolic(order)
         inputs, outputs = _paired(one.inputs, other.inputs), _paired(one.outputs, other.outputs)
-        found = compared(*sides, inputs, outputs, len(f.sizes), _assumed(assumed, f.sizes))
+        limits = {k: _limits(assumed, name, f.sizes) for k, (name, _) in enumerate(inputs)}
+        found = compared(*sides, inputs, outputs, len(f.sizes), _assumed(assumed, f.sizes), limits)
     except (Unsupported, RecursionError):
         return None
     refused = [dict(zip(f.sizes, s, strict=True)) for s in smallest(found.refused, len(f.sizes))]
@@ -151,6 +153,23 @@ def _assumed(assumed: Assumptions, sizes: Sequence[str]) -> list[Affine]:
             rest = names[name].minus(quotient(names[name], by, {}).times(by)).plus(number(-left))
             found += [rest, rest.times(-1)]
     return found
+
+
+def _limits(assumed: Assumptions, name: str, sizes: Sequence[str]) -> Limits:
+    """What the whole numbers of an input are assumed to lie between."""
+    names = {n: variable(size_name(k)) for k, n in enumerate(sizes)}
+    low: Affine | None = None
+    high: Affine | None = None
+    for a, sign, b in assumed.comparisons:
+        for one, other, signs in ((a, b, ">≥="), (b, a, "<≤=")):
+            bound = names.get(other) or _whole(other)
+            if one != name or bound is None:
+                continue
+            if sign in signs:
+                low = bound.plus(number(sign in "<>"))
+            if sign == "=" or sign not in signs:
+                high = bound.plus(number(-(sign in "<>")))
+    return low, high
 
 
 def _whole(term: str) -> Affine | None:

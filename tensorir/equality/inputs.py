@@ -19,7 +19,7 @@ from tensorir.ir import Fencil, Literal, Var
 from tensorir.types import DTYPES, Element, Scalar
 from tensorir.walk import postorder, values
 
-__all__ = ["Input", "inputs", "mild", "special"]
+__all__ = ["Input", "at_model", "inputs", "mild", "special"]
 
 Array = np.ndarray[Any, Any]
 MOST_MARKS = 64
@@ -50,6 +50,14 @@ def inputs(
             for p in f.inputs
         ]
         yield Input(tuple(a for a, _ in pairs), tuple(m for _, m in pairs))
+
+
+def at_model(x: Input, values: Mapping[tuple[int, tuple[int, ...]], int]) -> Input:
+    """An input with elements of arrays replaced: by the number of the array, and the place."""
+    arrays = [np.array(a) for a in x.arrays]
+    for (array, at), value in values.items():
+        arrays[array][at] = value
+    return Input(tuple(arrays), x.literal)
 
 
 def _marks(programs: Sequence[Fencil]) -> list[float]:

@@ -17,10 +17,11 @@ import numpy as np
 from tensorir import reference
 from tensorir.build import closure, fencil, var
 from tensorir.ir import Call, Closure, Expr, Fencil, Literal
+from tensorir.lifting.emission.tensors import cut
 from tensorir.source import NOWHERE, Span
-from tensorir.types import Dims
+from tensorir.types import Dims, Interval
 
-__all__ = ["place"]
+__all__ = ["place", "shown"]
 
 LONGEST = 60
 """Characters of a source that are shown."""
@@ -37,20 +38,22 @@ def place(f: Fencil, result: int, at: Sequence[int], given: Mapping[str, Any]) -
                 return _holds(f, before, condition, where, given)
 
             found = _leading(c.value, here, holds)
-            return _shown(c.span if found is None else found.span)
+            return shown(c.span if found is None else found.span)
     return ""
 
 
 def _holds(
     f: Fencil, before: Sequence[Closure], condition: Expr, where: Mapping[str, int], given: Mapping[str, Any]
 ) -> bool:
+    # at one point: the interpreter takes seconds for a million of them
+    condition = cut(condition, {d: Interval(where[d], where[d] + 1) for d in condition.tensor.dims})
     told = var("the condition", condition.tensor)
     read = condition.free.union(*(c.value.free | {c.output} for c in before))
     params = [p for p in f.params if p in read]
     asked = fencil(f.name, [*params, told], [*before, closure(told, condition)])
     needed = {p.name for p in asked.inputs}
     found = reference.run(asked, **{n: np.array(a) for n, a in given.items() if n in needed})[told.name]
-    return bool(np.asarray(found)[tuple(where[d] - i.start for d, i in told.type.dims.items)])
+    return bool(np.asarray(found).item())
 
 
 def _inside(here: Mapping[str, int], box: Dims) -> bool:
@@ -83,7 +86,8 @@ def _leading(e: Expr, here: dict[str, int], holds: Callable[[Expr, Mapping[str, 
     return e if isinstance(e, Literal) else placed
 
 
-def _shown(span: Span) -> str:
+def shown(span: Span) -> str:
+    """The text and the place of a part of a source."""
     if span is NOWHERE:
         return ""
     text = " ".join(span.text.split())

@@ -16,7 +16,7 @@ from tensorir.binding.arrays import refuse
 from tensorir.build import call, closure, fencil, var
 from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS
-from tensorir.equality.all_sizes.of_nests import flow_of
+from tensorir.equality.all_sizes.of_nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
 from tensorir.equality.assumptions import NONE, Assumptions
 from tensorir.equality.nameless import nameless, nameless_text
@@ -31,6 +31,7 @@ from tensorir.lifting.storage.narrow import NARROW
 from tensorir.passes.cse import Cse
 from tensorir.passes.inline import Inline
 from tensorir.passes.simplify import Simplify
+from tensorir.source import Span
 from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
 
@@ -59,6 +60,8 @@ class Member:
     exact: Member | None = None
     loose: bool = False
     """Whether sums may be taken in another order when it runs, so that its text tells no bits."""
+    stored: Callable[[str, Sequence[int]], Span] | None = None
+    """The statement of a source that stores an element of a result last."""
 
     @property
     def sums(self) -> bool:
@@ -69,11 +72,11 @@ class Member:
     @property
     def keeps_order(self) -> bool:
         """Whether floats are added up in the order that the text says, however the program is run."""
-        nodes = postorder(*values(self.fencil.closures))
-        folds = (e for e in nodes if isinstance(e, Call) and e.op in ("reduce", "contract", "scatter"))
-        return not self.loose and (
-            self.exact is not None or not any(s.is_float for e in folds for s in e.tensor.leaves)
-        )
+        nodes = [e for e in postorder(*values(self.fencil.closures)) if isinstance(e.type, TensorType)]
+        if not self.loose:
+            nodes = [e for e in nodes if isinstance(e, Call) and e.op in ("reduce", "contract", "scatter")]
+        exact = self.exact is not None and not self.loose
+        return exact or not any(s.is_float for e in nodes for s in e.tensor.leaves)
 
     @property
     def inputs(self) -> tuple[Var, ...]:
@@ -261,7 +264,7 @@ def _symbolic(lifted: Lifted, sizes: Sequence[str]) -> Symbolic:
     named = {n: size_name(k) for k, n in enumerate(sizes)}
     nest = lifted.symbolic([named[n] for n in lifted.sizes], ALL_SIZES)
     names = lifted.at(lifted.key_at(dict.fromkeys(sizes, 2))).built(True).names
-    return flow_of(nest, {n: k for k, n in enumerate(names)}).at
+    return nest_of(nest, {n: k for k, n in enumerate(names)}).at
 
 
 def _member_of(lifted: Lifted, built: Built) -> Member:
@@ -273,7 +276,7 @@ def _member_of(lifted: Lifted, built: Built) -> Member:
         made = fencil(made.name, [p for p in made.params if p.name not in others], kept)
     held = [(name, a) for name, a in zip(built.names, lifted.arguments, strict=False) if a.held is not None]
     narrow = {name: NARROW[a.dtype.name] for name, a in held}
-    return Member(made, built.tables, narrow, loose=lifted.numerics != "exact")
+    return Member(made, built.tables, narrow, loose=lifted.numerics != "exact", stored=built.stored)
 
 
 def common_sizes(
@@ -287,7 +290,7 @@ def common_sizes(
         for values in _ascending(len(f.sizes), {*f.thresholds, *g.thresholds}, assumed.multiples(f.sizes)):
             sizes = dict(zip(f.sizes, values, strict=True))
             if assumed.allow(sizes):
-                yield from members(f, g, [sizes])
+                yield from (m for m in members(f, g, [sizes]) if _has_inputs(m[1], assumed, sizes))
     elif g.sizes:
         for sizes, one, other in common_sizes(g, f, assumed):
             yield sizes, other, one
@@ -300,6 +303,12 @@ def common_sizes(
             if one is not None and _shapes(one) == _shapes(fixed):
                 yield sizes, one, fixed
                 return
+
+
+def _has_inputs(f: Member, assumed: Assumptions, sizes: Mapping[str, int]) -> bool:
+    """Whether some numbers are as assumed of every input that has elements."""
+    bounds = [assumed.bounds(p.name, sizes) for p in f.inputs if p.type.dims.size]
+    return all(low <= high for low, high in bounds)
 
 
 def members(

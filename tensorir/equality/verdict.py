@@ -39,8 +39,8 @@ class Level(IntEnum):
 class Verdict:
     """What `equivalent` found; true where equality is proven, over the reals at least, and for all sizes.
 
-    `counterexample` has inputs by name for DIFFERENT, `difference` where they differ, and `places` the expressions of
-    both programs that gave this element, where a text wrote them. `points` are the inputs at
+    `counterexample` has inputs by name for DIFFERENT, `difference` where they differ, and `places` the statements or
+    expressions of both programs that gave this element, where a text wrote them. `points` are the inputs at
     which both were evaluated, `error` bounds the probability that formulas that differ are equal at all of them, and
     `branches` are the outcomes of conditions that were visited, of how many; `unvisited` names conditions with one that
     was not. `ulps`: how far results lie apart, in units in the last place of what the programs round to. `edges` tells
@@ -72,6 +72,10 @@ class Verdict:
         at = _told(self.sizes)
         return f"{self._head(at)}{f'; {self.edges}' if self.edges else ''}"
 
+    @property
+    def _because(self) -> str:
+        return f"; {self.why}" if self.why else ""
+
     def _head(self, at: str) -> str:
         match self.level:
             case Level.DIFFERENT:
@@ -79,7 +83,7 @@ class Verdict:
             case Level.UNKNOWN:
                 return f"not known{at}: {self.why}"
             case Level.SAMPLED:
-                return f"the same on {self.points} inputs{at}, as far as rounding tells"
+                return f"the same on {self.points} inputs{at}, as far as rounding tells{self._because}"
             case Level.WITHIN:
                 apart = f", at most {self.ulps:.2g} units in the last place apart" if self.ulps else ""
                 return f"within rounding on {self.points} inputs{at}{apart}: {self.why}"
@@ -88,6 +92,7 @@ class Verdict:
                 visited = f", {seen} of {all_} branches visited" if all_ else ""
                 return (
                     f"equal over the reals at {self.points} random points{at} (error below {self.error:.0e}){visited}"
+                    f"{self._because}"
                 )
             case Level.REALS:
                 return f"equal over the reals{at}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.build import closure, fencil, literal, var
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Expr, Fencil
+from tensorir.lifting.accesses.last_store import last_store
 from tensorir.lifting.emission.closures import ordered_closures
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.tensors import filled
@@ -41,7 +42,7 @@ __all__ = ["Built", "assemble"]
 class Built:
     """A lifted nest: the fencil, which parameter of it each argument is, and what was decided.
 
-    `unchecked` says that a program that checks would differ.
+    `unchecked` says that a program that checks would differ. `arguments` and `nodes` are what was read of the source.
     """
 
     fencil: Fencil
@@ -49,6 +50,16 @@ class Built:
     outputs: tuple[int, ...]
     report: Report
     unchecked: bool
+    arguments: tuple[Buffer, ...] = field(default=(), kw_only=True)
+    nodes: tuple[Node, ...] = field(default=(), kw_only=True)
+    stores: Mapping[str, Span] = field(default_factory=dict[str, Span], kw_only=True)
+    """The statements that are the only ones to store to a parameter, where the source is no nest."""
+
+    def stored(self, name: str, at: Sequence[int]) -> Span:
+        """The statement that stores an element of a parameter last, nowhere where the source is not one of stores."""
+        places = dict(zip(self.names, self.arguments, strict=False))
+        found = last_store(self.nodes, places[name], at) if name in places else None
+        return self.stores.get(name, NOWHERE) if found is None else found.span
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -80,7 +91,7 @@ def assemble(
     text) or "ignore". `exact` keeps the order of sums. With `undefined`, what the source leaves undefined is checked,
     too.
     """
-    report, touches = Report(), Touches()
+    report, touches, read = Report(), Touches(), tuple(nodes)
     broken = failing(nodes) if on_hazard != "ignore" and not checked else []
     for note in undefined_by_data(nodes):
         report.note(note)
@@ -143,7 +154,7 @@ def assemble(
     if leaving:
         report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
     unchecked = leaving or bool(doubts)
-    return Built(made, names, outputs, report, unchecked)
+    return Built(made, names, outputs, report, unchecked, arguments=tuple(arguments), nodes=read)
 
 
 def _finished(

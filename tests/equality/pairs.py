@@ -175,6 +175,35 @@ INTEGERS += ones(
     ("a distance", "max(x, z) - min(x, z)", "if x > z then x - z else z - x", BITS),
     ("a distance by abs", "max(x, z) - min(x, z)", "abs(x - z)", DIFFERENT),
 )  # fmt: skip
+WIDE = "cast((cast(x, int64) × int64({})) >> int64({}), int32)"
+INTEGERS += ones(
+    "tricks with bits", integers,
+    ("a sum by its carries", "(x ^ z) + 2 × (x & z)", "x + z", BITS),
+    ("a difference by its borrows", "(x ^ z) - ((~x & z) << 1)", "x - z", BITS),
+    ("a sum by carries that stay", "(x ^ z) + (x & z)", "x + z", DIFFERENT),
+    ("a mean without overflow", "(x & z) + ((x ^ z) >> 1)", "cast((cast(x, int64) + cast(z, int64)) >> int64(1), int32)", BITS),
+    ("a mean that overflows", "(x & z) + ((x ^ z) >> 1)", "(x + z) >> 1", DIFFERENT),
+    ("abs by a mask", "(x ^ (x >> 31)) - (x >> 31)", "abs(x)", BITS),
+    ("abs by a mask one bit lower", "(x ^ (x >> 30)) - (x >> 30)", "abs(x)", DIFFERENT),
+    ("the smaller one by a mask", "z ^ ((x ^ z) & -cast(x < z, int32))", "min(x, z)", BITS),
+    ("the smaller one by the sign of a difference", "z + ((x - z) & ((x - z) >> 31))", "min(x, z)", DIFFERENT),
+    ("exchanged by xor", "(x ^ z) ^ x", "z", BITS),
+    ("a complement", "~x + 1", "-x", BITS),
+    ("up to a multiple", "(x + 7) & -8", "floordiv(x + 7, 8) × 8", BITS),
+    ("powers of two", "if x > 0 ∧ (x & (x - 1)) = 0 then 1 else 0", "if x > 0 ∧ popcount(x) = 1 then 1 else 0", BITS),
+    ("powers of two and zero", "if (x & (x - 1)) = 0 then 1 else 0", "if popcount(x) = 1 then 1 else 0", DIFFERENT),
+    ("a third by a product", WIDE.format(1431655766, 32) + " - (x >> 31)", "x / 3", BITS),
+    ("a third by a product one less", WIDE.format(1431655765, 32) + " - (x >> 31)", "x / 3", DIFFERENT),
+    ("a tenth by a short product", WIDE.format(52429, 19), "floordiv(x, 10)", DIFFERENT),
+    ("a tenth by a short product, of half a word", WIDE.format(52429, 19).replace("x,", "x & 65535,"), "(x & 65535) / 10", BITS),
+    ("a quotient and its remainder", "floordiv(x, z) × z + mod(x, z)", "x", BITS),
+    ("a remainder by what data tell", "x - x / z × z", "rem(x, z)", BITS),
+    ("a remainder of another sign", "x - x / z × z", "mod(x, z)", DIFFERENT),
+    ("conditions that exclude one another", "if x < z ∧ z < x then 7 else x", "x", BITS),
+    ("conditions that leave one out", "if x ≤ z ∧ z ≤ x then 7 else x", "x", DIFFERENT),
+    ("no square", "if x × x = 3 then z else x", "x", BITS),
+    ("a square that wraps", "if x × x = 17 then z else x", "x", DIFFERENT),
+)  # fmt: skip
 STENCILS = ones(
     "stencils", point,
     ("a Laplacian's order", "⟪I, 1⟫(x) + ⟪I, -1⟫(x) - 2.0f × x", "(⟪I, 1⟫(x) - x) + (⟪I, -1⟫(x) - x)", REALS),
@@ -204,11 +233,58 @@ STENCILS += ones(
      "if x > 0.0f ∨ pos(I, x) ≥ 4 then x else tanh(x)", BITS),
     ("a sign", "if x > 0.0f then 1.0f else (if x < 0.0f then -1.0f else 0.0f)", "if x < 0.0f then -1.0f else (if x > 0.0f then 1.0f else 0.0f)", BITS),
     ("a sign at 0", "if x > 0.0f then 1.0f else (if x < 0.0f then -1.0f else 0.0f)", "if x < 0.0f then -1.0f else 1.0f", DIFFERENT),
-    ("a median", "max(min(x, ⟪I, 1⟫(x)), min(max(x, ⟪I, 1⟫(x)), 0.5f))", "min(max(min(x, ⟪I, 1⟫(x)), 0.5f), max(x, ⟪I, 1⟫(x)))", PROBABLY),
+    ("a median", "max(min(x, ⟪I, 1⟫(x)), min(max(x, ⟪I, 1⟫(x)), 0.5f))", "min(max(min(x, ⟪I, 1⟫(x)), 0.5f), max(x, ⟪I, 1⟫(x)))", REALS),
     ("a square by its sign", "x × abs(x)", "if x < 0.0f then -(x × x) else x × x", REALS),
     ("the larger one of a sum", "max(x + 1.0f, 2.0f × x)", "x + max(1.0f, x)", REALS),
     ("guarded by what it divides by", "if x > 0.5f then 1.0f / x else 0.0f", "if 2.0f × x > 1.0f then 1.0f / x else 0.0f", REALS),
 )  # fmt: skip
+BEFORE, AFTER = "⟪I, -1⟫(x)", "⟪I, 1⟫(x)"
+MEDIAN = f"max(min({BEFORE}, x), min(max({BEFORE}, x), {AFTER}))"
+BY_CASES = (
+    f"if {BEFORE} < x then (if x < {AFTER} then x else (if {BEFORE} < {AFTER} then {AFTER} else {BEFORE}))"
+    f" else (if {BEFORE} < {AFTER} then {BEFORE} else (if x < {AFTER} then {AFTER} else x))"
+)
+STENCILS += [
+    Pair("conditions on several polynomials", name, point(a, n=3), point(b, n=3), level)
+    for name, a, b, level in (
+        ("a median of three", MEDIAN, BY_CASES, REALS),
+        ("a median of three, otherwise", MEDIAN, f"min(max({BEFORE}, x), max(min({BEFORE}, x), {AFTER}))", REALS),
+        ("a median of three, one case wrong", MEDIAN, BY_CASES.replace(f"else {BEFORE})", "else x)"), DIFFERENT),
+        ("a sum of three in order", f"min(min({BEFORE}, x), {AFTER}) + {MEDIAN} + max(max({BEFORE}, x), {AFTER})", f"{BEFORE} + x + {AFTER}", REALS),
+        ("clamps in clamps", "min(max(min(max(x, -2.0f), 2.0f), -1.0f), 1.0f)", "max(min(x, 1.0f), -1.0f)", REALS),
+        ("clamps by data", f"min(max(x, {BEFORE}), max({BEFORE}, {AFTER}))", f"max(min(x, max({BEFORE}, {AFTER})), {BEFORE})", REALS),
+        ("clamps by data that may cross", f"min(max(x, {BEFORE}), {AFTER})", f"max(min(x, {AFTER}), {BEFORE})", DIFFERENT),
+        ("a minmod limiter", f"if x × {AFTER} > 0.0f then (if abs(x) < abs({AFTER}) then x else {AFTER}) else 0.0f",
+         f"max(0.0f, min(x, {AFTER})) + min(0.0f, max(x, {AFTER}))", REALS),
+        ("what is never negative", "if x × x + 1.0f > 0.0f then x else -x", "x", REALS),
+    )
+]  # fmt: skip
+
+
+def sorted_by(*exchanges: tuple[int, int]) -> Callable[[], Any]:
+    """A sorting network of as many numbers as it names."""
+    wires = "abcd"[: 1 + max(map(max, exchanges))]
+    steps, now = "", list(wires)
+    for k, (i, j) in enumerate(exchanges):
+        steps += f"let l{k} = min({now[i]}, {now[j]}); let h{k} = max({now[i]}, {now[j]}); "
+        now[i], now[j] = f"l{k}", f"h{k}"
+    params = ", ".join(f"{w}: tensor<float32>" for w in wires)
+    outputs = ", ".join(f"y{k}: tensor<float32>" for k in range(len(wires)))
+    stores = " ".join(f"y{k} ← {e};" for k, e in enumerate(now))
+    return lambda: ti.parse(f"f({outputs}, {params}) {{ {steps}{stores} }}")
+
+
+BUBBLES = sorted_by((0, 1), (1, 2), (2, 3), (0, 1), (1, 2), (0, 1))
+STENCILS += [
+    Pair("sorting networks", name, a, b, level)
+    for name, a, b, level in (
+        ("of three", sorted_by((0, 1), (1, 2), (0, 1)), sorted_by((1, 2), (0, 2), (0, 1)), REALS),
+        ("of three that does not sort", sorted_by((0, 1), (1, 2), (0, 1)), sorted_by((1, 2), (0, 2), (1, 2)), DIFFERENT),
+        ("of four", sorted_by((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)), BUBBLES, REALS),
+        ("of four, odd and even", sorted_by((0, 1), (2, 3), (1, 2), (0, 1), (2, 3), (1, 2)), BUBBLES, REALS),
+        ("of four without the last", sorted_by((0, 1), (2, 3), (0, 2), (1, 3)), BUBBLES, DIFFERENT),
+    )
+]  # fmt: skip
 PRODUCTS = ones(
     "products of matrices", two,
     ("factors in another order", DOT, "reduce(+, 0.0f, K)(b × a)", REALS),
@@ -226,6 +302,7 @@ NORMS = ones(
     "softmax and norms", row,
     ("softmax", SOFTMAX, "exp(x) / reduce(+, 0.0f, J)(exp(x))", REALS),
     ("online softmax", SOFTMAX, ONLINE, REALS),
+    ("softmax with a sum that is infinite", SOFTMAX, SOFTMAX[::-1].replace("xam", "nim", 1)[::-1], DIFFERENT),
     ("online softmax without rescaling", SOFTMAX, ONLINE.replace("s[1] × exp(s[0] - m)", "s[1]"), DIFFERENT),
     ("softmax by exp2", SOFTMAX, SOFTMAX.replace(f"exp(x - {LARGEST})", f"exp2(1.44269504f × (x - {LARGEST}))"), PROBABLY),
     ("log softmax", f"x - {LARGEST} - log(reduce(+, 0.0f, J)(exp(x - {LARGEST})))", "x - log(reduce(+, 0.0f, J)(exp(x)))", PROBABLY),
@@ -452,6 +529,8 @@ INDICES = ones(
     ("a mask one further", "if j < 3 then u else 0.0f", "if j ≤ 3 then u else 0.0f", DIFFERENT),
     ("both conditions", "if j < 3 ∧ u > 0.0f then u else 0.0f", "if u > 0.0f then (if j < 3 then u else 0.0f) else 0.0f", BITS),
     ("De Morgan", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∧ u ≤ 0.0f then u else 0.0f", NUMBERS),
+    ("floats where whole numbers exclude one another", "if j > 3 ∧ (j & 3) = j then u + 1.0f else u", "u", BITS),
+    ("floats where one whole number is left", "if j > 2 ∧ (j & 3) = j then u + 1.0f else u", "u", DIFFERENT),
     ("De Morgan, wrong", "if ¬(j < 3 ∨ u > 0.0f) then u else 0.0f", "if j ≥ 3 ∨ u ≤ 0.0f then u else 0.0f", DIFFERENT),
 )  # fmt: skip
 

@@ -145,3 +145,13 @@ def test_an_element_is_defined_where_its_own_conditions_lead() -> None:
     quotient = d.make("divides", FLOAT32, (d.make("multiplies", FLOAT32, (y, x)), x))
     assert Ends(d).equal(d.choose(positive, quotient, y), d.choose(positive, quotient, y))
     assert not Ends(d).equal(d.choose(positive, quotient, y), y), "over the reals y × x / x is not defined everywhere"
+
+
+def test_inverses_of_many_numbers_are_those_of_each() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, rs.P, (7, 19), dtype=np.uint64)
+    x[2, 3] = 0
+    found = rs.inverse(rs.Residues(x, x % np.uint64(rs.Q)))
+    for residues, modulus in ((found.p, rs.P), (found.q, rs.Q)):
+        wanted = [pow(int(v) % modulus, modulus - 2, modulus) for v in x.reshape(-1)]
+        assert residues.reshape(-1).tolist() == wanted

@@ -512,3 +512,45 @@ def test_the_expressions_that_gave_an_element_that_differs_are_named():
     other = "concat(subset(x, I[0:2]), update(subset(2.0f × x, I[2:6]), subset(-x, I[3:4])))"
     found = ti.equivalent(ti.parse(POINTS.format(6, "x")), ti.parse(POINTS.format(6, other.replace("-x", "x"))))
     assert found.places[1].startswith("'2.0f × x' at ") and found.places[0].startswith("'y' at ")
+
+
+TWICE = """
+@T.prim_func
+def main(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
+    for i in range(6):
+        B[i] = A[i]
+    for i in range({}):
+        B[2 * i + 1] = -A[2 * i + 1]
+"""
+
+
+def test_the_statement_of_a_source_that_stored_an_element_that_differs_is_named():
+    found = ti.equivalent(lifted(TWICE.format(2)), lifted(TWICE.format(3)))
+    assert found.difference.startswith("B[5] is ")
+    assert found.places == ("'B[i] = A[i]' at <tir>:5:9", "'B[2 * i + 1] = -A[2 * i + 1]' at <tir>:7:9")
+
+
+TILE = """entry @twice(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>) {
+  %v = make_tensor_view %p, shape = [8], strides = [1] : tensor_view<8xf32, strides=[1]>
+  %w = make_tensor_view %q, shape = [8], strides = [1] : tensor_view<8xf32, strides=[1]>
+  %a = make_partition_view %v : partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>
+  %b = make_partition_view %w : partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>
+  %i, %j, %k = get_tile_block_id : tile<i32>
+  %x, %t = load_view_tko weak %a[%i] : partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>, tile<i32> -> tile<4xf32>, token
+  %y = addf %x, %x : tile<4xf32>
+  %u = store_view_tko weak %y, %b[%i] token = %t : tile<4xf32>, partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>, tile<i32> -> token
+}"""  # noqa: E501
+
+
+def test_the_store_of_a_tile_that_differs_is_named():
+    x = np.zeros(8, np.float32)
+    kernel = ti.lift(ti.tile.parse(TILE), grid=2, args=(x, x))
+    found = ti.equivalent(kernel, ti.parse(POINTS.format(8, "3.0f × x")))
+    assert found.level == Level.DIFFERENT
+    assert found.places[0].startswith("'%u = store_view_tko weak %y, %b[%i]") and found.places[0].endswith(":9:3")
+
+
+def test_whole_numbers_keep_their_bits_in_a_program_that_was_lifted_fast():
+    text = "@T.prim_func\ndef main(A: T.Buffer((4,), 'int32'), B: T.Buffer((4,), 'int32')):\n    for i in range(4):\n"
+    tripled = ti.parse("f(B: tensor<int, I[0:4]>, A: tensor<int, I[0:4]>) { B ← A + A + A; }")
+    assert ti.equivalent(ti.lift(lifted(text + "        B[i] = A[i] * 3\n")), tripled).level == Level.BITS

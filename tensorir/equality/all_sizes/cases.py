@@ -88,6 +88,8 @@ class Case:
         """Whether a sum is not negative in all of the case, in none of it (False), or in a part (None)."""
         if condition.is_number:
             return condition.constant >= 0
+        if not condition.names <= set(self.names):
+            raise Unsupported("a condition on an index that data tell")
         if condition not in self.answers:
             true = self.set_of(condition)
             found = None

@@ -17,10 +17,11 @@ from typing import Any, cast
 
 import islpy as isl
 
+from tensorir.builtins import TABLE
 from tensorir.equality.all_sizes.cases import Case
-from tensorir.equality.all_sizes.terms import Fold, Term, written
+from tensorir.equality.all_sizes.terms import Fold, Limits, Term, written
 from tensorir.equality.reals.domain import Unsupported
-from tensorir.equality.reals.formulas import Condition, Formal, Formula, Monomial, integer, literal
+from tensorir.equality.reals.formulas import Condition, Formal, Formula, Monomial, has_infinity, integer, literal
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.nests.affine import Affine, variable
 from tensorir.types import BOOL
@@ -78,8 +79,16 @@ class Reals:
                 return _of_sum(term.own)
             case "truth", _:
                 return Formula.number(int(term.own))
-            case "input", _:
-                return Formula.atom("x", *term.own)
+            case "input", told:
+                return self._read(term, [self.of(a, guard) for a in told], domain)
+            case "checked", (told,):
+                return _checked(self.of(told, guard), term.own, domain)
+            case "there", (condition, value):
+                domain.conditions.add(("there", self.of(condition, guard)))
+                return self.of(value, guard)
+            case "sort", _:
+                fold, *rest = term.own
+                return Formula.atom("sort", *self._named(fold, *self._steps(fold, guard)), tuple(rest))
             case "state", _:
                 return Formula.atom("state", *term.own)
             case "fold", _:
@@ -87,7 +96,12 @@ class Reals:
             case "if", (condition, first, second):
                 told = self.of(condition, guard)
                 here = [self.of(x, (*guard, (condition.key, x is first))) for x in (first, second)]
-                return here[0] if here[0] == here[1] else Formula.atom("if", told, *here)
+                if here[0] == here[1]:
+                    return here[0]
+                if any(map(has_infinity, here)):
+                    return Formula.atom("if", told, *here)
+                # as a sum, so that an update that data decide adds something
+                return here[1] + Formula.atom("holds", told) * (here[0] - here[1])
             case "cast", (x,) if x.element.is_float and term.element.is_float:
                 return self.of(x, guard)
             case "cast", (x,) if x.op == "whole" and term.element.is_float:
@@ -98,11 +112,25 @@ class Reals:
                     return integer(op, term.element, tuple(xs))
                 if term.element.is_float and all(a.element.is_float for a in args):
                     return domain.one(op, xs)
-                return Formula.atom(op, str(term.element), *(str(a.element) for a in args), *xs)
+                operands = (frozenset(xs),) if TABLE[op].commutative else tuple(xs)
+                return Formula.atom(op, str(term.element), *(str(a.element) for a in args), *operands)
+
+    def _read(self, term: Term, told: Sequence[Formula], domain: Formal) -> Formula:
+        """An element of an input; indices that data tell have the names of their turns."""
+        array, place, *unknown = term.own
+        names = [n for a in place for n in sorted(a.names) if n.startswith("@")]
+        turns = {n: variable(f"@{k}") for k, n in enumerate(names)}
+        for index, bounds in zip(told, unknown, strict=True):
+            _checked(index, bounds, domain)
+        return Formula.atom("x", array, tuple(a.replaced(turns, {}) for a in place), *told)
+
+    def _steps(self, fold: Fold, guard: Guard) -> tuple[tuple[Formula, ...], list[tuple[Case, tuple[Formula, ...]]]]:
+        """Where a fold starts, and the new state in each of its cases."""
+        start = tuple(self.of(s, guard) for s in fold.start)
+        return start, [(p.case, tuple(self.of(s, _inside(guard, p.case)) for s in p.state)) for p in fold.pieces]
 
     def _fold(self, fold: Fold, member: int, guard: Guard) -> Formula:
-        start = tuple(self.of(s, guard) for s in fold.start)
-        steps = [(p.case, tuple(self.of(s, _inside(guard, p.case)) for s in p.state)) for p in fold.pieces]
+        start, steps = self._steps(fold, guard)
         if fold.start[member].element != BOOL:
             old = Formula.atom("state", fold.state, member)
             added = [(case, new[member] - old) for case, new in steps]
@@ -111,9 +139,16 @@ class Reals:
                 for case, rest in added:
                     total = total + self._summed(fold, case, rest)
                 return total
+        number, names = self._named(fold, start, steps)
+        return Formula.atom("fold", number, member, *names)
+
+    def _named(
+        self, fold: Fold, start: tuple[Formula, ...], steps: list[tuple[Case, tuple[Formula, ...]]]
+    ) -> tuple[int, tuple[str, ...]]:
+        """The number of a fold, and the names that it depends on."""
         names = {n for f in start for n in _names(f)} | {n for _, new in steps for f in new for n in _names(f)}
         names |= {n for case, _ in steps for c in case.conditions for n in c.names}
-        return Formula.atom("fold", self._name(fold, start, steps), member, *sorted(names - {fold.place, fold.state}))
+        return self._name(fold, start, steps), tuple(sorted(names - {fold.place, fold.state}))
 
     def _name(self, fold: Fold, start: tuple[Formula, ...], steps: list[tuple[Case, tuple[Formula, ...]]]) -> int:
         for k, (other, first, parts) in enumerate(self.folds):
@@ -165,7 +200,9 @@ class Reals:
             places = places.add_dims(isl.dim_type.set, len(own)).intersect(inner)
             bound = (place, *own)
         reads = _reads(monomial, bound)
-        hidden = any(a[0] in ("sum", "fold") for a in _atoms(monomial))
+        hidden = any(a[0] in ("sum", "fold", "sort") for a in _atoms(monomial))
+        if any(n.startswith("@") for a in reads for n in a.names):
+            raise Unsupported("a coordinate that a loop and data tell")
         if reads and not hidden:
             told = [f"u{k} = {text(part, {n: n for n in part.names})}" for k, part in enumerate(reads)]
             shown = ", ".join(f"u{k}" for k in range(len(reads)))
@@ -234,6 +271,13 @@ def _cancel(parts: Sequence[tuple[Any, Fraction]]) -> bool:
     return not found
 
 
+def _checked(index: Formula, bounds: Limits, domain: Formal) -> Formula:
+    """An index that has to be between bounds."""
+    if bounds != (None, None):
+        domain.conditions.add((f"in {['' if a is None else written(a) for a in bounds]}", index))
+    return index
+
+
 def _inside(guard: Guard, case: Case) -> Guard:
     return (*guard, (" ".join(map(written, case.conditions)), True))
 
@@ -291,6 +335,8 @@ def _names(x: Any) -> frozenset[str]:
             return frozenset([name])
         case ("sum", int(), *names) | ("fold", int(), int(), *names):
             return frozenset(names)
+        case ("sort", int(), names, rest):
+            return frozenset(names) | _names(rest)
         case tuple() | frozenset():
             return frozenset(n for part in x for n in _names(part))
         case _:

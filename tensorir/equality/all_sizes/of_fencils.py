@@ -20,7 +20,8 @@ from tensorir.text.elaborate import elaborate_parts
 from tensorir.text.inventory import inventory
 from tensorir.text.scope import Elaboration
 from tensorir.text.template import Template
-from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
+from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.typing_rules.shifts import highest_neighbour, neighbour_source
 
 __all__ = ["Typed", "typed"]
 
@@ -165,6 +166,10 @@ def _node(node: Expr, algebra: Algebra, place: Place, at: At, env: Mapping[Var, 
             raise unsupported("a function as a value")
 
 
+def _constant(value: Value) -> Tensor:
+    return lambda algebra, place: value
+
+
 def _later(e: Expr, at: At) -> Tensor:
     return lambda algebra, place: at(e, algebra, place)
 
@@ -222,6 +227,22 @@ def _called(node: Call, algebra: Algebra, place: Place, at: At, env: Mapping[Var
             return at(args[0], algebra, {**place, static.outer: outer, static.inner: inner})
         case "gather":
             return _gathered(node, algebra, place, at)
+        case "unstructured_shift":
+            return _neighbour(node, algebra, place, number(static.neighbour), at)
+        case "shift_init":
+            new = highest_neighbour(node.tensor.dims)
+            assert new is not None
+            return _neighbour(node, algebra, place, place[new], at)
+        case "shift_apply":
+            new = highest_neighbour(args[0].tensor.dims)
+            assert new is not None
+            return at(args[0], algebra, {**place, new: number(static.neighbour)})
+        case "can_deref":
+            return algebra.present(_scalar(at(args[0], algebra, place)))[0]
+        case "scatter":
+            return _scattered(node, algebra, place, at, env)
+        case "sort":
+            return _sorted(node, algebra, place, at)
         case "reduce" | "scan":
             return _folded(node, algebra, place, at, env)
         case op if TABLE[op].elementwise:
@@ -232,7 +253,7 @@ def _called(node: Call, algebra: Algebra, place: Place, at: At, env: Mapping[Var
             raise unsupported(f"'{op}'")
 
 
-def _element(node: Call) -> Scalar:
+def _element(node: Expr) -> Scalar:
     element = node.tensor.element
     if not isinstance(element, Scalar):
         raise unsupported("an operation on tuples")
@@ -250,18 +271,23 @@ def _elementwise(node: Call, args: Sequence[Value], algebra: Algebra) -> Value:
 
 def _gathered(node: Call, algebra: Algebra, place: Place, at: At) -> Value:
     x, *indices = node.args
-    inner = dict(place)
+    inner, inside = dict(place), algebra.truth(True)
+    mode = node.static.mode
     for dim, index in zip(node.static.dims, indices, strict=True):
-        found = _scalar(at(index, algebra, place))
+        condition, found = algebra.present(_scalar(at(index, algebra, place)))
+        if condition.op != "truth":
+            raise unsupported("an index that may be absent")
+        low, last = _bounds(x.tensor.dims[dim])
         if found.op != "whole":
-            raise unsupported("an index that data tell")
-        interval = x.tensor.dims[dim]
-        low, last = affine(interval.start), affine(interval.stop).plus(number(-1))
+            if mode == "zero":
+                inside = algebra.compute("and", BOOL, [inside, algebra.within(found, low, last)])
+            inner[dim] = algebra.index(found, low, last, mode)
+            continue
         value: Affine = found.own
         if not algebra.case.holds(last.minus(low)):
             raise unsupported("a read of what is empty")
         if not algebra.case.holds(value.minus(low)) or not algebra.case.holds(last.minus(value)):
-            match node.static.mode:
+            match mode:
                 case "clamp":
                     value = last if algebra.case.holds(value.minus(low)) else low
                 case "zero" if isinstance(x.tensor.element, Scalar):
@@ -269,7 +295,80 @@ def _gathered(node: Call, algebra: Algebra, place: Place, at: At) -> Value:
                 case _:
                     raise unsupported("an index that leaves its interval")
         inner[dim] = value
-    return at(x, algebra, {d: inner[d] for d in x.tensor.dims})
+    read = at(x, algebra, {d: inner[d] for d in x.tensor.dims})
+    if inside.op == "truth" and inside.own:
+        return read
+    element = _element(node)
+    return algebra.compute("if", element, [inside, _scalar(read), algebra.number(0, element)])
+
+
+def _bounds(interval: Interval) -> tuple[Affine, Affine]:
+    """The first and the last point of an interval."""
+    return affine(interval.start), affine(interval.stop).plus(number(-1))
+
+
+def _neighbour(node: Call, algebra: Algebra, place: Place, slot: Affine, at: At) -> Value:
+    """What a table says is next, absent where it says -1."""
+    table, x = node.args
+    tag, source = neighbour_source(table.tensor)
+    told = _scalar(at(table, algebra, {**{d: place[d] for d in table.tensor.dims if d != tag}, tag: slot}))
+    low, last = _bounds(x.tensor.dims[source])
+    least, _ = algebra.range_of(told)
+    absent = algebra.compute("eq", BOOL, [told, algebra.whole(number(-1), told.element)])
+    if least is not None and algebra.case.decides(least) is True:
+        absent = algebra.truth(False)
+    elif least is not None and algebra.case.is_always_zero(least.plus(number(1))):
+        absent = algebra.compute("less", BOOL, [told, algebra.whole(number(0), told.element)])
+    here = algebra.compute("not", BOOL, [absent])
+    value = at(x, algebra, {**place, source: algebra.index(told, low, last)})
+    condition, value = algebra.present(_scalar(value))
+    return algebra.there(algebra.compute("and", BOOL, [here, condition]), value)
+
+
+def _scattered(node: Call, algebra: Algebra, place: Place, at: At, env: Mapping[Var, Tensor]) -> Value:
+    """An element after all updates, as a fold over these: those that are stored elsewhere leave it as it is."""
+    f, base, *indices, updates = node.args
+    dims, over, mode = node.static
+    assert isinstance(f, Lambda | Operator)
+    given = [*indices, updates]
+    intervals = {d: next(a.tensor.dims[d] for a in given if d in a.tensor.dims) for d in over}
+
+    def run(algebra: Algebra, old: Term, where: Place, rest: Sequence[str]) -> Term:
+        if rest:
+            low, stop = (affine(b) for b in (intervals[rest[0]].start, intervals[rest[0]].stop))
+
+            def step(inner: Algebra, count: Affine, state: tuple[Term, ...]) -> Sequence[Term]:
+                return [run(inner, state[0], {**where, rest[0]: low.plus(count)}, rest[1:])]
+
+            return algebra.fold(stop.minus(low), [old], step)[0]
+        hit = algebra.truth(True)
+        for dim, index in zip(dims, indices, strict=True):
+            told = _scalar(at(index, algebra, {d: where[d] for d in index.tensor.dims}))
+            bounds = _bounds(node.tensor.dims[dim])
+            moved = told if mode == "zero" else (algebra.moved if mode == "clamp" else algebra.checked)(told, *bounds)
+            same = algebra.compute("eq", BOOL, [moved, algebra.whole(place[dim], told.element)])
+            hit = algebra.compute("and", BOOL, [hit, same])
+        added = at(updates, algebra, {d: where[d] for d in updates.tensor.dims})
+        new = _scalar(_applied(f, [_constant(old), _constant(added)], env)(algebra, {}))
+        return algebra.compute("if", old.element, [hit, new, old])
+
+    start = _scalar(at(base, algebra, {d: place[d] for d in base.tensor.dims}))
+    return run(algebra, start, {d: a for d, a in place.items() if d not in dims}, over)
+
+
+def _sorted(node: Call, algebra: Algebra, place: Place, at: At) -> Value:
+    """A function of all along a dim, and of which of them in order it is."""
+    dim, keys, descending = node.static
+    low, last = _bounds(node.tensor.dims[dim])
+
+    def step(inner: Algebra, count: Affine, _: tuple[Term, ...]) -> Sequence[Term]:
+        here = {**place, dim: low.plus(count)}
+        return [_scalar(at(a, inner, {d: here[d] for d in a.tensor.dims})) for a in node.args]
+
+    made = algebra.folded(last.minus(low).plus(number(1)), (), step)
+    own = keys, descending, place[dim].minus(low)
+    found = [Term("sort", _element(a), (), (made, k, *own)) for k, a in enumerate(node.args)]
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def _folded(node: Call, algebra: Algebra, place: Place, at: At, env: Mapping[Var, Tensor]) -> Value:
@@ -303,13 +402,23 @@ def _folded(node: Call, algebra: Algebra, place: Place, at: At, env: Mapping[Var
                 raise unsupported("a step that reads the state of other points")
             return _like(start, list(old))
 
-        def argument(a: Expr) -> Tensor:
-            return lambda algebra, where: at(
-                a, algebra, {d: coordinate if d == dim else where[d] for d in a.tensor.dims}
-            )
+        there: list[Term] = []
 
-        made = _applied(f, [state, *(argument(a) for a in folded)], env)(inner, outer)
-        return _leaves(made)
+        def argument(a: Expr) -> Tensor:
+            def value(algebra: Algebra, where: Place) -> Value:
+                found = at(a, algebra, {d: coordinate if d == dim else where[d] for d in a.tensor.dims})
+                if isinstance(found, Term) and found.op == "there" and node.op == "reduce":
+                    there.append(found.args[0])
+                    return found.args[1]
+                return found
+
+            return value
+
+        made = _leaves(_applied(f, [state, *(argument(a) for a in folded)], env)(inner, outer))
+        for condition in dict.fromkeys(there):
+            # what is absent is left out
+            made = [inner.compute("if", a.element, [condition, a, b]) for a, b in zip(made, old, strict=True)]
+        return made
 
     return _like(start, algebra.fold(length, _leaves(start), step))
 

@@ -24,7 +24,7 @@ import islpy as isl
 from tensorir.equality.all_sizes.cases import Case, halves
 from tensorir.equality.all_sizes.formulas import Reals
 from tensorir.equality.all_sizes.of_fencils import typed
-from tensorir.equality.all_sizes.terms import Algebra, Term
+from tensorir.equality.all_sizes.terms import Algebra, Limits, Term, Vacuous
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.verdict import Level
 from tensorir.errors import DiagnosticError
@@ -106,9 +106,13 @@ def smallest(cases: Sequence[Case], count: int) -> list[tuple[int, ...]]:
 
 
 def compared(
-    f: Symbolic, g: Symbolic, inputs: Names, outputs: Names, sizes: int, assumed: Sequence[Affine] = ()
-) -> Found:
-    """What is proven of two programs of so many sizes, of which sums are assumed not to be negative."""
+    f: Symbolic, g: Symbolic, inputs: Names, outputs: Names, sizes: int, assumed: Sequence[Affine] = (),
+    limits: Mapping[int, Limits] | None = None,
+) -> Found:  # fmt: skip
+    """What is proven of two programs of so many sizes, of which sums are assumed not to be negative.
+
+    `limits` are what the elements of inputs lie between.
+    """
     names = [size_name(k) for k in range(sizes)]
     bounds = [b for n in names for b in (variable(n), number(ALL_SIZES).minus(variable(n)))]
     whole = Case.of(*names).where(*bounds, *assumed)
@@ -118,7 +122,7 @@ def compared(
             if pair is None:
                 refused.append(case)
                 continue
-            for part, found in _levels(*pair, case, inputs, outputs):
+            for part, found in _levels(*pair, case, inputs, outputs, limits or {}):
                 if isinstance(found, str):
                     left.append(part)
                     why = why or found
@@ -137,7 +141,9 @@ def _pair(f: Symbolic, g: Symbolic, case: Case) -> tuple[Sized, Sized] | None:
         return None
 
 
-def _levels(f: Sized, g: Sized, case: Case, inputs: Names, outputs: Names) -> Iterator[tuple[Case, Level | str]]:
+def _levels(
+    f: Sized, g: Sized, case: Case, inputs: Names, outputs: Names, limits: Mapping[int, Limits]
+) -> Iterator[tuple[Case, Level | str]]:
     """The level of each part of a case, or what stands in the way of one."""
     for one, other in (*inputs, *outputs):
         pair = f.shape(one), g.shape(other)
@@ -152,9 +158,11 @@ def _levels(f: Sized, g: Sized, case: Case, inputs: Names, outputs: Names) -> It
             inner = inner.named(f"p{k}").where(at[k], extent.minus(at[k]).plus(number(-1)))
 
         def question(part: Case, one: str = one, other: str = other, at: Sequence[Affine] = at) -> Level | str:
-            algebra = Algebra.of(part)
+            algebra = Algebra.of(part, limits)
             try:
                 return _level(part, f.element(algebra, one, ours, at), g.element(algebra, other, theirs, at))
+            except Vacuous:
+                return Level.BITS
             except Unsupported as reason:
                 return str(reason)
 
@@ -173,5 +181,6 @@ def _level(case: Case, a: Term, b: Term) -> Level | str:
 
 
 def _has_floats(term: Term) -> bool:
-    folded = [s for p in term.own[0].pieces for s in p.state] + [*term.own[0].start] if term.op == "fold" else []
+    fold = term.own[0] if term.op in ("fold", "sort") else None
+    folded = [] if fold is None else [*(s for p in fold.pieces for s in p.state), *fold.start]
     return term.element.is_float or any(map(_has_floats, (*term.args, *folded)))

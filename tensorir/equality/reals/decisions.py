@@ -221,6 +221,8 @@ class Decisions:
 
     def inputs(self, array: int, shape: tuple[int, ...], element: Scalar) -> Leaf:
         """An input whose elements are nodes of their own."""
+        if int(np.prod(shape)) > MOST_NODES:
+            raise Unsupported("many elements")
         found = np.empty(shape, object)
         for at in np.ndindex(shape):
             found[at] = self.input(array, at, element)
@@ -264,6 +266,6 @@ def _each(f: Callable[..., Node], *arrays: Array) -> Array:
     if int(np.prod(shape)) > MOST_NODES:
         raise Unsupported("many elements")
     found = np.empty(shape, object)
-    for at in np.ndindex(shape):
-        found[at] = f(*(np.broadcast_to(a, shape)[at] for a in arrays))
+    spread = [np.broadcast_to(a, shape).reshape(-1) for a in arrays]
+    found.reshape(-1)[:] = [f(*xs) for xs in zip(*spread, strict=True)]
     return found

@@ -14,7 +14,9 @@ from typing import cast
 
 from tensorir.equality.reals.decisions import Decisions, Node, asks, half
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.elimination import possible
 from tensorir.equality.reals.formulas import ONE, Condition, Formal, Formula, integer, literal
+from tensorir.equality.reals.solver import Path, Solver
 
 __all__ = ["Ends"]
 
@@ -42,6 +44,11 @@ class Range:
     @property
     def only(self) -> Fraction | None:
         return self.low if self.low == self.high and isinstance(self.low, Fraction) else None
+
+    def bounds(self, f: Formula) -> list[tuple[Formula, bool]]:
+        """What is not negative, or strictly positive, of a polynomial that has these values."""
+        low = [(f - Formula.number(self.low), self.no_low)] if isfinite(self.low) else []
+        return [*low, (Formula.number(self.high) - f, self.no_high)] if isfinite(self.high) else low
 
     def above(self, value: Fraction, strictly: bool) -> Range:
         if strictly and self.whole:
@@ -74,6 +81,7 @@ class Ends:
     decisions: Decisions
     exact: bool = False
     """Whether elements have to be the same in every bit: of floats nothing is known but which node they are."""
+    solver: Solver = field(default_factory=Solver)
     formulas: dict[int, tuple[Formula, frozenset[Condition]]] = field(
         default_factory=dict[int, tuple[Formula, frozenset[Condition]]]
     )
@@ -81,15 +89,15 @@ class Ends:
 
     def equal(self, f: Node, g: Node) -> bool:
         """Whether two elements have one formula, and are defined alike, wherever conditions lead."""
-        waiting: list[tuple[Node, Node, Ranges, frozenset[Condition], frozenset[Condition]]]
-        waiting = [(f, g, {}, frozenset(), frozenset())]
+        waiting: list[tuple[Node, Node, Path, Ranges, frozenset[Condition], frozenset[Condition]]]
+        waiting = [(f, g, (), {}, frozenset(), frozenset())]
         while waiting:
-            a, b, ranges, here, there = waiting.pop()
+            a, b, path, ranges, here, there = waiting.pop()
             if a is b and here == there:
                 continue
             asked = [n for n in map(asks, (a, b)) if n is not None]
             if not asked:
-                if not self._same(a, b, ranges, here, there):
+                if not self._same(a, b, path, ranges, here, there):
                     return False
                 continue
             first = min(asked, key=lambda n: n.serial)
@@ -99,15 +107,17 @@ class Ends:
                 new = self._where(first, holds, ranges)
                 if new is not None:
                     x, y = (half(n, first, self.decisions, holds) for n in (a, b))
-                    waiting.append((x, y, new, here, there))
+                    waiting.append((x, y, (*path, (first, holds)), new, here, there))
         return True
 
-    def _same(self, a: Node, b: Node, ranges: Ranges, here: frozenset[Condition], there: frozenset[Condition]) -> bool:
+    def _same(
+        self, a: Node, b: Node, path: Path, ranges: Ranges, here: frozenset[Condition], there: frozenset[Condition]
+    ) -> bool:
         self.compared += 1
         if self.compared > MOST_ENDS:
             raise Unsupported("many conditions")
         if self.exact and (a is b or _has_floats(a) or _has_floats(b)):
-            return a is b
+            return a is b or self.solver.excludes(path, a, b)
         (x, defined), (y, elsewhere) = self.of(a), self.of(b)
         if here | defined != there | elsewhere:
             return False
@@ -117,7 +127,11 @@ class Ends:
         for polynomial, interval in ranges.items():
             if interval.only is not None:
                 rest = _where_equal(rest, polynomial, interval.only)
-        return not rest.terms
+        if not rest.terms or self.solver.excludes(path, a, b):
+            return True
+        # what may be neither positive nor negative is 0, or this end is none
+        known = [bound for polynomial, interval in ranges.items() for bound in interval.bounds(polynomial)]
+        return not any(possible([*known, (sign, True)]) for sign in (rest, -rest))
 
     def of(self, node: Node) -> tuple[Formula, frozenset[Condition]]:
         """The formula of a node without choices, and where it is defined."""

@@ -25,19 +25,16 @@ from typing import Any
 import numpy as np
 
 from tensorir.equality.reals.domain import Unsupported
-from tensorir.equality.reals.integers import INTEGERS
 from tensorir.equality.reals.numbers import HUGE
-from tensorir.equality.reals.tensors import Array, Leaf
 from tensorir.types import DTYPES, Scalar
 
 __all__ = [
-    "Condition", "Formal", "Formula", "conditions", "exp", "integer", "literal", "power", "variables",
+    "Condition", "Formal", "Formula", "conditions", "exp", "has_infinity", "integer", "is_nonnegative", "literal",
+    "power",
 ]  # fmt: skip
 
 MOST_TERMS = 512
 """Terms that one formula may have."""
-MOST_FORMULAS = 1 << 14
-"""Formulas that one operation may make: beyond that numbers at random points are faster."""
 
 Atom = tuple[Any, ...]
 Monomial = frozenset[tuple[Atom, Fraction]]
@@ -228,7 +225,8 @@ Condition = tuple[str, Formula]
 """What has to be ("nonzero", or "root": not negative, or in the domain of a function), and of which formula."""
 
 
-def _is_nonnegative(m: Monomial) -> bool:
+def is_nonnegative(m: Monomial) -> bool:
+    """Whether a monomial is never negative."""
     return all(
         a[0] in ("exp", "abs") or (e.numerator % 2 == 0 or (a[0] == "power" and e.denominator == 2)) for a, e in m
     )
@@ -237,7 +235,7 @@ def _is_nonnegative(m: Monomial) -> bool:
 def _is_positive(x: Formula) -> bool:
     """Whether a formula is greater than 0 whatever its atoms are, as far as signs of its terms tell."""
     strict = any(all(a[0] == "exp" for a, _ in m) for m, _ in x.terms)
-    return strict and all(c > 0 and _is_nonnegative(m) for m, c in x.terms)
+    return strict and all(c > 0 and is_nonnegative(m) for m, c in x.terms)
 
 
 def _nonzero(x: Formula) -> frozenset[Condition]:
@@ -261,7 +259,7 @@ def _nonzero(x: Formula) -> frozenset[Condition]:
 
 
 def _root(x: Formula) -> frozenset[Condition]:
-    whole = all(c > 0 and _is_nonnegative(m) for m, c in x.terms)
+    whole = all(c > 0 and is_nonnegative(m) for m, c in x.terms)
     return frozenset() if whole else frozenset([("root", x)])
 
 
@@ -295,13 +293,14 @@ def conditions(op: str, args: Sequence[Formula]) -> frozenset[Condition]:
             return frozenset()
 
 
-def _has_infinity(x: Formula) -> bool:
+def has_infinity(x: Formula) -> bool:
+    """Whether a formula has infinity as a factor of one of its terms."""
     return any(a == ("infinite",) for m, _ in x.terms for a, _ in m)
 
 
 def _check_infinities(op: str, args: Sequence[Formula]) -> None:
     """Refuse what would be NaN, or infinite times what may be 0: formulas cancel it."""
-    infinite = [x for x in args if _has_infinity(x)]
+    infinite = [x for x in args if has_infinity(x)]
     if not infinite or op in ("max", "min"):
         return
     if op in ("plus", "minus", "neg") and len(infinite) == 1:
@@ -350,35 +349,9 @@ OPERATIONS: dict[str, Callable[..., Formula]] = {
 
 @dataclass(slots=True)
 class Formal:
-    """The domain of formulas, and the conditions under which what they were made of is defined."""
+    """Operations on formulas, and the conditions under which what they were made of is defined."""
 
     conditions: set[Condition] = field(default_factory=set[Condition])
-
-    @property
-    def at_once(self) -> bool:
-        """Whether products of matrices are taken as such."""
-        return False
-
-    @property
-    def in_order(self) -> bool:
-        """Whether folds are taken element by element."""
-        return False
-
-    def own(self, op: str, element: Scalar, leaves: Sequence[tuple[Leaf, Scalar]], static: Any = None) -> Leaf | None:
-        """No operation has another meaning."""
-        return None
-
-    def literal(self, value: Any, element: Scalar) -> Leaf:
-        """A literal: the number that it is, or infinity for what stands for it."""
-        return _leaf(np.array(literal(value, element), object))
-
-    def whole(self, x: Array) -> Leaf:
-        """Integers as numbers."""
-        return _leaf(_each(lambda f: f if f.constant is not None else Formula.atom("float", f), _formulas(x)))
-
-    def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
-        """An elementwise operation that gives a float of floats."""
-        return _leaf(_each(lambda *xs: self.one(op, xs), *(a.parts[0] for a in args)))
 
     def one(self, op: str, xs: Sequence[Formula]) -> Formula:
         """An operation on formulas of floats."""
@@ -386,42 +359,6 @@ class Formal:
         self.conditions |= conditions(op, xs)
         f = OPERATIONS.get(op)
         return Formula.atom(op, *xs) if f is None else f(*xs)
-
-    def integers(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
-        """An elementwise operation on integers: sums and products modulo the width, others of their arguments alone."""
-        if all(a.parts[0].dtype != object for a in args):
-            found = INTEGERS[op](element, *(a.parts[0] for a in args))
-            return _leaf(np.asarray(found, DTYPES[element]))
-        return _leaf(_each(lambda *xs: integer(op, element, xs), *(_formulas(a.parts[0]) for a in args)))
-
-    def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
-        """A sum along an axis."""
-        zero = Formula.number(0)
-        moved = np.moveaxis(x.parts[0], axis, 0)
-        found = np.empty(moved.shape[1:], object)
-        for at in np.ndindex(found.shape):
-            terms = [moved[(k, *at)] for k in range(moved.shape[0])]
-            _check_infinities("plus", terms)
-            found[at] = reduce(Formula.__add__, terms, zero)
-        return _leaf(found)
-
-    def rounded(self, x: Leaf, element: Scalar) -> Leaf:
-        """A number as one of a narrower type."""
-        return x
-
-    def decided(self, x: Leaf) -> Array:
-        """The numbers that decide conditions: those of formulas without atoms."""
-        if x.parts[0].dtype != object:
-            return x.parts[0]
-        known = [f.constant for f in _formulas(x.parts[0]).reshape(-1)]
-        if any(c is None for c in known):
-            raise Unsupported("inputs decide a condition")
-        return np.array([float(c) for c in known if c is not None]).reshape(x.parts[0].shape)
-
-
-def _formulas(x: Array) -> Array:
-    """Elements as formulas: where numbers were joined with formulas, some are none yet."""
-    return _each(lambda v: v if isinstance(v, Formula) else Formula.number(int(v)), x.astype(object))
 
 
 def integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
@@ -437,8 +374,9 @@ def integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
             return _floored(x, int(by), element)
         case "bit_and", (x, y) if (by := y.constant) is not None and by > 0 and not int(by) & (int(by) + 1):
             return integer("mod", element, (x, y + Formula.number(1)))
-        case "mod", (x, y) if (by := y.constant) is not None and by > 0:
-            return _wrapped(x - y * _floored(x, int(by), element), element)
+        case (("mod" | "rem"), (x, y)):
+            whole = integer("floordiv" if op == "mod" else "divides", element, (x, y))
+            return _wrapped(x - y * whole, element)
         case (("max" | "min"), _):
             return OPERATIONS[op](*xs)
         case _:
@@ -464,28 +402,3 @@ def _wrapped(x: Formula, element: Scalar) -> Formula:
     """A formula with factors modulo 2^bits, of which those of the type stand for all."""
     low = element.range.start
     return Formula.of({m: Fraction((int(c) - low) % (1 << element.bits) + low) for m, c in x.terms})
-
-
-def _leaf(x: Array) -> Leaf:
-    return Leaf((x,))
-
-
-def _each(f: Callable[..., Formula], *arrays: Array) -> Array:
-    shape = np.broadcast_shapes(*(a.shape for a in arrays))
-    if int(np.prod(shape)) > MOST_FORMULAS:
-        raise Unsupported("too many formulas")
-    found = np.empty(shape, object)
-    spread = [np.broadcast_to(a, shape) for a in arrays]
-    for at in np.ndindex(shape):
-        found[at] = f(*(a[at] for a in spread))
-    return found
-
-
-def variables(name: int, shape: tuple[int, ...]) -> Leaf:
-    """An input whose elements are atoms of their own."""
-    if int(np.prod(shape)) > MOST_FORMULAS:
-        raise Unsupported("too many formulas")
-    found = np.empty(shape, object)
-    for at in np.ndindex(shape):
-        found[at] = Formula.atom("x", name, at)
-    return _leaf(found)

@@ -141,11 +141,10 @@ def _gather(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
             gone = wrong if gone is None else gone | wrong
         outside |= wrong
         where[dim] = at.clip(interval.start, max(interval.start, interval.stop - 1))
-    if not node.tensor.dims.size:
-        return Tensor(node.tensor.dims, tuple(literal(domain, 0, s, node.tensor.dims) for s in node.tensor.leaves))
-    found = _at(x, where, node.tensor.dims)
+    none = Tensor(node.tensor.dims, tuple(literal(domain, 0, s, node.tensor.dims) for s in node.tensor.leaves))
+    empty = not all(x.dims[d] for d in dims) or not node.tensor.dims.size
+    found = none if empty else _at(x, where, node.tensor.dims)
     if mode == "zero" and outside.any():
-        none = Tensor(node.tensor.dims, tuple(literal(domain, 0, s, node.tensor.dims) for s in node.tensor.leaves))
         found = choose(outside, none, found)
     return found if gone is None else replace(found, leaves=tuple(without(leaf, gone) for leaf in found.leaves))
 
@@ -159,6 +158,9 @@ def _neighbours(node: Call, table: Tensor, x: Tensor, dims: Dims, domain: Domain
     interval = x.dims[source]
     if (~gone & ((at < interval.start) | (at >= interval.stop))).any():
         raise DiagnosticError(Diagnostic("R01", f"an entry of the table leaves {source}{interval}.", node.span))
+    if not interval:
+        none = Tensor(dims, tuple(literal(domain, 0, s, dims) for s in node.tensor.leaves))
+        return replace(none, leaves=tuple(without(leaf, gone) for leaf in none.leaves))
     found = _at(x, {source: np.where(gone, interval.start, at)}, dims)
     return replace(found, leaves=tuple(without(leaf, gone) for leaf in found.leaves))
 

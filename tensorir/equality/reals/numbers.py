@@ -383,6 +383,8 @@ class Witnessed:
         """A sum along an axis."""
         r = Real.of(x)
         n, size = r.value.shape[axis], np.abs(r.value).sum(axis)
+        # what is infinite before is no rounding of the sum
+        size = np.where(np.isfinite(r.value).all(axis), size, 0.0)
         unknown = r.residues.q == rs.UNKNOWN
         q = np.where(unknown, np.uint64(0), r.residues.q).sum(axis) % np.uint64(rs.Q)
         residues = Residues(r.residues.p.sum(axis) % np.uint64(rs.P), np.where(unknown.any(axis), rs.UNKNOWN, q))

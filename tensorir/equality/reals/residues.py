@@ -145,7 +145,22 @@ def raised(x: Residues, by: int) -> Residues:
 
 def inverse(x: Residues) -> Residues:
     """1 / x; of a residue 0 it is 0, which is no inverse: another point tells more."""
-    return Residues(_power(x.p, P - 2, P), _known(_power(x.q % np.uint64(Q), Q - 2, Q), x.q))
+    known = x.q != UNKNOWN
+    q = np.where(known, _inverses(np.where(known, x.q, np.uint64(0)), Q), UNKNOWN) if known.any() else x.q
+    return Residues(_inverses(x.p, P), q)
+
+
+def _inverses(x: Array, modulus: int) -> Array:
+    """Of two numbers the inverses follow from that of their product (Montgomery, 1987): three products a number."""
+    if x.size < 64:
+        return _power(x, modulus - 2, modulus)
+    flat, m = x.reshape(-1), np.uint64(modulus)
+    half = -(-flat.size // 2)
+    safe = np.ones(2 * half, np.uint64)
+    safe[: flat.size] = np.where(flat == 0, np.uint64(1), flat)
+    both = _inverses(safe[:half] * safe[half:] % m, modulus)
+    found = np.concatenate([both * safe[half:] % m, both * safe[:half] % m])[: flat.size]
+    return np.where(flat == 0, np.uint64(0), found).reshape(x.shape)
 
 
 def sqrt(x: Residues) -> Residues:
@@ -174,8 +189,8 @@ def exp(x: Residues) -> Residues:
     known = x.q != UNKNOWN
     q = np.where(known, x.q, np.uint64(0))
     p = low[q & np.uint64((1 << HALF) - 1)] * high[q >> np.uint64(HALF)] % np.uint64(P)
-    zero = x.p == 0
-    p = np.where(known, p, np.where(zero, np.uint64(1), hashed("exp", x).p))
+    if not known.all():
+        p = np.where(known, p, np.where(x.p == 0, np.uint64(1), hashed("exp", x).p))
     return Residues(p, np.where(p == 1, np.uint64(1), np.full_like(p, UNKNOWN)))
 
 

@@ -50,7 +50,8 @@ from tensorir.lifting.loops.report import Decision, Report
 from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Number as Term
 from tensorir.lifting.program import Argument, Lifted
-from tensorir.lifting.region.nodes import For
+from tensorir.lifting.region.nodes import Atomic, For, Write, walk
+from tensorir.source import Span
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.lift.launch import Key, Signature, signature
 from tensorir.tile.lift.memory import FILLS
@@ -102,7 +103,7 @@ def lift(
             filled = [translated(module, chosen, extents, given, replace(mode, fill=k)).region for k in range(FILLS)]
             unspecified = Unspecified("a value that padding leaves unspecified", region.padded, filled)
         made = batched(region.region, _passed(form, region), checked, exact, on_hazard, raise_online, unspecified)
-        return _built(form, made, region.notes, exact)
+        return _built(form, made, region, exact)
 
     key = form.key(args)
     first = prepared[key] = build(key, False, False)
@@ -121,7 +122,7 @@ def _key(form: Signature, first: Key, values: Sequence[Any]) -> Key:
     return tuple(k if v is None else n for k, v, n in zip(first, values, form.key(values), strict=True))
 
 
-def _built(form: Signature, made: Batched, notes: Sequence[str], exact: bool) -> Built:
+def _built(form: Signature, made: Batched, region: Translated, exact: bool) -> Built:
     report = Report(numerics=() if exact else differences(made.fencil, made.run.merged))
     for node, strategy, reason in made.run.decided:
         dim, title = (node.dim, node.title) if isinstance(node, For) else ("loop", "loop")
@@ -133,11 +134,16 @@ def _built(form: Signature, made: Batched, notes: Sequence[str], exact: bool) ->
             else Loop(dim, zero, zero, (), span=span, title=title)
         )
         report.add(Decision(loop, strategy, reason))
-    for note in (*made.run.notes, *notes):
+    for note in (*made.run.notes, *region.notes):
         report.note(note)
     names = tuple(a.name for a in form.arguments)
     outputs = tuple(k for k, n in enumerate(names) if n in made.written)
-    return Built(made.fencil, names, outputs, report, made.run.unchecked)
+    stores: dict[str, list[Span]] = {}
+    for node in walk(region.region.body):
+        if isinstance(node, Write | Atomic):
+            stores.setdefault(node.buffer.name, []).append(node.span)
+    only = {name: spans[0] for name, spans in stores.items() if len(spans) == 1}
+    return Built(made.fencil, names, outputs, report, made.run.unchecked, stores=only)
 
 
 def _passed(form: Signature, region: Translated) -> dict[str, Passed]:
