@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from stencils.cli.files import keep_existing
-from stencils.cli.terminal import ask, coloured, printable, say, takes_colours
+from stencils.cli.pipes import STANDARD
+from stencils.cli.terminal import aside, ask, coloured, printable, say, takes_colours
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.interrupted import leave
 
@@ -66,11 +67,14 @@ def run(
         typer.Option(
             "--input",
             "-i",
-            help="A NetCDF, Zarr or npz file whose variables are parameters, or one variable of it: inp=x.nc:height. "
-            "May be repeated.",
+            help="A NetCDF, Zarr or npz file whose variables are parameters, or one variable of it: inp=x.nc:height; "
+            "- is standard input. May be repeated.",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where results go: .nc, .zarr or .npz.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Where results go: .nc, .zarr or .npz; - is NetCDF to standard output."),
+    ] = None,
     rename: Annotated[
         list[str] | None,
         typer.Option(help="Which dim of files is which of the program, as latitude=J. May be repeated."),
@@ -93,9 +97,7 @@ def run(
         str | None, typer.Option(help="What runs it: jax (the default), or reference (slow, obvious).")
     ] = None,
     every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
-    dt: Annotated[
-        str | None, typer.Option(help="How long a step is: 0.5, or '90 s'.")
-    ] = None,
+    dt: Annotated[str | None, typer.Option(help="How long a step is: 0.5, or '90 s'.")] = None,
     start: Annotated[str | None, typer.Option(help="The date of the first state, as 2026-01-01T06:00.")] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped.")
@@ -170,8 +172,8 @@ def run(
             backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes),
             dt, start,
         ),
-        say,
-        lambda text: typer.echo(printable(text), err=True),
+        aside if out == STANDARD else say,
+        aside,
     )  # fmt: skip
 
 

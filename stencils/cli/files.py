@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from stencils.cli.pipes import STANDARD, arrived
 from stencils.extras import needed
 from tensorir.binding.arrays import refuse
 
@@ -40,7 +41,8 @@ MEANING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calend
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """The variables of a file by name: DataArrays from NetCDF, bare arrays from npz."""
+    """The variables of a file by name, or of standard input: DataArrays from NetCDF, bare arrays from npz."""
+    path = arrived() if path == STANDARD else path
     check_source(path)
     match path.suffix:
         case ".npz":
@@ -87,6 +89,7 @@ def _needed(path: Path) -> None:
 
 def attributes_of(path: Path) -> dict[str, Any]:
     """What a file says of itself: its title, conventions, history."""
+    path = arrived() if path == STANDARD else path
     if path.suffix == ".npz":
         return {}
     with _opened(path) as data:
@@ -263,7 +266,7 @@ def _remove(path: Path) -> None:
 
 def check_target(path: Path | None, suffixes: tuple[str, ...]) -> None:
     """Refuse a place that cannot be written before anything is computed."""
-    if path is None:
+    if path is None or (path == STANDARD and ".nc" in suffixes):
         return
     if path.suffix not in suffixes:
         raise refuse("F03", f"'{path}' ends in '{path.suffix}', and {', '.join(suffixes)} can be written.")

@@ -10,6 +10,7 @@ from typing import Any
 import tensorir as ti
 from stencils.cli.files import DATA, check_source
 from stencils.cli.options import sizes
+from stencils.cli.pipes import STANDARD
 from tensorir.binding.arrays import refuse
 from tensorir.ir import Fencil
 from tensorir.text.printer import print_fencil, print_param
@@ -17,14 +18,11 @@ from tensorir.text.printer import print_fencil, print_param
 __all__ = ["check", "info", "lower", "programs_of", "show", "text_of"]
 
 
-STANDARD_INPUT = Path("-")
-
-
 def text_of(path: Path) -> tuple[str, str]:
     """The text of a program and what it is called: that of a file, or, for -, of standard input."""
     from tensorir.text import read_text
 
-    if path == STANDARD_INPUT:
+    if path == STANDARD:
         return sys.stdin.read(), "<standard input>"
     check_source(path)
     if path.suffix == ".py":

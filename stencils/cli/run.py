@@ -20,6 +20,7 @@ from stencils.cli.files import ARRAYS, attributes_of, check_source, check_target
 from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.look import text_of
 from stencils.cli.options import only_known, pairs
+from stencils.cli.pipes import STANDARD, leaving
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from stencils.cli.stepping import feedback, stepped
 from tensorir.binding.arrays import kind_of, refuse
@@ -95,6 +96,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     if request.devices is not None and request.backend != "jax":
         told = f"--devices is for programs that XLA runs, and --backend {request.backend} is given."
         raise refuse("C03", told, "leave one of them out.")
+    if request.program == STANDARD and any(file_of(text) == STANDARD for text in request.inputs):
+        raise refuse("C03", "the program and an input are both -, and standard input is one.", "give one as a file.")
     text, name = text_of(request.program)
     first = request.devices is None or request.devices.join()
     if not first:
@@ -124,9 +127,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         raise SystemExit(128 + stopped.progress.signal) from None
     outcome = {n: _encoded(names.outside(v), arguments) for n, v in found.items()}
     seconds = time.perf_counter() - begin
-    with together() as write:
+    with leaving(request.out or Path(program.name)) as place, together() as write:
         if request.out is not None:
-            write_arrays(request.out, outcome, _attributes(request), write, _axes(program, outcome))
+            write_arrays(place, outcome, _attributes(request), write, _axes(program, outcome))
         if request.plot is not None:
             from stencils.cli.plot import plot
 
@@ -137,7 +140,7 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     where = request.backend if request.devices is None else f"{request.devices} devices"
     say(f"{program.name}{steps}: {seconds:.2f} s with compilation, on {where}")
     if request.out is not None:
-        say(f"written to {request.out}")
+        say(f"written to {'standard output' if request.out == STANDARD else request.out}")
     if request.plot is not None:
         say(f"drawn to {request.plot}")
 

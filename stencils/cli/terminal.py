@@ -12,7 +12,7 @@ from typing import TextIO
 
 import typer
 
-__all__ = ["ask", "coloured", "printable", "say", "takes_colours"]
+__all__ = ["aside", "ask", "coloured", "printable", "say", "takes_colours"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -49,6 +49,11 @@ def takes_colours(stream: TextIO) -> bool:
 def say(text: str) -> None:
     """A line on standard output."""
     typer.echo(printable(text))
+
+
+def aside(text: str) -> None:
+    """A line on standard error."""
+    typer.echo(printable(text), err=True)
 
 
 def ask(question: str) -> bool:
