@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,20 +24,21 @@ BEGINNINGS = {b"PK\x03\x04": ".npz", b"CDF": ".nc", b"\x89HDF": ".nc"}
 
 def arrived() -> Path:
     """A file with what standard input holds, which is read once; raises F02 for what is no file of arrays."""
-    return _arrived(sys.stdin)[1]
+    return _arrived(sys.stdin)
 
 
 @lru_cache(1)
-def _arrived(stream: Any) -> tuple[Any, Path]:
+def _arrived(stream: Any) -> Path:
     held: bytes = stream.buffer.read()
     suffix = next((s for start, s in BEGINNINGS.items() if held.startswith(start)), None)
     if suffix is None:
         told = "standard input holds nothing" if not held else "what standard input holds is neither NetCDF nor npz"
         raise refuse("F02", f"{told}.", "pipe a file of arrays to it: tensorir run ... --input - < x.nc.")
-    folder = tempfile.TemporaryDirectory(prefix="tensorir")  # goes when the process does
-    path = Path(folder.name, f"input{suffix}")
+    folder = tempfile.mkdtemp(prefix="tensorir")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, f"input{suffix}")
     path.write_bytes(held)
-    return folder, path
+    return path
 
 
 @contextmanager
