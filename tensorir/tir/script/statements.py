@@ -200,7 +200,7 @@ class FunctionBody:
         for depth, var, (_, low, length) in zip(
             reversed(range(len(made))), reversed(made), reversed(loops), strict=True
         ):
-            notes = form.annotations if depth == 0 else {}
+            notes = form.annotations if depth == 0 else dict[str, n.Attribute]()
             thread = None
             if form.kind is ForKind.THREAD_BINDING:
                 thread = n.IterVar(None, var, IterKind.THREAD_INDEX, form.thread, span)

@@ -7,7 +7,7 @@ here, tensors and scalars of a kernel are nodes of TIR. What else Python would m
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
@@ -147,7 +147,7 @@ class Context:
         self.fail(node, "TS35", f"{subject}, and Python is read here, never executed.", help)
 
     @contextmanager
-    def within(self, frames: tuple[dict[str, Value], ...], node: Located) -> Iterator[dict[str, Value]]:
+    def within(self, frames: tuple[dict[str, Value], ...], node: Located) -> Generator[dict[str, Value]]:
         """The names of a function's surroundings, and a frame of its own."""
         if self.depth >= MAX_CALLS:
             self.fail(node, "TS03", f"functions call each other more than {MAX_CALLS} deep here.")
@@ -163,7 +163,7 @@ class Context:
             self.depth -= 1
 
     @contextmanager
-    def looping(self, unrolling: int = 0) -> Iterator[None]:
+    def looping(self, unrolling: int = 0) -> Generator[None]:
         """A loop is read: one over constants in so many open suites, or one of the kernel."""
         before, self.unrolling = self.unrolling, unrolling
         try:
@@ -176,5 +176,6 @@ def is_host(value: Value) -> bool:
     """Whether a value is one of Python, which takes no part in a kernel until it is put into an expression."""
     if value is None or isinstance(value, n.IntImm):
         return value is None
-    kinds = bool | int | float | str | tuple | list | dict | set | range | DataType | DataTypeName | Name | Function
-    return isinstance(value, kinds)
+    return isinstance(
+        value, bool | int | float | str | tuple | list | dict | set | range | DataType | DataTypeName | Name | Function
+    )

@@ -68,7 +68,7 @@ def attribute(it: Context, node: ast.Attribute) -> Value:
         case Function():
             return Unknown(f"{target.name}.{node.attr}")
         case str() | list() | tuple() | dict():
-            made = host.method(target, node.attr)
+            made = host.method(cast("Value", target), node.attr)
             return Unknown(ast.unparse(node)) if made is None else made
         case _:
             return Evaluator.attribute_of(it.reader, node)
@@ -347,11 +347,13 @@ def _whole(buffer: n.Buffer, index: ast.expr) -> ast.expr:
 
 def _tensor(node: ast.Subscript) -> ast.Call:
     """`T.Tensor[(M, K), dtype]`, `T.Tensor[M, K]`: as a call."""
-    keys = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    keys: list[ast.expr] = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     stated = any(
         isinstance(k, ast.Tuple | ast.List) or (isinstance(k, ast.Constant) and isinstance(k.value, str)) for k in keys
     )
-    arguments = keys if stated or len(keys) == 1 else [ast.copy_location(ast.Tuple(keys, ast.Load()), node.slice)]
+    arguments: list[ast.expr] = (
+        keys if stated or len(keys) == 1 else [ast.copy_location(ast.Tuple(keys, ast.Load()), node.slice)]
+    )
     return ast.copy_location(ast.Call(node.value, arguments, []), node)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -139,7 +140,7 @@ def safe_value(it: Context, call: Call) -> Value:
     pairs: list[tuple[n.Var, n.Attribute]] = []
     if not isinstance(given, dict):
         call.fail("TS21", f"values are given by buffer, and this is {describe(given)}.")
-    for buffer, value in given.items():
+    for buffer, value in typing.cast("dict[Value, Value]", given).items():
         if not isinstance(buffer, n.Buffer):
             call.fail("TS21", f"a buffer has a safe value, and this is {describe(buffer)}.")
         pairs.append((buffer.data, it.reader.attribute(value, call.node)))

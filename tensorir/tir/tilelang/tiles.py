@@ -187,15 +187,16 @@ _GEMMS = ("A", "B", "C", "transpose_A", "transpose_B", "policy", "clear_accum", 
 def gemm(it: Context, call: Call) -> Value:
     if call.args and isinstance(call.args[0], n.Call):
         return builtin(call)
-    found = dict(zip(_GEMMS, call.take(*_GEMMS, required=3), strict=True))
+    found: dict[str, Value] = dict(zip(_GEMMS, call.take(*_GEMMS, required=3), strict=True))
     boxes = [place(it, call, found[name], k, name) for k, name in enumerate("ABC")]
-    shapes = [_extents(box) or () for box in boxes]
+    shapes: list[tuple[n.Expr, ...]] = [_extents(box) or () for box in boxes]
     turned = [bool(found["transpose_A"]), bool(found["transpose_B"])]
     for k, name in enumerate("ABC"):
         if len(shapes[k]) < 2 or not all(_is_one(e) for e in shapes[k][:-2]):
             it.fail(call.place(k, name), "TT03", f"{name} of T.gemm is a matrix, and this has {len(shapes[k])} dims.")
     a, b, c = (shape[-2:] for shape in shapes)
-    (rows, width), (depth, columns) = a[::-1] if turned[0] else a, b[::-1] if turned[1] else b
+    rows, width = a[::-1] if turned[0] else a
+    depth, columns = b[::-1] if turned[1] else b
     for which, have, want in (("M", rows, c[0]), ("N", columns, c[1]), ("K", depth, width)):
         if have != want and isinstance(have, n.IntImm) and isinstance(want, n.IntImm):
             shown = ", ".join(f"{m} is {' × '.join(map(str, s))}" for m, s in zip("ABC", shapes, strict=True))
