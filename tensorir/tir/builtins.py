@@ -15,13 +15,27 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
-__all__ = ["BUILTINS", "Builtin", "Effect", "Operands", "Result", "find"]
+__all__ = ["BUILTINS", "HINTS", "Builtin", "Effect", "Operands", "Result", "find"]
 
 GPU_ONLY = "GPU only"
 EXTERNAL = "external"
 INTERPRETER = "interpreter"
 TILES = "tile operation"
 ELIDED = "left out"
+HINT = "hint"
+
+HINTS = (
+    "no_set_max_nreg", "set_max_nreg", "inc_max_nreg", "dec_max_nreg", "disable_warp_group_reg_alloc",
+    "annotate_producer_reg_dealloc", "annotate_consumer_reg_alloc", "wait_wgmma", "warpgroup_arrive",
+    "warpgroup_commit_batch", "warpgroup_wait", "warpgroup_fence_operand", "fence_proxy_async", "tma_store_arrive",
+    "tma_store_wait", "mbarrier_wait_parity", "mbarrier_arrive", "mbarrier_expect_tx", "mbarrier_arrive_expect_tx",
+    "barrier_wait", "barrier_arrive", "create_list_of_mbarrier", "ptx_wait_group", "ptx_commit_group",
+    "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "ptx_arrive_cluster_barrier", "cp_async_barrier_noinc",
+    "ptx_cp_async_barrier", "ptx_fence_barrier_init", "tcgen05_mma_arrive", "tcgen05_before_thread_sync",
+    "tcgen05_after_thread_sync", "deallocate_tmem", "pdl_trigger", "pdl_sync", "named_barrier_arrive", "cluster_sync",
+    "cluster_arrive", "cluster_wait", "fence_barrier_init", "wgmma_fence",
+)  # fmt: skip
+"""TileLang's calls that say how hardware runs a kernel: registers, and barriers of copies that are whole here."""
 
 
 class Effect(Enum):
@@ -239,11 +253,34 @@ _TABLE: list[Builtin] = [
     ),
     # TileLang
     *_rows(
-        "copy async_copy tma_copy fill gemm reduce cumsum cummax transpose im2col c2d_im2col "
+        "copy async_copy tma_copy fill gemm wgmma_gemm tcgen05_gemm reduce cumsum cummax transpose im2col c2d_im2col "
         "atomicadd atomicmax atomicmin reducer_init reducer_update finalize_reducer finalize_reducer_v2",
         result=Result.HANDLE,
         effect=Effect.OPAQUE,
         meaning=TILES,
+    ),
+    *_rows(" ".join(HINTS), result=Result.HANDLE, effect=Effect.OPAQUE, meaning=HINT),
+    *_rows("pow_of_int", arity=2, result=Result.FIRST, effect=Effect.PURE),
+    *_rows(
+        "get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx block_rank_in_cluster rng_rand rng_init "
+        "any_sync all_sync ballot ballot_sync activemask shuffle_elect clc_is_canceled clc_get_first_ctaid_x",
+        result=Result.INT32,
+        effect=Effect.OPAQUE,
+        meaning=GPU_ONLY,
+    ),
+    *_rows(
+        "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor shfl_sync shfl_xor_sync "
+        "shfl_up_sync shfl_down_sync atomic_load_elem_op atomic_or_elem_op",
+        effect=Effect.OPAQUE,
+        meaning=GPU_ONLY,
+        result=Result.FIRST,
+    ),
+    *_rows(
+        "gemm_blockscaled tcgen05_gemm_blockscaled mma_gemm_blockscaled tcgen05_sf_warp_transpose tcgen05_cp_warpx4 "
+        "clc_try_cancel_multicast sync_warp sync_grid ptx_cp_async increase_descriptor_offset",
+        result=Result.HANDLE,
+        effect=Effect.OPAQUE,
+        meaning=GPU_ONLY,
     ),
     *_rows("region", result=Result.HANDLE, effect=Effect.SPECIAL_CALL_ARG, meaning=TILES),
     *_rows("elided", arity=1, result=Result.VOID, effect=Effect.OPAQUE, meaning=ELIDED),

@@ -78,6 +78,8 @@ def builtin_of(call: Call) -> Expr | None:
             return Min(Max(x, low, call.span), high, call.span)
         case "fast_rcp", (Expr() as x,):
             return Div(FloatImm(1.0, x.dtype), x, call.span)
+        case "pow_of_int", (Expr() as x, IntImm(power)):
+            return replace(call, op="pow", args=(x, FloatImm(float(power), x.dtype)) if x.dtype.is_float else call.args)
         case "ieee_frsqrt", (Expr() as x,):
             return replace(call, op="rsqrt", args=(x,))
         case str(op), (*given, StringImm("rn")) if op.startswith("ieee_"):

@@ -18,6 +18,7 @@ from tensorir.tir.live import constants_of
 from tensorir.tir.nodes import IRModule
 from tensorir.tir.script.fragments import read_fragment
 from tensorir.tir.script.modules import read_module
+from tensorir.tir.tilelang import is_tilelang, read_tilelang
 
 __all__ = ["parse", "parse_fragment"]
 
@@ -78,7 +79,10 @@ def parse(
         if is_constructed(text):
             return read_constructors(Source(name, text), _plain_names(names or {}))
         # Some editors begin a file of UTF-8 with a byte order mark, which says nothing.
-        return read_module(Source(name, text.removeprefix("\ufeff")), metadata, _plain_names(names or {}))
+        source = Source(name, text.removeprefix("\ufeff"))
+        if is_tilelang(text):
+            return read_tilelang(source, _plain_names(names or {}))
+        return read_module(source, metadata, _plain_names(names or {}))
 
 
 def _plain_names(names: Mapping[str, object]) -> dict[str, object]:

@@ -76,7 +76,8 @@ class GraphFunction(GraphNode, Displayed):
 class IRModule(Node, Displayed):
     """Functions by name, in the order of the text.
 
-    `metadata` holds what `metadata["key"][index]` in the text refers to, where it was supplied.
+    `metadata` holds what `metadata["key"][index]` in the text refers to, where it was supplied. `wanting` tells of
+    kernels of a text of TileLang that constants without values left out, by name.
     """
 
     is_closed: ClassVar[bool] = True
@@ -87,9 +88,12 @@ class IRModule(Node, Displayed):
     metadata: Mapping[str, object] | None = None
     name: str = "Module"
     span: Span = NOWHERE
+    wanting: Mapping[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])
 
     def __getitem__(self, name: str) -> PrimFunc | GraphFunction:
         """The function of that name, which knows this module."""
+        if name in self.wanting:
+            raise DiagnosticError(self.wanting[name])
         if name not in self.functions:
             hint = did_you_mean(name, self.functions)
             raise DiagnosticError(Diagnostic("TS60", f"the module has no function {name!r}.", self.span, help=hint))

@@ -26,6 +26,7 @@ from tensorir.tir.script.values import (
     Broken,
     Closure,
     DataTypeName,
+    Language,
     LetType,
     Metadata,
     ModuleRef,
@@ -68,10 +69,11 @@ class Evaluator:
     conditional = operations.conditional
     closure = operations.closure
 
-    def __init__(self, text: Text, scope: Scope, old: bool) -> None:
+    def __init__(self, text: Text, scope: Scope, old: bool, language: Language | None = None) -> None:
         self.text = text
         self.scope = scope
         self.old = old
+        self.language = language or Language()
         self.loops: dict[n.Var, n.Range] = {}
         """Domains of the loops around."""
         self.views: set[n.Buffer] = set()
@@ -93,9 +95,10 @@ class Evaluator:
 
     def value(self, node: ast.expr) -> Value:
         """Whatever the expression stands for."""
-        rule = _RULES.get(type(node))
+        rule = self.language.expressions.get(type(node)) or _RULES.get(type(node))
         if rule is None:
-            self.fail(node, "TS07", f"{_NOT_PART.get(type(node).__name__, 'this')} is no part of TVMScript.")
+            what = _NOT_PART.get(type(node).__name__, "this")
+            self.fail(node, "TS07", f"{what} is no part of {self.language.title}.")
         self.enter(node)
         try:
             result = rule(self, node)

@@ -61,8 +61,8 @@ _CHAINING = frozenset(["and", "or", "not", "if", "else", "lambda", "in", "is", "
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
-def prescan(source: Source) -> None:
-    """Raise a located diagnostic unless `source` keeps to the limits."""
+def prescan(source: Source, python: bool = False) -> None:
+    """Raise a located diagnostic unless `source` keeps to the limits; a whole file in `python` has f-strings, too."""
     text = source.text
     if len(text) > MAX_CHARACTERS:
         _refuse(source, MAX_CHARACTERS, "TS01", f"the text has more than {MAX_CHARACTERS:,} characters.")
@@ -123,7 +123,7 @@ def prescan(source: Source) -> None:
         elif kind == "number" and position - start > MAX_NUMBER:
             _refuse(source, start, "TS04", f"this number has more than {MAX_NUMBER} characters.", position)
         elif kind == "string":
-            _string(source, match.group(), start)
+            _string(source, match.group(), start, python)
     if levels:
         _refuse(source, levels[-1][2], "TS05", f"this {levels[-1][0]!r} is never closed.")
 
@@ -155,11 +155,11 @@ def _indent(source: Source, indents: list[int], column: int, start: int) -> None
             _refuse(source, start, "TS02", f"statements are nested more than {MAX_INDENTS} deep here.")
 
 
-def _string(source: Source, token: str, start: int) -> None:
+def _string(source: Source, token: str, start: int, python: bool) -> None:
     prefix = token[: min(i for i in (token.find("'"), token.find('"')) if i >= 0)].lower()
-    if "f" in prefix:
+    if "f" in prefix and not python:
         _refuse(source, start, "TS07", "f-strings are no part of TVMScript.", start + len(token))
-    if "b" in prefix:
+    if "b" in prefix and not python:
         _refuse(source, start, "TS07", "bytes are no part of TVMScript.", start + len(token))
     if len(token) > MAX_STRING:
         _refuse(source, start, "TS04", f"this string has more than {MAX_STRING:,} characters.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
@@ -105,22 +106,29 @@ class FunctionBody:
 
     def function(self, statements: list[ast.stmt], span: Span) -> n.Stmt:
         """The body of the function, in a root block where it has blocks or allocates as a block does."""
-        body = self.suite(statements, span, scoped=False)
+        return self.rooted(self.suite(statements, span, scoped=False), span)
+
+    def rooted(self, body: n.Stmt, span: Span) -> n.Stmt:
+        """The statements of a function, in the root block where there is one."""
         root = self.blocks[0]
         if not (root.has_blocks or root.allocs or root.annotations or root.matches or root.iter_vars):
             return body
         bare = not (root.allocs or root.annotations or root.matches or root.iter_vars)
         if bare and isinstance(body, n.BlockRealize) and not body.block.iter_vars:
             return body
-        return self._realize("root", root, body, span, complete=False)
+        return self.realize("root", root, body, span, complete=False)
 
-    def suite(self, statements: list[ast.stmt], span: Span, scoped: bool = True) -> n.Stmt:
-        """The statements one after the other; a wrong one is reported, and the next one is read."""
+    def suite(
+        self, statements: list[ast.stmt], span: Span, scoped: bool = True, before: Callable[[], None] | None = None
+    ) -> n.Stmt:
+        """The statements one after the other, behind those of `before`; a wrong one is reported, the next one read."""
         body = Body()
         self.bodies.append(body)
         if scoped:
             self.reader.scope.push()
         try:
+            if before is not None:
+                before()
             for statement in statements:
                 self.statement(statement)
         finally:
@@ -130,11 +138,13 @@ class FunctionBody:
         return body.close(span)
 
     def statement(self, node: ast.stmt) -> None:
-        rule = _RULES.get(type(node))
+        language = self.reader.language
+        rule = language.statements.get(type(node)) or _RULES.get(type(node))
         depth = len(self.reader.scope.frames)
         try:
             if rule is None:
-                self.text.fail(node, "TS07", f"{describe_statement(node)} is no part of a function of TVMScript.")
+                what = describe_statement(node)
+                self.text.fail(node, "TS07", f"{what} is no part of a function of {language.title}.")
             rule(self, node)
         except DiagnosticError as error:
             self.reader.reset()
@@ -163,6 +173,10 @@ class FunctionBody:
             self.text.fail(node.orelse[0], "TS07", "loops of TVMScript have no 'else'.")
         if not isinstance(form, LoopForm):
             self.text.fail(node.iter, "TS21", f"a loop runs over T.grid, T.serial, ..., and this is {describe(form)}.")
+        self.loop(node, form)
+
+    def loop(self, node: ast.For, form: LoopForm, named: Callable[[n.Var], None] | None = None) -> None:
+        """The loops of a form around the statements; `named` says otherwise what the target stands for."""
         loops: list[tuple[n.Var, n.Expr, n.Expr]] = []
         for low, length in form.ranges:
             dtype = length.dtype if length.dtype.bits >= low.dtype.bits else low.dtype
@@ -174,18 +188,23 @@ class FunctionBody:
                 n.Var(name, var.type, self.text.span(place))
                 for (name, place), (var, _, _) in zip(names, loops, strict=True)
             ]
-            self._define_unpacked(node.target, made)
+            if named is None:
+                self._define_unpacked(node.target, made)
             for var, (_, low, length) in zip(made, loops, strict=True):
                 self.reader.loops[var] = n.Range(low, length, length.span)
-            statement = self.suite(node.body, self.text.span(node))
+            before = None if named is None else partial(named, made[0])
+            statement = self.suite(node.body, self.text.span(node), before=before)
         finally:
             self.reader.scope.pop()
         span = self.text.span(node)
-        for var, (_, low, length) in zip(reversed(made), reversed(loops), strict=True):
+        for depth, var, (_, low, length) in zip(
+            reversed(range(len(made))), reversed(made), reversed(loops), strict=True
+        ):
+            notes = form.annotations if depth == 0 else dict[str, n.Attribute]()
             thread = None
             if form.kind is ForKind.THREAD_BINDING:
                 thread = n.IterVar(None, var, IterKind.THREAD_INDEX, form.thread, span)
-            statement = n.For(var, low, length, form.kind, statement, thread, form.annotations, form.step, span)
+            statement = n.For(var, low, length, form.kind, statement, thread, notes, form.step, span)
         self.emit(statement)
 
     def _unpack(self, target: ast.expr, count: int) -> list[tuple[str, Located]]:
@@ -433,10 +452,10 @@ class FunctionBody:
             body = self.inner(node, rest)
         finally:
             self.blocks.pop()
-        realized = self._realize(form.name, parts, body, span, complete=True)
+        realized = self.realize(form.name, parts, body, span, complete=True)
         self.emit(realized if form.realize else realized.block)
 
-    def _realize(self, name: str, parts: BlockParts, body: n.Stmt, span: Span, complete: bool) -> n.BlockRealize:
+    def realize(self, name: str, parts: BlockParts, body: n.Stmt, span: Span, complete: bool) -> n.BlockRealize:
         block = n.Block(
             tuple(parts.iter_vars),
             parts.reads or (),

@@ -37,9 +37,9 @@ class Failure(DiagnosticError):
 class Text:
     """A source with its tree; turns nodes into spans and complaints about them into diagnostics."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, python: bool = False) -> None:
         self.source = source
-        prescan(source)
+        prescan(source, python)
         self.tree = _tree(source)
         self._lines = _split(source.text)
         self._ascii = source.text.isascii()

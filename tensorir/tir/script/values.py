@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tir.dtypes import DataType
@@ -32,6 +32,7 @@ __all__ = [
     "DataTypeName",
     "Form",
     "InitForm",
+    "Language",
     "LetType",
     "LocalVector",
     "LoopForm",
@@ -200,6 +201,20 @@ class Broken:
 
 Value = object
 """Anything that an expression can stand for; the evaluator narrows it where it is used."""
+
+
+def _rules() -> dict[Any, Callable[..., Any]]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What a language reads otherwise than TVMScript: expressions and statements by kind, calls by name."""
+
+    title: str = "TVMScript"
+    expressions: Mapping[type[ast.expr], Callable[..., Value]] = field(default_factory=_rules)
+    statements: Mapping[type[ast.stmt], Callable[..., None]] = field(default_factory=_rules)
+    makers: Mapping[str, Callable[..., Value]] = field(default_factory=_rules)
 
 
 def members(value: Value) -> list[Value] | None:

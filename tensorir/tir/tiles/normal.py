@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
+from tensorir.tir.builtins import HINTS
 from tensorir.tir.dtypes import HANDLE
 from tensorir.tir.tiles.dependence import parts_of
 from tensorir.tir.tiles.folds import combined, identity
@@ -24,7 +25,7 @@ from tensorir.tir.walk import transform, walk
 __all__ = ["normal"]
 
 _OTHERS = frozenset((
-    "launch_thread_idx", "reducer_update", "device_assert", "device_assert_with_msg", "any_of", "all_of",
+    *HINTS, "launch_thread_idx", "reducer_update", "device_assert", "device_assert_with_msg", "any_of", "all_of",
     "atomic_addx2_elem_op", "atomic_addx4_elem_op",
 ))  # fmt: skip
 
@@ -56,6 +57,10 @@ def normal(func: n.PrimFunc) -> n.PrimFunc:
             case n.Evaluate(n.Call(op="reducer_update", args=(n.BufferLoad(buffer, places) as old, n.Expr() as new))):
                 value = combined(reducers.get(buffer.data, "sum"), old, new)
                 return n.BufferStore(buffer, value, places, None, node.span)
+            case n.Evaluate(n.Call(op=str(op))) if op in HINTS:
+                return nothing(node.span)
+            case n.Evaluate(n.Call(op="call_extern", args=(n.StringImm(name), *_))) if name.startswith("debug_print"):
+                return nothing(node.span)
             case n.Evaluate(n.Call(op="device_assert" | "device_assert_with_msg", args=(n.Expr() as condition, *_))):
                 return n.AssertStmt(condition, ("a device assertion fails",), span=node.span)
             case n.Evaluate(n.Call(op="atomic_addx2_elem_op" | "atomic_addx4_elem_op" as name) as call):

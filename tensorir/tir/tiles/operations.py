@@ -341,6 +341,8 @@ OPERATIONS: dict[str, Operation] = {
         Operation("fill", (2,), "T.region(a[0, 0], 2, 8, 8), 0", _fill),
         # 0.1.15 has 13; other releases tell strides, offsets and waits too, behind the same ten
         Operation("gemm", (13, 19), _GEMM, _gemm),
+        Operation("wgmma_gemm", (13,), _GEMM, _gemm),
+        Operation("tcgen05_gemm", (13,), _GEMM, _gemm),
         Operation("reduce", (5,), _REDUCE, _reduce),
         Operation("cumsum", (4,), _SCAN, _scan),
         Operation("cummax", (4,), _SCAN, _scan),

@@ -19,38 +19,38 @@ from tensorir.tir.script.values import (
 )
 from tensorir.tir.script.words import describe
 
-_BUFFER_FIELDS = ("data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")
+FIELDS = ("data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")
 
 
 @makes("Buffer", "buffer", "buffer_decl", "Tensor", "StridedTensor")
 def _buffer(it: Call) -> Value:
-    return _spec(it, ("shape", "dtype", *_BUFFER_FIELDS), "type")
+    return spec(it, ("shape", "dtype", *FIELDS), "type")
 
 
 @makes("match_buffer")
 def _match_buffer(it: Call) -> Value:
-    return _spec(it, ("param", "shape", "dtype", *_BUFFER_FIELDS), "match")
+    return spec(it, ("param", "shape", "dtype", *FIELDS), "match")
 
 
 @makes("alloc_buffer")
 def _alloc_buffer(it: Call) -> Value:
-    return _spec(it, ("shape", "dtype", *_BUFFER_FIELDS), "block" if it.reader.old else "alloc")
+    return spec(it, ("shape", "dtype", *FIELDS), "block" if it.reader.old else "alloc")
 
 
 @makes("alloc_local", "alloc_shared", "smem")
 def _alloc_scoped(it: Call) -> Value:
     it.kwargs.setdefault("scope", "local" if it.name == "alloc_local" else "shared")
-    return _spec(it, ("shape", "dtype", *_BUFFER_FIELDS), "alloc")
+    return spec(it, ("shape", "dtype", *FIELDS), "alloc")
 
 
 @makes("sblock_alloc_buffer")
 def _block_alloc(it: Call) -> Value:
-    return _spec(it, ("shape", "dtype", *_BUFFER_FIELDS), "block")
+    return spec(it, ("shape", "dtype", *FIELDS), "block")
 
 
 @makes("decl_buffer")
 def _decl_buffer(it: Call) -> Value:
-    return _spec(it, ("shape", "dtype", *_BUFFER_FIELDS), "declare")
+    return spec(it, ("shape", "dtype", *FIELDS), "declare")
 
 
 @makes("alloc_scalar", "local_scalar", "shared_scalar")
@@ -72,7 +72,7 @@ _EXTRA_FIELDS = (
 )
 
 
-def _spec(it: Call, names: tuple[str, ...], purpose: str) -> BufferSpec:
+def spec(it: Call, names: tuple[str, ...], purpose: str) -> BufferSpec:
     found = dict(zip((*names, *_EXTRA_FIELDS), it.take(*names, *_EXTRA_FIELDS), strict=True))
     source = found.get("param")
     shape = found.get("shape")

@@ -33,10 +33,10 @@ def loop(it: Call, kind: ForKind) -> Value:
     if unused is not None:
         it.fail("TS24", f"T.{it.name} has no parameter 'thread'.", help="use T.thread_binding.")
     by = None if step is None else it.expr(step)
-    return LoopForm((_bounds(it, start, stop),), kind, "", it.annotations(annotations), by)
+    return LoopForm((bounds(it, start, stop),), kind, "", it.annotations(annotations), by)
 
 
-def _bounds(it: Call, start: Value, stop: Value) -> tuple[n.Expr, n.Expr]:
+def bounds(it: Call, start: Value, stop: Value) -> tuple[n.Expr, n.Expr]:
     """Minimum and extent of `range(start, stop)`; both get the wider type."""
     for value in (start, stop):
         if isinstance(value, float) or (isinstance(value, n.Expr) and not value.dtype.is_integer):
@@ -64,7 +64,7 @@ def _grid(it: Call) -> Value:
         pair = members(arg) or [arg, None]
         if len(pair) != 2:
             it.fail("TS24", "an extent of T.grid is a number, or a pair of bounds.")
-        extents.append(_bounds(it, pair[0], pair[1]))
+        extents.append(bounds(it, pair[0], pair[1]))
     return LoopForm(tuple(extents), ForKind.SERIAL)
 
 
@@ -76,7 +76,7 @@ def _thread_binding(it: Call) -> Value:
     if thread is None:
         it.fail("TS24", "T.thread_binding needs 'thread'.")
     tag = it.string(thread, "the thread")
-    return LoopForm((_bounds(it, start, stop),), ForKind.THREAD_BINDING, tag, it.annotations(annotations))
+    return LoopForm((bounds(it, start, stop),), ForKind.THREAD_BINDING, tag, it.annotations(annotations))
 
 
 @makes("Pipelined")
@@ -85,7 +85,7 @@ def _pipelined(it: Call) -> Value:
     annotations: dict[str, n.Attribute] = {}
     if stages is not None:
         annotations["num_stages"] = it.number(stages, "the number of stages")
-    return LoopForm((_bounds(it, start, stop),), ForKind.SERIAL, "", annotations)
+    return LoopForm((bounds(it, start, stop),), ForKind.SERIAL, "", annotations)
 
 
 # -------------------------------------------------------------------------------------------------------------- blocks

@@ -44,7 +44,7 @@ def call(reader: Evaluator, node: ast.Call, target: Value, args: list[Value], kw
         raise Failure(())
     match target:
         case Name("T", path):
-            maker = MAKERS.get(path)
+            maker = reader.language.makers.get(path) or MAKERS.get(path)
             it = Call(reader, node, path, args, kwargs)
             return maker(it) if maker is not None else builtin(it)
         case DataTypeName(dtype):

@@ -1,0 +1,181 @@
+"""What is known while a text of TileLang is read: where statements go, what is given, which kernel is around.
+
+Functions of Python in the text are followed, never executed: constants, sequences and functions of the text are values
+here, tensors and scalars of a kernel are nodes of TIR. What else Python would make is `Unknown` until it is needed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+from tensorir.errors import Diagnostic
+from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import DataType
+from tensorir.tir.script.evaluate import Evaluator
+from tensorir.tir.script.statements import FunctionBody
+from tensorir.tir.script.syntax import Located
+from tensorir.tir.script.values import DataTypeName, Name, Value
+
+__all__ = ["Context", "Function", "Launch", "Output", "PersistentLoop", "Returned", "Unknown", "Warps", "is_host"]
+
+MAX_CALLS = 40
+"""How deep functions of a text may call each other."""
+
+Kind = Literal["python", "macro", "kernel", "factory"]
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function of the text, with the names around it.
+
+    A kernel becomes a function of TIR (`@T.prim_func`, or `@tilelang.jit` around a T.Kernel); a factory makes one.
+    """
+
+    node: ast.FunctionDef | ast.Lambda
+    kind: Kind
+    frames: tuple[dict[str, Value], ...]
+    defaults: Mapping[str, Value]
+
+    @property
+    def name(self) -> str:
+        return "<lambda>" if isinstance(self.node, ast.Lambda) else self.node.name
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """What Python would have to be executed for: its text, and what is wrong where that is known."""
+
+    text: str
+    problem: Diagnostic | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`T.Kernel(...)`: extents of the grid, and what is stated about the launch."""
+
+    grid: tuple[n.Expr, ...]
+    annotations: Mapping[str, n.Attribute]
+    threads: tuple[int, ...] | None
+    node: ast.Call
+
+
+@dataclass(frozen=True)
+class Output:
+    """`T.empty(shape, dtype)`: a tensor that the kernel gives, a parameter once it has a name."""
+
+    shape: tuple[n.Expr, ...]
+    dtype: DataType
+
+
+@dataclass(frozen=True)
+class PersistentLoop:
+    """`T.Persistent(...)`: the tiles of a domain that one block takes, in waves of as many as there are blocks."""
+
+    domain: tuple[n.Expr, ...]
+    wave: n.Expr
+    index: n.Expr
+    group: int
+    annotations: Mapping[str, n.Attribute]
+
+
+@dataclass(frozen=True)
+class Warps:
+    """`T.ws(0)`: the condition under which a thread runs what stands there."""
+
+    condition: n.Expr
+
+
+class Returned(Exception):
+    """A function of the text has come to its end with a value."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
+@dataclass
+class Context:
+    """The reader of one text."""
+
+    reader: Evaluator
+    body: FunctionBody
+    names: Mapping[str, Value]
+    """Values that are given from outside, by name, or by function and name: `matmul.block_M`."""
+    used: set[str] = field(default_factory=set[str])
+    """Those of them that something asked for."""
+    staged: bool = False
+    """Whether statements are those of a kernel: loops over ranges and conditions on tensors are nodes of TIR."""
+    function: str = ""
+    launch: Launch | None = None
+    blocks: tuple[n.Var, ...] = ()
+    """The variables of the grid around."""
+    threads: tuple[n.Buffer, ...] = ()
+    """The scalars that hold a thread's place in its block."""
+    waiting: dict[str, n.Var] = field(default_factory=dict[str, n.Var])
+    """Parameters of a kernel whose tensors a statement has yet to state."""
+    outputs: list[n.Buffer] = field(default_factory=list[n.Buffer])
+    """Tensors made by T.empty, in order."""
+    made: list[tuple[Function, n.PrimFunc]] = field(default_factory=list["tuple[Function, n.PrimFunc]"])
+    """Kernels that were made so far, by the functions that they are."""
+    symbols: dict[tuple[str, str], n.Var] = field(default_factory=dict[tuple[str, str], n.Var])
+    """Sizes that arguments tell, by the function that states them, and name."""
+    lets: dict[n.Buffer, n.Expr] = field(default_factory=dict[n.Buffer, n.Expr])
+    """What names of values stand for: a tile operation on a name of an element starts at that element."""
+    unrolling: int = 0
+    """How many suites are open around the loop over constants that is read; 0 outside of one."""
+    depth: int = 0
+
+    def fail(self, node: Located, code: str, message: str, help: str = "") -> NoReturn:
+        self.reader.fail(node, code, message, help)
+
+    def given(self, name: str) -> Value | None:
+        """What is given for a name of the function that is read, or of any."""
+        for key in (f"{self.function}.{name}", name):
+            if key in self.names:
+                self.used.add(key)
+                return self.names[key]
+        return None
+
+    def needs(self, node: Located, value: Unknown, name: str = "") -> NoReturn:
+        """Refuse a value that only Python knows."""
+        subject = f"{name!r} is {value.text}" if name else value.text
+        help = f"give its value: parse(text, names={{{name!r}: ...}})." if name else "give it a name, and its value."
+        self.fail(node, "TS35", f"{subject}, and Python is read here, never executed.", help)
+
+    @contextmanager
+    def within(self, frames: tuple[dict[str, Value], ...], node: Located) -> Generator[dict[str, Value]]:
+        """The names of a function's surroundings, and a frame of its own."""
+        if self.depth >= MAX_CALLS:
+            self.fail(node, "TS03", f"functions call each other more than {MAX_CALLS} deep here.")
+        scope, staged, function = self.reader.scope, self.staged, self.function
+        before, own = scope.frames, dict[str, Value]()
+        scope.frames = [*frames, own]
+        self.depth += 1
+        try:
+            with self.looping():
+                yield own
+        finally:
+            scope.frames, self.staged, self.function = before, staged, function
+            self.depth -= 1
+
+    @contextmanager
+    def looping(self, unrolling: int = 0) -> Generator[None]:
+        """A loop is read: one over constants in so many open suites, or one of the kernel."""
+        before, self.unrolling = self.unrolling, unrolling
+        try:
+            yield
+        finally:
+            self.unrolling = before
+
+
+def is_host(value: Value) -> bool:
+    """Whether a value is one of Python, which takes no part in a kernel until it is put into an expression."""
+    if value is None or isinstance(value, n.IntImm):
+        return value is None
+    return isinstance(
+        value, bool | int | float | str | tuple | list | dict | set | range | DataType | DataTypeName | Name | Function
+    )

@@ -1,0 +1,151 @@
+"""A text of TileLang: its statements one after the other, then the kernels that its functions are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.source import NOWHERE, Source, Span
+from tensorir.tir import nodes as n
+from tensorir.tir.script.calls.form import Call
+from tensorir.tir.script.evaluate import Evaluator
+from tensorir.tir.script.statements import FunctionBody
+from tensorir.tir.script.syntax import Text
+from tensorir.tir.script.values import Language, Scope, Value
+from tensorir.tir.tilelang import calls, expressions, kernels, memory, statements, tiles
+from tensorir.tir.tilelang.context import Context, Function, Returned, Unknown
+from tensorir.tir.tilelang.functions import kernels_of
+
+__all__ = ["is_tilelang", "read_tilelang"]
+
+_SIGNS = re.compile(r"^\s*with\s+\w+\.(?:Cluster)?Kernel\s*\(|^\s*(?:import|from)\s+tilelang\b", re.MULTILINE)
+
+
+def is_tilelang(text: str) -> bool:
+    """Whether a text is TileLang's source, by what only that has; its printed form is TVMScript."""
+    return _SIGNS.search(text) is not None
+
+
+def read_tilelang(source: Source, names: Mapping[str, object]) -> n.IRModule:
+    """The module of the kernels of a text, for the values that are given for names.
+
+    A function that makes kernels is followed with these values, and the defaults that it states. Raises
+    DiagnosticError: TS35 for what only Python could tell, TS37 where a constant has no value, TS38 for a name that
+    nothing asks for.
+    """
+    it = _context(Text(source, python=True), names)
+    _read(it, it.reader.text.tree.body)
+    problems: list[Diagnostic] = []
+    found: list[tuple[str, n.PrimFunc]] = []
+    wanting: dict[str, Diagnostic] = {}
+    functions = dict.fromkeys(v for v in it.reader.scope.frames[-1].values() if isinstance(v, Function))
+    for function in functions:
+        if function.kind not in ("kernel", "factory"):
+            continue
+        try:
+            made = kernels_of(it, function, function.node)
+        except DiagnosticError as error:
+            made = [kernel for of, kernel in it.made if of is function]
+            if not made:
+                if [d.code for d in error.diagnostics] == ["TS37"]:
+                    wanting[function.name] = error.diagnostics[0]
+                else:
+                    problems += error.diagnostics
+        found += [(function.name, kernel) for kernel in made]
+    if problems or (wanting and not found):
+        raise DiagnosticError(problems or list(wanting.values()))
+    _all_asked_for(it, source)
+    if not found:
+        whole = Span(source, 0, min(1, len(source.text)))
+        help = "a kernel stands under @T.prim_func, or under @tilelang.jit around a T.Kernel."
+        raise DiagnosticError(Diagnostic("TS30", "the text holds no kernel.", whole, help=help))
+    return n.IRModule(_named(found), wanting=wanting)
+
+
+def _context(text: Text, names: Mapping[str, object]) -> Context:
+    """A reader whose rules know what is read."""
+    makers: dict[str, Callable[..., Value]] = {}
+    of_expressions: dict[type[ast.expr], Callable[..., Value]] = {}
+    of_statements: dict[type[ast.stmt], Callable[..., None]] = {}
+    language = Language("TileLang", of_expressions, of_statements, makers)
+    reader = Evaluator(text, Scope({}), False, language)
+    it = Context(reader, FunctionBody(reader), names)
+
+    def about(rule: Callable[..., Value]) -> Callable[..., Value]:
+        def read(_: Evaluator, node: ast.expr) -> Value:
+            return rule(it, node)
+
+        return read
+
+    def about_statement(rule: Callable[..., None]) -> Callable[..., None]:
+        def read(_: FunctionBody, node: ast.stmt) -> None:
+            rule(it, node)
+
+        return read
+
+    def about_call(rule: Callable[..., Value]) -> Callable[..., Value]:
+        def read(call: Call) -> Value:
+            return rule(it, call)
+
+        return read
+
+    rules = {**expressions.RULES, ast.Call: calls.call}
+    of_expressions |= {kind: about(rule) for kind, rule in rules.items()}
+    of_statements |= {kind: about_statement(rule) for kind, rule in statements.RULES.items()}
+    makers |= {name: about_call(rule) for name, rule in {**memory.MAKERS, **kernels.MAKERS, **tiles.MAKERS}.items()}
+    return it
+
+
+def _read(it: Context, nodes: list[ast.stmt]) -> None:
+    """Statements around kernels: what cannot be followed is wrong only where a kernel asks for it."""
+    for node in nodes:
+        before = len(it.body.problems)
+        try:
+            it.body.statement(node)
+        except Returned:
+            it.fail(node, "TS07", "'return' stands in a function.")
+        problems, it.body.problems = it.body.problems[before:], it.body.problems[:before]
+        for name in {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} if problems else ():
+            if it.reader.scope.find(name) is None or name in _targets(node):
+                it.reader.scope.define(name, Unknown(name, problems[0]))
+
+
+def _targets(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.Assign(targets=targets):
+            return {p.id for t in targets for p in ast.walk(t) if isinstance(p, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(name)) | ast.FunctionDef(name=name):
+            return {name}
+        case _:
+            return set()
+
+
+def _all_asked_for(it: Context, source: Source) -> None:
+    """Refuse names that no kernel asks for: a name with a mistake in it would give its value to nothing."""
+    parameters = {
+        parameter.arg
+        for node in ast.walk(it.reader.text.tree)
+        if isinstance(node, ast.FunctionDef)
+        for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    }
+    for name in sorted(set(it.names) - it.used - parameters):
+        help = did_you_mean(name, sorted(parameters))
+        raise DiagnosticError(
+            Diagnostic("TS38", f"nothing in {source.name} asks for the name {name!r}.", NOWHERE, help=help)
+        )
+
+
+def _named(found: list[tuple[str, n.PrimFunc]]) -> dict[str, n.PrimFunc]:
+    """Kernels by name; where several have the same one, by the function that made each."""
+    names = [kernel.name for _, kernel in found]
+    named: dict[str, n.PrimFunc] = {}
+    for of, kernel in found:
+        name = kernel.name if names.count(kernel.name) == 1 else of
+        while name in named:
+            name += "_"
+        attrs = {**kernel.attrs, "global_symbol": name}
+        named[name] = kernel if name == kernel.name else replace(kernel, name=name, attrs=attrs)
+    return named

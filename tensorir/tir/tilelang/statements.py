@@ -1,0 +1,419 @@
+"""Statements of TileLang: names for values, loops, branches, kernels, and functions within functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from tensorir.errors import DiagnosticError
+from tensorir.source import Span
+from tensorir.tir import nodes as n
+from tensorir.tir.build import const
+from tensorir.tir.dtypes import HANDLE, INT32
+from tensorir.tir.nodes import ForKind
+from tensorir.tir.script.arithmetic import binary
+from tensorir.tir.script.declarations import declare, make_buffer
+from tensorir.tir.script.statements import FunctionBody
+from tensorir.tir.script.syntax import Located
+from tensorir.tir.script.values import (
+    BufferSpec,
+    Form,
+    LoopForm,
+    Name,
+    Scalar,
+    ThreadVar,
+    Value,
+)
+from tensorir.tir.script.words import describe
+from tensorir.tir.tilelang.calls import let
+from tensorir.tir.tilelang.context import (
+    Context,
+    Function,
+    Launch,
+    Output,
+    PersistentLoop,
+    Returned,
+    Unknown,
+    Warps,
+    is_host,
+)
+from tensorir.tir.tilelang.expressions import combined, items, truth
+from tensorir.tir.tilelang.functions import define_function
+from tensorir.tir.tilelang.kernels import kernel, persistent
+from tensorir.tir.tilelang.memory import compact
+
+__all__ = ["RULES", "imported"]
+
+
+class _Leave(Exception):
+    """`break` or `continue` of a loop over constants."""
+
+    def __init__(self, stops: bool) -> None:
+        super().__init__()
+        self.stops = stops
+
+
+# Names
+
+
+def assign(it: Context, node: ast.Assign) -> None:
+    value = _asked(it, node)
+    for target in node.targets:
+        _assigned(it, target, value, node)
+
+
+def _asked(it: Context, node: ast.Assign) -> Value:
+    """The value of an assignment; of one that only Python knows, what is given for its name."""
+    try:
+        return it.reader.value(node.value)
+    except DiagnosticError as error:
+        target = node.targets[0]
+        if [d.code for d in error.diagnostics] != ["TS35"] or not isinstance(target, ast.Name):
+            raise
+        found = it.given(target.id)
+        if found is None:
+            help = f"give the value of {target.id!r}: parse(text, names={{{target.id!r}: ...}})."
+            raise DiagnosticError(replace(error.diagnostics[0], help=help)) from None
+        return found
+
+
+def _assigned(it: Context, target: ast.expr, value: Value, node: ast.Assign | ast.AnnAssign) -> None:
+    match target:
+        case ast.Name(name):
+            bind(it, name, value, target)
+        case ast.Tuple(parts) | ast.List(parts):
+            if isinstance(value, Unknown):
+                for part in parts:
+                    _assigned(it, part, value, node)
+                return
+            values = items(it, value, node.value or target)
+            for part, item in it.body.unpack_values(parts, values, target):
+                _assigned(it, part, item, node)
+        case ast.Subscript():
+            _store(it, target, value, node)
+        case ast.Attribute():
+            it.fail(target, "TS07", "attributes are not assigned to in TileLang.")
+        case _:
+            it.fail(target, "TS07", "this cannot be assigned to.")
+
+
+def _store(it: Context, target: ast.Subscript, value: Value, node: Located) -> None:
+    place = it.reader.value(target.value)
+    if isinstance(place, list | dict):
+        key = it.reader.value(target.slice)
+        cast("Any", place)[key] = value
+        return
+    if isinstance(value, Unknown):
+        it.needs(node, value)
+    it.body.store(target, value, node)
+
+
+def bind(it: Context, name: str, value: Value, node: Located) -> None:
+    """`name = value`: a store where the name is a variable of the kernel, a name for the value elsewhere."""
+    scope = it.reader.scope
+    current = scope.find(name)
+    if isinstance(current, Scalar) and isinstance(value, bool | int | float | n.Expr):
+        it.body.emit_store(current.buffer, value, (const(0, INT32),), node)
+        return
+    match value:
+        case Unknown():
+            found = it.given(name)
+            scope.define(name, value if found is None else found)
+        case BufferSpec():
+            made = declare(it.body, value, name, node)
+            scope.define(name, Scalar(made) if made.scope == "local.var" else made)
+            if "init" in value.annotations:
+                it.body.emit_store(made, value.annotations["init"], (const(0, INT32),), node)
+        case Output(shape, dtype):
+            scope.define(name, _output(it, name, shape, dtype, node))
+        case n.Var(name=""):
+            scope.define(name, it.body.symbol(name, value, it.reader.text.span(node)))
+        case n.IntImm(number, dtype=dtype) if dtype == INT32:
+            scope.define(name, number)
+        case ThreadVar():
+            it.body.bind(name, value, node)
+        case LoopForm(ranges=((low, length),)):
+            _around_the_rest(it, name, value, low, length, node)
+        case n.Expr() if it.staged and it.launch is not None and not isinstance(value, n.Var):
+            scope.define(name, let(it, name, value, node))
+        case Form():
+            it.fail(node, "TS21", f"T.{value.name} has no value.")
+        case _:
+            scope.define(name, value)
+
+
+def _around_the_rest(it: Context, name: str, form: LoopForm, low: n.Expr, length: n.Expr, node: Located) -> None:
+    """`tx = T.thread_binding(0, 128, thread="threadIdx.x")`: a loop around all that follows in the suite."""
+    span = it.reader.text.span(node)
+    var = n.Var(name, n.PrimType(length.dtype), span)
+    it.reader.scope.define(name, var)
+    thread = None
+    if form.kind is ForKind.THREAD_BINDING:
+        thread = n.IterVar(None, var, n.IterKind.THREAD_INDEX, form.thread, span)
+    it.body.wrap(lambda rest: n.For(var, low, length, form.kind, rest, thread, form.annotations, None, span), node)
+
+
+def _output(it: Context, name: str, shape: tuple[n.Expr, ...], dtype: Any, node: Located) -> n.Buffer:
+    """A parameter behind those of the signature."""
+    span = it.reader.text.span(node)
+    spec = BufferSpec(shape, dtype, compact(shape), None, "global", 0, 0, (), "", None, purpose="param", span=span)
+    var = n.Var(name, n.PrimType(HANDLE), span)
+    it.body.params[var] = None
+    it.body.buffers[var] = made = make_buffer(it.body, spec, name, span)
+    it.outputs.append(made)
+    return made
+
+
+def augmented(it: Context, node: ast.AugAssign) -> None:
+    added = it.reader.value(node.value)
+    if isinstance(node.target, ast.Subscript):
+        place = it.reader.value(node.target.value)
+        if isinstance(place, list | dict):
+            current = cast("Any", place)[it.reader.value(node.target.slice)]
+        else:
+            current = it.reader.value(node.target)
+        _store(it, node.target, combined(it, node.op, current, added, node), node)
+    elif isinstance(node.target, ast.Name):
+        current = it.reader.value(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+        bind(it, node.target.id, combined(it, node.op, current, added, node), node.target)
+    else:
+        it.fail(node.target, "TS07", "this cannot be assigned to.")
+
+
+def annotated(it: Context, node: ast.AnnAssign) -> None:
+    """`A: T.Tensor((M, K), dtype)` states a parameter; an annotation beside a value says nothing."""
+    if node.value is not None:
+        _assigned(it, node.target, it.reader.value(node.value), node)
+        return
+    if not isinstance(node.target, ast.Name):
+        it.fail(node.target, "TS07", "a name stands before an annotation.")
+    name = node.target.id
+    found = it.reader.value(node.annotation)
+    var = it.waiting.pop(name, None)
+    if not isinstance(found, BufferSpec) or var is None:
+        return
+    span = it.reader.text.span(node.target)
+    it.body.params[var] = None
+    it.body.buffers[var] = make_buffer(it.body, replace(found, purpose="param"), name, span)
+    it.reader.scope.define(name, it.body.buffers[var])
+
+
+# Control
+
+
+def for_(it: Context, node: ast.For) -> None:
+    form = it.reader.value(node.iter)
+    if isinstance(form, range) and it.staged:
+        step = const(form.step, INT32) if form.step != 1 else None
+        form = LoopForm(((const(form.start, INT32), const(form.stop - form.start, INT32)),), ForKind.SERIAL, step=step)
+    match form:
+        case LoopForm(step=n.Expr() as step) if not (isinstance(step, n.IntImm) and step.value == 1):
+            _stepped(it, node, form)
+        case LoopForm():
+            if node.orelse:
+                it.fail(node.orelse[0], "TS07", "loops of TileLang have no 'else'.")
+            with it.looping():
+                it.body.loop(node, replace(form, step=None))
+        case PersistentLoop():
+            with it.looping():
+                persistent(it, node, form)
+        case n.Expr() | n.Buffer():
+            it.fail(
+                node.iter, "TS21", f"a loop runs over T.serial, T.Parallel, range, ..., and this is {describe(form)}."
+            )
+        case _:
+            _unrolled(it, node, form)
+
+
+def _unrolled(it: Context, node: ast.For, form: Value) -> None:
+    """A loop over constants: its statements once for each."""
+    for item in items(it, form, node.iter):
+        _assigned(it, node.target, item, ast.copy_location(ast.Assign([node.target], node.iter), node))
+        if not _round(it, node):
+            return
+    for statement in node.orelse:
+        it.body.statement(statement)
+
+
+def _round(it: Context, node: ast.For | ast.While) -> bool:
+    """The statements of a loop over constants, once; whether it goes on."""
+    try:
+        with it.looping(len(it.body.bodies) + 1):
+            for statement in node.body:
+                it.body.statement(statement)
+    except _Leave as leave:
+        return not leave.stops
+    return True
+
+
+def _stepped(it: Context, node: ast.For, form: LoopForm) -> None:
+    """`range(0, 10, 2)`: a loop over the number of the step, by which the variable is computed."""
+    ((low, length),) = form.ranges
+    step = cast("n.Expr", form.step)
+    span = it.reader.text.span(node.iter)
+    if isinstance(step, n.IntImm) and step.value == 0:
+        it.fail(node.iter, "TS21", "a step of zero never ends.")
+    down = isinstance(step, n.IntImm) and step.value < 0
+    size, by = (binary("-", 0, length, span), -cast("n.IntImm", step).value) if down else (length, step)
+    count = binary("//", binary("-", binary("+", size, by, span), 1, span), by, span)
+    if not isinstance(node.target, ast.Name):
+        it.fail(node.target, "TS24", "there is 1 value for several names.")
+    name = node.target.id
+
+    def before(var: n.Var) -> None:
+        value = binary("+", low, binary("*", var, step, span), span)
+        it.reader.scope.define(name, let(it, name, it.reader.as_expr(value, node), node.target))
+
+    counted = LoopForm(((const(0, INT32), it.reader.as_expr(count, node)),), form.kind, "", form.annotations)
+    with it.looping():
+        it.body.loop(node, counted, before)
+
+
+def while_(it: Context, node: ast.While) -> None:
+    for _ in range(10_000):
+        held = truth(it, it.reader.value(node.test), node.test)
+        if isinstance(held, n.Expr):
+            span = it.reader.text.span(node)
+            with it.looping():
+                it.body.emit(n.While(held, it.body.suite(node.body, span), span))
+            return
+        if not held:
+            return
+        if not _round(it, node):
+            return
+    it.fail(node.test, "TS04", "this loop over constants runs more than 10,000 times.")
+
+
+def leave(it: Context, node: ast.Break | ast.Continue) -> None:
+    if it.unrolling:
+        if it.unrolling != len(it.body.bodies) + 1:
+            it.fail(node, "TS36", "what a kernel computes does not end a loop over constants.", "loop over T.serial.")
+        raise _Leave(isinstance(node, ast.Break))
+    span = it.reader.text.span(node)
+    it.body.emit(n.Break(span) if isinstance(node, ast.Break) else n.Continue(span))
+
+
+def if_(it: Context, node: ast.If) -> None:
+    """A condition of the kernel makes a branch; one of constants selects."""
+    held = truth(it, it.reader.value(node.test), node.test)
+    if isinstance(held, bool):
+        for statement in node.body if held else node.orelse:
+            it.body.statement(statement)
+        return
+    span = it.reader.text.span(node)
+    then = it.body.suite(node.body, span)
+    other = it.body.suite(node.orelse, _over(it, node.orelse)) if node.orelse else None
+    it.body.emit(n.IfThenElse(held, then, other, span))
+
+
+def _over(it: Context, statements: list[ast.stmt]) -> Span:
+    return it.reader.text.span(statements[0]).to(it.reader.text.span(statements[-1]))
+
+
+def with_(it: Context, node: ast.With) -> None:
+    item, rest = node.items[0], node.items[1:]
+    form = it.reader.value(item.context_expr)
+    match form:
+        case Launch():
+            kernel(it, node, item, rest, form)
+        case Warps(condition):
+            span = it.reader.text.span(node)
+            inside = it.body.suite(node.body, span)
+            marked = n.AttrStmt(const(0, INT32), "warp_specialize", const(1, INT32), inside, span)
+            it.body.emit(n.IfThenElse(condition, marked, None, span))
+        case Form("hint"):
+            it.body.emit(it.body.suite(node.body, it.reader.text.span(node), scoped=False))
+        case Unknown():
+            it.needs(item.context_expr, form)
+        case _:
+            FunctionBody.with_(it.body, node)
+
+
+def assert_(it: Context, node: ast.Assert) -> None:
+    """An assertion about constants must hold; one about what only Python knows is not asked."""
+    value = it.reader.value(node.test)
+    if isinstance(value, Unknown):
+        return
+    held = truth(it, value, node.test)
+    if isinstance(held, n.Expr):
+        message = "Assertion failed" if node.msg is None else it.reader.value(node.msg)
+        it.body.emit(it.body.assertion(held, message, node))
+    elif not held:
+        said = None if node.msg is None else it.reader.value(node.msg)
+        more = f": {said}" if isinstance(said, str) else ""
+        it.fail(node.test, "TS25", f"a static assertion fails{more}.")
+
+
+def raise_(it: Context, node: ast.Raise) -> None:
+    said = "" if node.exc is None else f": {ast.unparse(node.exc)}"
+    it.fail(node, "TS25", f"the text refuses these constants{said}.", "give other values by names=.")
+
+
+def return_(it: Context, node: ast.Return) -> None:
+    raise Returned(None if node.value is None else it.reader.value(node.value))
+
+
+def expression(it: Context, node: ast.Expr) -> None:
+    value = it.reader.value(node.value)
+    match value:
+        case Unknown() if it.staged:
+            it.needs(node.value, value)
+        case Unknown() | Launch() | Function() | n.Buffer() | n.PrimFunc():
+            pass
+        case Form("hint"):
+            pass
+        case _ if is_host(value) or callable(value):
+            pass
+        case _:
+            FunctionBody.expression(it.body, node)
+
+
+def nested(it: Context, node: ast.FunctionDef) -> None:
+    define_function(it, node)
+
+
+def class_(it: Context, node: ast.ClassDef) -> None:
+    it.reader.scope.define(node.name, Unknown(f"the class {node.name}"))
+
+
+def try_(it: Context, node: ast.Try) -> None:
+    for statement in (*node.body, *node.orelse, *node.finalbody):
+        it.body.statement(statement)
+
+
+def nothing(it: Context, node: ast.stmt) -> None:
+    pass
+
+
+def imported(it: Context, node: ast.Import | ast.ImportFrom) -> None:
+    """An import brings no code in: it only says what a name stands for."""
+    for alias in node.names:
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        full = f"{module}.{alias.name}" if module else alias.name
+        path = full if alias.asname or module else alias.name.split(".")[0]
+        name = alias.asname or alias.name.split(".")[0]
+        if full.endswith(("tilelang.language", "tl.language", "tvm.tir", "tvm.tirx")) and (alias.asname or module):
+            it.reader.scope.define(name, Name("T", ""))
+        elif full.startswith("tilelang.language."):
+            it.reader.scope.define(name, Name("T", full.removeprefix("tilelang.language.")))
+        elif module and path.partition(".")[0] not in _LIBRARIES:
+            it.reader.scope.define(name, Unknown(f"{alias.name!r} of {module}"))
+        elif name != "*" and it.reader.scope.find(name) is None:
+            it.reader.scope.define(name, Name("host", path))
+
+
+_LIBRARIES = frozenset((
+    "tilelang", "tvm", "math", "torch", "numpy", "typing", "functools", "itertools", "collections", "dataclasses",
+    "enum",
+))  # fmt: skip
+"""Libraries of which a text may use what is known here; others are modules beside it, which are not read."""
+
+RULES: dict[type[ast.stmt], Callable[..., None]] = {
+    ast.Assign: assign, ast.AugAssign: augmented, ast.AnnAssign: annotated, ast.For: for_, ast.While: while_,
+    ast.Break: leave, ast.Continue: leave, ast.If: if_, ast.With: with_, ast.Assert: assert_, ast.Raise: raise_,
+    ast.Return: return_, ast.Expr: expression, ast.FunctionDef: nested, ast.ClassDef: class_, ast.Try: try_,
+    ast.Import: imported, ast.ImportFrom: imported, ast.Pass: nothing, ast.Global: nothing, ast.Nonlocal: nothing,
+    ast.Delete: nothing,
+}  # fmt: skip

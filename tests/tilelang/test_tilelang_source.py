@@ -1,0 +1,230 @@
+"""The source of kernels of TileLang, read without TileLang: beside what it prints, and beside NumPy."""
+
+import numpy as np
+import pytest
+
+import tensorir as ti
+
+MATMUL = """\
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit(out_idx=[-1])
+def matmul(M, N, K, block_M=16, block_N=16, block_K=16, dtype="float16", accum_dtype="float32"):
+    @T.prim_func
+    def main(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), accum_dtype)):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+            A_s = T.alloc_shared((block_M, block_K), dtype)
+            B_s = T.alloc_shared((block_K, block_N), dtype)
+            C_l = T.alloc_fragment((block_M, block_N), accum_dtype)
+            T.use_swizzle(panel_size=10)
+            T.clear(C_l)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
+                T.copy(A[by * block_M, k * block_K], A_s)
+                T.copy(B[k * block_K:(k + 1) * block_K, bx * block_N:(bx + 1) * block_N], B_s)
+                T.gemm(A_s, B_s, C_l)
+            for i, j in T.Parallel(block_M, block_N):
+                C_l[i, j] = T.max(C_l[i, j], 0)
+            T.copy(C_l, C[by * block_M, bx * block_N])
+    return main
+"""
+PRINTED = """\
+# from tvm.script import tirx as T
+
+@T.prim_func
+def main(A: T.Buffer((32, 32), "float16", strides=(32, 1)), B: T.Buffer((32, 48), "float16", strides=(48, 1)), \
+C: T.Buffer((32, 48), strides=(48, 1))):
+    # with T.sblock("root"):
+    for bx in T.thread_binding(3, thread="blockIdx.x"):
+        for by in T.thread_binding(2, thread="blockIdx.y"):
+            tx: T.int32 = T.launch_thread_idx(0)
+            ty: T.int32 = T.launch_thread_idx(1)
+            tz: T.int32 = T.launch_thread_idx(2)
+            with T.sblock("tilelang_root"):
+                T.reads()
+                T.writes()
+                T.sblock_attr({"tl.launch_threads": [128, 1, 1]})
+                A_s = T.sblock_alloc_buffer((16, 16), "float16", scope="shared.dyn")
+                B_s = T.sblock_alloc_buffer((16, 16), "float16", scope="shared.dyn")
+                C_l = T.sblock_alloc_buffer((16, 16), scope="local.fragment")
+                T.attr(None, "threadblock_swizzle_pattern", T.tvm_tuple("rasterization2DRow", 10))
+                T.fill(T.region(C_l[0, 0], 2, 16, 16), 0)
+                for k in T.serial(2, annotations={"num_stages": 3}):
+                    T.copy(T.region(A[by * 16, k * 16], 1, 16, 16), T.region(A_s[0, 0], 2, 16, 16))
+                    T.copy(T.region(B[k * 16, bx * 16], 1, 16, 16), T.region(B_s[0, 0], 2, 16, 16))
+                    T.gemm(T.region(A_s[0, 0], 1, 16, 16), T.region(B_s[0, 0], 1, 16, 16), \
+T.region(C_l[0, 0], 3, 16, 16), T.bool(False), T.bool(False), 16, 16, 16, 0, T.bool(False), 0, 0, 0)
+                for i in T.parallel(16):
+                    for j in T.parallel(16):
+                        C_l[i, j] = T.max(C_l[i, j], T.float32(0.0))
+                T.copy(T.region(C_l[0, 0], 1, 16, 16), T.region(C[by * 16, bx * 16], 2, 16, 16))
+"""
+SIZES = {"M": 32, "N": 48, "K": 32}
+HEAD = """\
+import tilelang
+import tilelang.language as T
+
+@T.prim_func
+def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((8, 8), "float32")):
+    with T.Kernel(2, threads=32) as bx:
+        a = T.alloc_shared((4, 8), "float32")
+        r = T.alloc_fragment((4,), "float32")
+        T.copy(A[bx * 4, 0], a)
+"""
+X = np.arange(64, dtype=np.float32).reshape(8, 8) % 11 - 4
+
+
+def kernel(*lines):
+    return ti.tir.parse(HEAD + "".join(f"        {line}\n" for line in lines), "k.py")["main"]
+
+
+def result(func, *args):
+    """What the last argument then holds: the interpreter with its checks and the lift agree on it."""
+    run = ti.tir.interpret(func, *args, checked=True)
+    (lifted,) = ti.lift(func)(*args)
+    np.testing.assert_allclose(np.asarray(lifted), np.asarray(run[-1]), rtol=1e-5, atol=1e-5)
+    return np.asarray(run[-1])
+
+
+def said(text, **names):
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.tir.parse(text, "k.py", names=names)
+    return str(caught.value).splitlines()
+
+
+def test_a_matmul_is_what_tilelang_prints_of_it():
+    source = ti.tir.parse(MATMUL, "k.py", names=SIZES)["main"]
+    assert str(source) == str(ti.tir.parse(PRINTED, "printed.py")["main"])
+
+
+def test_a_matmul_of_its_source_computes_the_product():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(32, 32)).astype(np.float16), rng.normal(size=(32, 48)).astype(np.float16)
+    found = result(ti.tir.parse(MATMUL, "k.py", names=SIZES)["main"], a, b, np.zeros((32, 48), np.float32))
+    np.testing.assert_allclose(found, np.maximum(a.astype(np.float64) @ b.astype(np.float64), 0), atol=1e-4)
+
+
+CONSTRUCTS = {
+    "slices and starts": (["T.copy(a[:, 0:4], B[bx * 4:bx * 4 + 4, 4:8])"], np.hstack([0 * X[:, :4], X[:, :4]])),
+    "parallel loops with a condition": (
+        ["for i, j in T.Parallel(4, 8):", "    B[bx * 4 + i, j] = T.if_then_else(j < i, a[i, j], -1.0)"],
+        np.where(np.arange(8) < np.arange(8)[:, None] % 4, X, -1),
+    ),
+    "reductions": (
+        ["T.reduce_max(a, r, dim=1)", "T.reduce_sum(a, r, dim=1, clear=False)", "T.copy(r, B[bx * 4:bx * 4 + 4, 3])"],
+        np.where(np.arange(8) == 3, (X.max(1) + X.sum(1))[:, None], 0),
+    ),
+    "fills, serial loops and constants of Python": (
+        ["first, *rest = [2, 3, 4]", "T.fill(a, sum(rest))", "for i in range(1, 4, 2):", "    a[i, first] += i",
+         "for i in T.serial(first):", "    a[0, i] = 1", "T.copy(a, B[bx * 4, 0])"],
+        np.tile([[1, 1] + [7] * 6, [7, 7, 8] + [7] * 5, [7] * 8, [7, 7, 10] + [7] * 5], (2, 1)),
+    ),
+    "hints, which do not bear on values": (
+        ["T.use_swizzle(10)", "T.annotate_layout({a: tilelang.layout.make_swizzled_layout(a)})",
+         "T.set_max_nreg(240, 1)", "T.no_set_max_nreg()", "T.wait_wgmma(0)", "T.copy(a, B[bx * 4, 0])"],
+        X,
+    ),
+    "tiles of a persistent grid": (
+        ["for row, column in T.Persistent([2, 4], 2, bx):", "    B[row, column] = row * 10 + column"],
+        np.pad(np.arange(2)[:, None] * 10 + np.arange(4), ((0, 6), (0, 4))),
+    ),
+    "variables and branches": (
+        ["v = T.alloc_var('int32', 2)", "v += bx", "if v == 2:", "    B[0, 0] = v", "else:", "    B[1, 1] = v * 2"],
+        np.pad(np.diag([2, 6]), ((0, 6), (0, 6))),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("construct", CONSTRUCTS)
+def test_a_kernel_computes_what_its_source_says(construct):
+    lines, expected = CONSTRUCTS[construct]
+    np.testing.assert_allclose(result(kernel(*lines), X, np.zeros_like(X)), expected)
+
+
+def test_macros_stand_where_they_are_called_with_their_arguments():
+    text = HEAD.replace("@T.prim_func", "@T.macro\ndef scale(x, rows, factor):\n    twice = factor * 2\n"
+        "    for i, j in T.Parallel(rows, 8):\n        x[i, j] = x[i, j] * twice\n\n@T.prim_func")  # fmt: skip
+    func = ti.tir.parse(text + "        scale(a, 4, 1.5)\n        T.copy(a, B[bx * 4, 0])\n", "k.py")["main"]
+    np.testing.assert_allclose(result(func, X, np.zeros_like(X)), 3 * X)
+
+
+def test_a_dynamic_extent_is_the_extent_of_the_argument():
+    text = """\
+import tilelang.language as T
+
+n = T.dynamic("n")
+
+@T.prim_func
+def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+    with T.Kernel(T.ceildiv(n, 4), threads=32) as bx:
+        for i in T.Parallel(4):
+            if bx * 4 + i < n:
+                B[bx * 4 + i] = A[bx * 4 + i] + 1
+"""
+    func = ti.tir.parse(text, "k.py")["main"]
+    for size in (3, 8):
+        x = np.arange(size, dtype=np.float32)
+        np.testing.assert_array_equal(np.asarray(ti.tir.interpret(func, x, np.zeros_like(x))[-1]), x + 1)
+
+
+def test_the_first_listing_of_the_tenstorrent_document_is_read():
+    text = """\
+@T.prim_func
+def matmul(A: T.Buffer[(64, 64), "float16"],
+           B: T.Buffer[(64, 64), "float16"],
+           C: T.Buffer[(64, 64), "float16"]):
+    with T.Kernel(2, 2) as (bx, by):
+        A_tile = T.alloc_fragment((32, 32), "float16")
+        B_tile = T.alloc_fragment((32, 32), "float16")
+        C_tile = T.alloc_fragment((32, 32), "float16")
+        T.clear(C_tile)
+        for k in range(2):
+            T.copy(A[by*32:(by+1)*32, k*32:(k+1)*32], A_tile)
+            T.copy(B[k*32:(k+1)*32, bx*32:(bx+1)*32], B_tile)
+            T.gemm(A_tile, B_tile, C_tile)
+        T.copy(C_tile, C[by*32:(by+1)*32, bx*32:(bx+1)*32])
+"""
+    func = ti.tir.parse(text, "k.py")["matmul"]
+    a = (np.arange(64 * 64).reshape(64, 64) % 5 - 2).astype(np.float16)
+    b = (np.arange(64 * 64).reshape(64, 64) % 3 - 1).astype(np.float16)
+    np.testing.assert_array_equal(np.asarray(ti.tir.interpret(func, a, b, np.zeros_like(a))[-1]), a @ b)
+
+
+def test_constants_without_a_value_are_asked_for():
+    assert said(MATMUL) == [
+        "k.py:5:12: error[TS37]: 'matmul' is a kernel for given M, N, K.",
+        '  def matmul(M, N, K, block_M=16, block_N=16, block_K=16, dtype="float16", accum_dtype="float32"):',
+        "             ^",
+        "help: give their values: parse(text, names={'M': ..., 'N': ..., 'K': ...}).",
+    ]
+
+
+def test_a_name_that_nothing_asks_for_is_refused():
+    assert said(MATMUL, **SIZES, block_L=3)[0] == "error[TS38]: nothing in k.py asks for the name 'block_L'."
+
+
+def test_only_the_chosen_block_size_differs():
+    other = ti.tir.parse(MATMUL, "k.py", names={**SIZES, "block_N": 24})["main"]
+    assert 'T.thread_binding(2, thread="blockIdx.x")' in str(other)
+
+
+WRONG = {
+    "B[0, 0] = undefined": "k.py:10:19: error[TS10]: 'undefined' is not defined here.",
+    "T.copy(a)": "k.py:10:9: error[TS24]: T.copy needs 'dst'.",
+    "T.gemm(a, a, r)": "k.py:10:22: error[TT03]: C of T.gemm is a matrix, and this has 1 dims.",
+    "with T.Kernel(3) as c:\n            pass": "k.py:10:14: error[TS26]: a kernel stands within another one here.",
+    "for i, j in T.Parallel(4):\n            pass": "k.py:10:13: error[TS24]: there are 1 values for 2 names.",
+    "T.coppy(a, B)": "k.py:10:9: error[TS12]: T.coppy is not known.",
+    "import os; os.system('x')": "k.py:10:20: error[TS35]: os.system('x'), and Python is read here, never executed.",
+    "raise ValueError(3)": "k.py:10:9: error[TS25]: the text refuses these constants: ValueError(3).",
+    "T.copy(a[0:4:2, :], B)": "k.py:10:18: error[TS23]: only the last index of a load or store may have a step.",
+    "x = [0] * 10 ** 6": "k.py:10:13: error[TS20]: this sequence would have more than 10,000 members.",
+    "x = 10 ** 10 ** 10": "k.py:10:13: error[TS20]: constants of this size are no part of TVMScript.",
+    "x = f'{3:1000000000d}'": "k.py:10:13: error[TS04]: this is formatted with more than 999 characters.",
+    "x = [i for i in range(10 ** 12)]": "k.py:10:25: error[TS04]: this sequence has more than 100,000 items.",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_what_is_wrong_is_told_where_it_stands(line):
+    assert said(HEAD + f"        {line}\n")[0] == WRONG[line]
