@@ -40,7 +40,7 @@ from tensorir.builtins import TABLE
 from tensorir.equality.assumptions import NONE, Assumptions, assumptions
 from tensorir.equality.every_size import at_sizes
 from tensorir.equality.inputs import Input, at_model, inputs, mild, special
-from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions
+from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions, equal_by_formulas, has_floats
 from tensorir.equality.places import place, shown
 from tensorir.equality.programs import Called, Family, Member, called, family, matched
 from tensorir.equality.reals.domain import Unsupported
@@ -170,9 +170,11 @@ def _proven(f: Member, g: Member, solver: Solver) -> Level | None:
     narrow = bool(f.narrow or g.narrow)
     if f.likeness() == g.likeness():
         found = Level.REALS if loose or f.sums or g.sums else Level.BITS_BUT_ZERO_AND_NAN
+    elif equal_by_formulas(f, g):
+        found = Level.REALS if has_floats(f) or has_floats(g) else Level.BITS
     else:
         found = None
-    if narrow or (loose and found is not None):
+    if narrow or found == Level.BITS or (loose and found is not None):
         return found
     decided = equal_by_decisions(f, g, Level.REALS if found is None else Level.BITS, solver)
     if decided is not None and not (f.keeps_order and g.keeps_order):

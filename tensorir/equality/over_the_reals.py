@@ -19,6 +19,7 @@ from tensorir.equality.reals.decisions import Decisions, Node
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.ends import Ends
 from tensorir.equality.reals.evaluation import Branches, evaluated, given
+from tensorir.equality.reals.formulas import Condition, Formal, variables
 from tensorir.equality.reals.numbers import Real
 from tensorir.equality.reals.solver import Solver
 from tensorir.equality.reals.tensors import Leaf
@@ -26,9 +27,10 @@ from tensorir.equality.verdict import Level
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Call, Fencil
 from tensorir.passes.contractions import Contractions
+from tensorir.types import TensorType
 from tensorir.walk import postorder, values
 
-__all__ = ["Agreement", "Comparison", "Evaluator", "equal_by_decisions"]
+__all__ = ["Agreement", "Comparison", "Evaluator", "equal_by_decisions", "equal_by_formulas", "has_floats"]
 
 Array = np.ndarray[Any, Any]
 AMBIGUOUS = frozenset(["sqrt", "rsqrt", "log", "log2", "log10", "log1p", "power", "cbrt"])
@@ -117,28 +119,40 @@ def _apart(a: Leaf, b: Leaf) -> tuple[Array, Array, Array, float, Array]:
     return number, beyond, ~rs.same(x.residues, y.residues), largest, bound
 
 
+def equal_by_formulas(f: Member, g: Member) -> bool:
+    """Whether all elements of both programs' results have one formula, and are defined for the same inputs.
+
+    What data decide, a condition or an index, has no formula.
+    """
+    if any(s.kind == "bool" for m in (f, g) for p in m.inputs for s in p.type.leaves) or f.narrow or g.narrow:
+        return False
+    try:
+        (found, defined), (other, elsewhere) = (_formulas(m) for m in (f, g))
+    except (Unsupported, DiagnosticError):
+        return False
+    same = all(bool(np.all(a.parts[0] == b.parts[0])) for a, b in zip(found, other, strict=True))
+    return same and defined == elsewhere
+
+
 def equal_by_decisions(f: Member, g: Member, level: Level, solver: Solver) -> Level | None:
     """The level that elements as decisions of their inputs' elements prove, from a level on; None where they do not.
 
-    In every bit they are one node each; over the reals they have one formula each at all ends of conditions, where
-    extremes are functions of their operands, and then choices.
+    In every bit they are one node each; over the reals they have one formula each at all ends of conditions.
     """
     for ordered in (False, True):
+        if ordered and level > Level.BITS_BUT_ZERO_AND_NAN:
+            return None
         domain = Decisions(ordered)
         try:
             # of a source's lifts the exact one has its order
             pairs = set(zip(*(_elements(m if ordered else m.exact or m, domain) for m in (f, g)), strict=True))
             rest = [(a, b) for a, b in pairs if a is not b]
-            if not rest and not ordered:
-                return Level.BITS
             if not rest:
+                if not ordered:
+                    return Level.BITS
                 return Level.REALS if f.sums or g.sums else Level.BITS_BUT_ZERO_AND_NAN
-            if not ordered and all(map(Ends(domain, True, solver).equal, *zip(*rest, strict=True))):
-                return Level.BITS
-            if level == Level.BITS:
-                return None
-            if all(map(Ends(domain, False, solver).equal, *zip(*rest, strict=True))):
-                return Level.REALS
+            if all(map(Ends(domain, not ordered, solver).equal, *zip(*rest, strict=True))):
+                return Level.REALS if ordered else Level.BITS
         except (Unsupported, DiagnosticError, RecursionError):
             return None
     return None
@@ -159,6 +173,23 @@ def _elements(m: Member, domain: Decisions) -> list[Node]:
     return [
         n for leaf, s in zip(leaves, kinds, strict=True) for n in domain.numbers(leaf.parts[0], s).parts[0].reshape(-1)
     ]
+
+
+def has_floats(f: Member) -> bool:
+    """Whether floats are anywhere in a program."""
+    params = (s for p in f.fencil.params for s in p.type.leaves)
+    nodes = (e for e in postorder(*values(f.fencil.closures)) if isinstance(e.type, TensorType))
+    return any(s.is_float for s in params) or any(s.is_float for e in nodes for s in e.tensor.leaves)
+
+
+def _formulas(m: Member) -> tuple[list[Leaf], set[Condition]]:
+    """The results of a program as formulas of its inputs' elements, and where they are defined."""
+    domain = Formal()
+    passed = {p.name: variables(k, p.type.dims.shape) for k, p in enumerate(m.inputs)}
+    for name, table in m.tables.items():
+        array = np.asarray(table)
+        passed[name] = domain.whole(array) if m.fencil[name].type.leaves[0].is_float else Leaf((array,))
+    return [t.only for t in evaluated(m.fencil, passed, domain=domain)], domain.conditions
 
 
 @dataclass(slots=True)

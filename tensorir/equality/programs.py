@@ -72,11 +72,11 @@ class Member:
     @property
     def keeps_order(self) -> bool:
         """Whether floats are added up in the order that the text says, however the program is run."""
-        nodes = [e for e in postorder(*values(self.fencil.closures)) if isinstance(e.type, TensorType)]
-        if not self.loose:
-            nodes = [e for e in nodes if isinstance(e, Call) and e.op in ("reduce", "contract", "scatter")]
-        exact = self.exact is not None and not self.loose
-        return exact or not any(s.is_float for e in nodes for s in e.tensor.leaves)
+        nodes = postorder(*values(self.fencil.closures))
+        folds = (e for e in nodes if isinstance(e, Call) and e.op in ("reduce", "contract", "scatter"))
+        return not self.loose and (
+            self.exact is not None or not any(s.is_float for e in folds for s in e.tensor.leaves)
+        )
 
     @property
     def inputs(self) -> tuple[Var, ...]:

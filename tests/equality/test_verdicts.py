@@ -554,3 +554,24 @@ def test_whole_numbers_keep_their_bits_in_a_program_that_was_lifted_fast():
     text = "@T.prim_func\ndef main(A: T.Buffer((4,), 'int32'), B: T.Buffer((4,), 'int32')):\n    for i in range(4):\n"
     tripled = ti.parse("f(B: tensor<int, I[0:4]>, A: tensor<int, I[0:4]>) { B ← A + A + A; }")
     assert ti.equivalent(ti.lift(lifted(text + "        B[i] = A[i] * 3\n")), tripled).level == Level.BITS
+
+
+def test_a_softmax_that_scales_as_it_goes_is_the_softmax_of_six_numbers():
+    layer = ti.parse("""softmax(y: tensor<float32, J[0:6]>, x: tensor<float32, J[0:6]>) {
+      let e = exp(x - reduce(max, float32(-inf), J)(x)); y ← e / reduce(+, 0.0f, J)(e); }""")
+    kernel = ti.tir.parse("""
+@T.prim_func
+def online(x: T.Buffer((6,), "float32"), y: T.Buffer((6,), "float32")):
+    m = T.alloc_buffer((1,), "float32")
+    s = T.alloc_buffer((1,), "float32")
+    n = T.alloc_buffer((1,), "float32")
+    m[0] = T.float32(-3.0e38)
+    s[0] = T.float32(0)
+    for j in range(6):
+        n[0] = T.max(m[0], x[j])
+        s[0] = s[0] * T.exp(m[0] - n[0]) + T.exp(x[j] - n[0])
+        m[0] = n[0]
+    for j in range(6):
+        y[j] = T.exp(x[j] - m[0]) / s[0]
+""")["online"]
+    assert ti.equivalent(kernel, layer).level == Level.REALS

@@ -109,9 +109,6 @@ def test_what_a_file_cannot_hold_is_refused_by_name(tmp_path):
         "error[A31]: 't' is float16, which 'run.nc' cannot hold.\n"
         "help: convert what is kept: keep=lambda s: ti.astype(s, ti.float32)."
     )
-    assert refused(np.ones(2), ".zarr", dt=np.timedelta64(1, "h")) == (
-        "error[A31]: dt is a timedelta64, and the time of a file is a number.\nhelp: give it in a unit: dt=3600.0."
-    )
 
 
 def test_a_number_of_a_duration_is_no_duration(tmp_path):

@@ -266,6 +266,6 @@ def _each(f: Callable[..., Node], *arrays: Array) -> Array:
     if int(np.prod(shape)) > MOST_NODES:
         raise Unsupported("many elements")
     found = np.empty(shape, object)
-    spread = [np.broadcast_to(a, shape).reshape(-1) for a in arrays]
-    found.reshape(-1)[:] = [f(*xs) for xs in zip(*spread, strict=True)]
+    for at in np.ndindex(shape):
+        found[at] = f(*(np.broadcast_to(a, shape)[at] for a in arrays))
     return found

@@ -25,16 +25,20 @@ from typing import Any
 import numpy as np
 
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.integers import INTEGERS
 from tensorir.equality.reals.numbers import HUGE
+from tensorir.equality.reals.tensors import Array, Leaf
 from tensorir.types import DTYPES, Scalar
 
 __all__ = [
     "Condition", "Formal", "Formula", "conditions", "exp", "has_infinity", "integer", "is_nonnegative", "literal",
-    "power",
+    "power", "variables",
 ]  # fmt: skip
 
 MOST_TERMS = 512
 """Terms that one formula may have."""
+MOST_FORMULAS = 1 << 14
+"""Formulas that one operation may make: beyond that numbers at random points are faster."""
 
 Atom = tuple[Any, ...]
 Monomial = frozenset[tuple[Atom, Fraction]]
@@ -349,9 +353,35 @@ OPERATIONS: dict[str, Callable[..., Formula]] = {
 
 @dataclass(slots=True)
 class Formal:
-    """Operations on formulas, and the conditions under which what they were made of is defined."""
+    """The domain of formulas, and the conditions under which what they were made of is defined."""
 
     conditions: set[Condition] = field(default_factory=set[Condition])
+
+    @property
+    def at_once(self) -> bool:
+        """Whether products of matrices are taken as such."""
+        return False
+
+    @property
+    def in_order(self) -> bool:
+        """Whether folds are taken element by element."""
+        return False
+
+    def own(self, op: str, element: Scalar, leaves: Sequence[tuple[Leaf, Scalar]], static: Any = None) -> Leaf | None:
+        """No operation has another meaning."""
+        return None
+
+    def literal(self, value: Any, element: Scalar) -> Leaf:
+        """A literal: the number that it is, or infinity for what stands for it."""
+        return _leaf(np.array(literal(value, element), object))
+
+    def whole(self, x: Array) -> Leaf:
+        """Integers as numbers."""
+        return _leaf(_each(lambda f: f if f.constant is not None else Formula.atom("float", f), _formulas(x)))
+
+    def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
+        """An elementwise operation that gives a float of floats."""
+        return _leaf(_each(lambda *xs: self.one(op, xs), *(a.parts[0] for a in args)))
 
     def one(self, op: str, xs: Sequence[Formula]) -> Formula:
         """An operation on formulas of floats."""
@@ -359,6 +389,42 @@ class Formal:
         self.conditions |= conditions(op, xs)
         f = OPERATIONS.get(op)
         return Formula.atom(op, *xs) if f is None else f(*xs)
+
+    def integers(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
+        """An elementwise operation on integers: sums and products modulo the width, others of their arguments alone."""
+        if all(a.parts[0].dtype != object for a in args):
+            found = INTEGERS[op](element, *(a.parts[0] for a in args))
+            return _leaf(np.asarray(found, DTYPES[element]))
+        return _leaf(_each(lambda *xs: integer(op, element, xs), *(_formulas(a.parts[0]) for a in args)))
+
+    def total(self, x: Leaf, axis: int, element: Scalar) -> Leaf:
+        """A sum along an axis."""
+        zero = Formula.number(0)
+        moved = np.moveaxis(x.parts[0], axis, 0)
+        found = np.empty(moved.shape[1:], object)
+        for at in np.ndindex(found.shape):
+            terms = [moved[(k, *at)] for k in range(moved.shape[0])]
+            _check_infinities("plus", terms)
+            found[at] = reduce(Formula.__add__, terms, zero)
+        return _leaf(found)
+
+    def rounded(self, x: Leaf, element: Scalar) -> Leaf:
+        """A number as one of a narrower type."""
+        return x
+
+    def decided(self, x: Leaf) -> Array:
+        """The numbers that decide conditions: those of formulas without atoms."""
+        if x.parts[0].dtype != object:
+            return x.parts[0]
+        known = [f.constant for f in _formulas(x.parts[0]).reshape(-1)]
+        if any(c is None for c in known):
+            raise Unsupported("inputs decide a condition")
+        return np.array([float(c) for c in known if c is not None]).reshape(x.parts[0].shape)
+
+
+def _formulas(x: Array) -> Array:
+    """Elements as formulas: where numbers were joined with formulas, some are none yet."""
+    return _each(lambda v: v if isinstance(v, Formula) else Formula.number(int(v)), x.astype(object))
 
 
 def integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
@@ -402,3 +468,28 @@ def _wrapped(x: Formula, element: Scalar) -> Formula:
     """A formula with factors modulo 2^bits, of which those of the type stand for all."""
     low = element.range.start
     return Formula.of({m: Fraction((int(c) - low) % (1 << element.bits) + low) for m, c in x.terms})
+
+
+def _leaf(x: Array) -> Leaf:
+    return Leaf((x,))
+
+
+def _each(f: Callable[..., Formula], *arrays: Array) -> Array:
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    if int(np.prod(shape)) > MOST_FORMULAS:
+        raise Unsupported("too many formulas")
+    found = np.empty(shape, object)
+    spread = [np.broadcast_to(a, shape) for a in arrays]
+    for at in np.ndindex(shape):
+        found[at] = f(*(a[at] for a in spread))
+    return found
+
+
+def variables(name: int, shape: tuple[int, ...]) -> Leaf:
+    """An input whose elements are atoms of their own."""
+    if int(np.prod(shape)) > MOST_FORMULAS:
+        raise Unsupported("too many formulas")
+    found = np.empty(shape, object)
+    for at in np.ndindex(shape):
+        found[at] = Formula.atom("x", name, at)
+    return _leaf(found)
