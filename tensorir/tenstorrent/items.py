@@ -99,8 +99,8 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
                 _stays(node)
                 if (parts := staged(node, outer)) is None:
                     return [Compute(node)]
-                loads = [Move("load", _as_copy(call), call) for call in parts.loads]
-                stores = [Move("store", _as_copy(call), call) for call in parts.stores]
+                loads = [Move("load", _moved(call), call) for call in parts.loads]
+                stores = [Move("store", _moved(call), call) for call in parts.stores]
                 return [*loads, Compute(parts.statement), *stores]
             case _:
                 message = f"a {type(node).__name__} is neither a tile that moves nor a computation on tiles."
@@ -142,9 +142,9 @@ def _is_plain(buffer: n.Buffer) -> bool:
     return offset is None or (isinstance(offset, n.IntImm) and offset.value == 0)
 
 
-def _as_copy(call: n.Call) -> Copy:
+def _moved(call: n.Call) -> Copy | Atomic:
     record = operation(call)
-    assert isinstance(record, Copy)
+    assert isinstance(record, Copy | Atomic)
     for box in (record.src, record.dst):
         for start in box.starts:
             _plain(start, call.span)

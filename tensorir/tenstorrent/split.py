@@ -55,8 +55,9 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
 
     A kernel with a grid gets default annotations, a schedule and shards where it has none, and becomes persistent.
     `capacity` is the number of tiles that circular buffers hold, for all or by name; by default two blocks each. Raises
-    TN07 for what is neither loaded, computed nor stored tile by tile, TN08 where tiles decide what is loaded, TN09 for
-    a buffer in which a store may come before a load, TN10 for a capacity below one block, and what the passes raise.
+    TN07 for what is neither loaded, computed nor stored tile by tile or has no words in C++, TN08 where tiles decide
+    what is loaded, TN09 for a buffer in which a store may come before a load, TN10 for a capacity below one block, and
+    what the passes raise.
 
     >>> from tensorir.tir import parse
     >>> main = parse('''
@@ -98,7 +99,9 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
         Kernel("compute", _used(compute), _largest_first(split_up.local)),
         Kernel("writer", _used(writer), ()),
     )
-    return Program(func, tuple(split_up.buffers.values()), kernels)
+    program = Program(func, tuple(split_up.buffers.values()), kernels)
+    _ = program.files  # refuses what has no words in the C++ of a core
+    return program
 
 
 # The three programs

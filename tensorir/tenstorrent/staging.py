@@ -2,7 +2,8 @@
 
 An access of a loop nest stays within a box: what its indices are made of outside of the nest says where the box starts,
 what they are made of inside says how large it is. The box of a load is copied into a tile in front of the nest. The box
-of a store is copied out of one behind it, where the nest writes all of it.
+of a store is copied out of one behind it, where the nest writes all of it; that of an atomic operation is added to
+memory, where the nest meets each element once.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
     Raises TN07 for an access whose box is not known, and for a store that the nest does not write all of.
     """
     memory = frozenset(outer)
+    node, atomics = _as_stores(node, memory)
     uses = [part for part in walk(node) if isinstance(part, n.BufferLoad | n.BufferStore) and part.buffer in memory]
     for part in walk(node):
         if isinstance(part, n.Call) and part.op in _PLACES:
@@ -53,7 +55,12 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
     covered = _covering(node)
     for part in uses:
         if isinstance(part, n.BufferStore):
-            nest.store(part, covered.get(id(part)))
+            nest.store(part, covered.get(id(part)), id(part) in atomics)
+    changed = [part.buffer for part in uses if isinstance(part, n.BufferStore)]
+    for part in uses:
+        if id(part) in atomics and changed.count(part.buffer) > 1:
+            _refuse(part.buffer, part.span, ", which changes it at other places too")
+    called = {(p.buffer, p.indices): atomics[id(p)] for p in uses if isinstance(p, n.BufferStore) and id(p) in atomics}
     for part in uses:
         if isinstance(part, n.BufferLoad):
             nest.load(part)
@@ -73,8 +80,48 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
 
     made = transform(node, rule)
     loads = tuple(_copy(tile.outside, tile.whole, node.span) for tile in nest.loads.values())
-    stores = tuple(_copy(tile.whole, tile.outside, node.span) for tile in nest.stores.values())
+    stores = tuple(
+        n.Call(HANDLE, called.get(key, "copy"), (tile.whole, tile.outside), span=node.span)
+        for key, tile in nest.stores.items()
+    )
     return Staged(loads, made, stores)
+
+
+_ATOMIC = {f"atomic_{k}{end}": f"atomic{k}" for k in ("add", "max", "min") for end in ("", "_elem_op")}
+"""Atomic operations on an element by those on a tile."""
+
+
+def _as_stores(node: n.Stmt, memory: frozenset[n.Buffer]) -> tuple[n.Stmt, dict[int, str]]:
+    """A computation whose atomic operations on elements of memory are stores, and by identity what these are on a tile.
+
+    The operation on the tile behind the nest changes each element once, as the nest does where it meets none twice.
+    """
+    found: dict[int, str] = {}
+
+    def rule(part: n.Node) -> n.Node | None:
+        match part:
+            case n.Evaluate(
+                n.Call(
+                    op=str(op),
+                    args=(
+                        n.Call(op="access_ptr" | "address_of", args=(n.BufferLoad() as at, *_)),
+                        n.Expr() as value,
+                        *_,
+                    ),
+                )
+            ) if op in _ATOMIC and at.buffer in memory:
+                value = value if value.dtype == at.buffer.dtype else n.Cast(value, at.buffer.dtype)
+                store = n.BufferStore(at.buffer, value, at.indices, None, part.span)
+                found[id(store)] = _ATOMIC[op]
+                kept.append(store)
+                return store
+            case _:
+                return None
+
+    kept: list[n.Stmt] = []  # an identity is of what lives
+    made = transform(node, rule)
+    assert found.keys() <= {id(part) for part in walk(made)}  # none has become a plain store
+    return made, found
 
 
 def _refuse(buffer: n.Buffer, span: Span, why: str = "") -> NoReturn:
@@ -179,13 +226,15 @@ class _Nest:
         if key not in self.loads:
             self.loads[key] = self._tile(part.buffer, part.indices, part.span)
 
-    def store(self, part: n.BufferStore, around: frozenset[n.Var] | None) -> None:
+    def store(self, part: n.BufferStore, around: frozenset[n.Var] | None, atomic: bool) -> None:
         tile = self.stores.get((part.buffer, part.indices)) or self._tile(part.buffer, part.indices, part.span)
-        variables = [_alone(index) for index in tile.inside]
-        chosen = [v for v in variables if isinstance(v, n.Var)]
+        variables = [_digits(index, self.known) for index in tile.inside]
+        chosen = [v for found in variables for v in found or ()]
         all_known = all(v is not None for v in variables) and len(set(chosen)) == len(chosen)
         if around is None or not all_known or not set(chosen) <= around:
             _refuse(part.buffer, part.span, ", which may leave parts of a tile as they were")
+        if atomic and frozenset(chosen) != around:
+            _refuse(part.buffer, part.span, ", which changes an element of it more than once")
         self.stores[part.buffer, part.indices] = tile
 
     def _tile(self, buffer: n.Buffer, indices: Sequence[n.Expr], span: Span) -> _Tile:
@@ -235,15 +284,30 @@ def _terms(expr: n.Expr, factor: int) -> list[n.Expr]:
             return [expr if factor == 1 else n.Mul(expr, n.IntImm(factor, expr.dtype))]
 
 
-def _alone(index: n.Expr) -> n.Var | int | None:
-    """The variable that an index in a tile is, or 0 where it is that; None for anything else."""
-    match index:
-        case n.Var():
-            return index
-        case n.IntImm(0):
-            return 0
-        case _:
+def _digits(index: n.Expr, known: Mapping[n.Var, Bounds]) -> list[n.Var] | None:
+    """The variables of which an index in a tile is the number that they are the digits of: v, or i * 4 + v for v < 4.
+
+    Such an index takes each of its values once. None for anything else.
+    """
+    steps: dict[int, n.Var] = {}
+    for term in _terms(index, 1):
+        match term:
+            case n.Var():
+                step, var = 1, term
+            case n.Mul(n.Var() as var, n.IntImm(step)):
+                pass
+            case _:
+                return None
+        if step in steps:
             return None
+        steps[step] = var
+    size = 1
+    for step, var in sorted(steps.items(), key=lambda item: item[0]):
+        low, high = known.get(var, (1, 0))
+        if step != size or low != 0:
+            return None
+        size *= high + 1
+    return list(steps.values())
 
 
 def _sum(terms: Sequence[n.Expr]) -> n.Expr:

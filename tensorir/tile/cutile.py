@@ -10,14 +10,19 @@ This is the only file that knows cuTile (PyPI `cuda-tile`), and imports it when 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE
+from tensorir.tile.array_lists import ArrayList, without_lists
 from tensorir.tile.bytecode import from_bytecode
+from tensorir.tile.elements import ELEMENTS
 from tensorir.tile.nodes import Module
+from tensorir.tile.types import Pointer, Tile, Type
 
 __all__ = ["from_cutile", "leaves_of"]
 
@@ -26,9 +31,11 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
     """The module that cuTile makes of a kernel (`@ct.kernel`) for arguments like these; no GPU is needed.
 
     `args` has one for each parameter of the kernel: an array (of which its element type, its number of dimensions, and
-    whether its last stride is 1 count), a number (its value for a parameter that is a `ct.Constant`,
-    its type otherwise), or a constraint of `cuda.tile.compilation`. The entry is called as the kernel's function.
-    Raises TK06 where cuTile refuses the kernel, and TK07 where it is not installed.
+    whether its last stride is 1 count), a number (its value for a parameter that is a `ct.Constant`, its type
+    otherwise), a list of arrays (each becomes parameters of the entry, and loops that choose one are unrolled), or a
+    constraint of `cuda.tile.compilation`. The entry is called as the kernel's function.
+    Raises TK06 where cuTile refuses the kernel, TK07 where it is not installed, TK11 to TK13 for lists that are not
+    taken apart.
     """
     try:
         import cuda.tile as ct
@@ -40,10 +47,6 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
     if function is None:
         message = f"a kernel of cuTile is needed, and this is of type {type(kernel).__name__}."
         raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, help="write @ct.kernel above the function."))
-    if any(isinstance(a, list) for a in args):
-        message = f"'{function.__name__}' takes a list of arrays, and no launch here passes a table of pointers."
-        help = "pass a tuple of arrays, and go through it with ct.static_iter: each is an argument of its own."
-        raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, help=help))
     file = io.BytesIO()
     try:
         nodes = [*kernel._annotated_function.parameter_annotations, *[None] * len(args)]
@@ -60,13 +63,59 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
         lines = str(problem).strip().splitlines() or [type(problem).__name__]
         message = f"cuTile refuses the kernel '{function.__name__}': {lines[0].rstrip('.')}."
         raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, tuple(lines[1:]))) from None
-    return from_bytecode(file.getvalue(), function.__name__)
+    module = from_bytecode(file.getvalue(), function.__name__)
+    lists = _lists(args, constraints, list(kernel._annotated_function.pysig.parameters))
+    return without_lists(module, lists) if lists else module
+
+
+def _lists(args: Sequence[Any], constraints: Sequence[Any], names: Sequence[str]) -> dict[int, ArrayList]:
+    """The lists of arrays by the place of their pointer among the parameters of the entry."""
+    found: dict[int, ArrayList] = {}
+    at = 0
+
+    def place(value: Any, constraint: Any, name: str) -> None:
+        nonlocal at
+        kind = type(constraint).__name__
+        if kind == "TupleConstraint":
+            for k, (v, c) in enumerate(zip(value, constraint.items, strict=True)):
+                place(v, c, f"{name}[{k}]")
+        elif kind == "ListConstraint":
+            if isinstance(value, list):
+                found[at] = ArrayList(name, len(value), _words(constraint.element))
+            at += 2
+        elif kind == "ArrayConstraint":
+            at += 1 + 2 * constraint.ndim
+        elif kind in ("ScalarConstraint", "PointerConstraint"):
+            at += 1
+
+    for value, constraint, name in zip(args, constraints, names, strict=False):
+        place(value, constraint, name)
+    return found
+
+
+def _words(array: Any) -> tuple[Type, ...]:
+    """The types of the parameters that an array is: its pointer, its extents, its strides."""
+    name = str(array.dtype)
+    bits = name.lstrip("uint")
+    element = ELEMENTS[f"i{bits}" if bits.isdigit() else _ELEMENTS[name]]
+    number = Tile((), ELEMENTS["i64" if "64" in str(array.index_dtype) else "i32"])
+    return Tile((), Pointer(element)), *[number] * (2 * array.ndim)
+
+
+_ELEMENTS = {
+    "bool_": "i1", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "tfloat32": "tf32", "float64": "f64",
+    "float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2", "float8_e8m0fnu": "f8E8M0FNU",
+    "float4_e2m1fn": "f4E2M1FN",
+}  # fmt: skip
+"""The elements that cuTile calls otherwise."""
 
 
 def leaves_of(kernel: Any, args: tuple[Any, ...]) -> list[tuple[Any, bool]]:
     """The arguments of a kernel with tuples taken apart, each with whether it is known when the kernel is compiled."""
 
     def apart(value: Any, node: Any) -> list[tuple[Any, bool]]:
+        if isinstance(value, list):
+            return [(v, False) for v in value]
         if isinstance(value, tuple):
             return [leaf for v, n in zip(value, _inner(node, len(value)), strict=True) for leaf in apart(v, n)]
         return [(value, bool(getattr(node, "constant", False)))]
@@ -80,10 +129,28 @@ def _inner(node: Any, count: int) -> list[Any]:
     return [node.each] * count if hasattr(node, "each") else list(getattr(node, "items", [None] * count))
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What is said of the arrays of a list."""
+
+    array: Any
+
+
 def _constraint(ct: Any, value: Any, node: Any) -> Any:
     """What cuTile is told of an argument."""
-    from cuda.tile.compilation import ArrayConstraint, ScalarConstraint, TupleConstraint
+    from cuda.tile.compilation import ArrayConstraint, ListConstraint, ScalarConstraint, TupleConstraint
 
+    if isinstance(value, list):
+        member = _Member(array=getattr(getattr(node, "list", None), "element", None))
+        found = [_constraint(ct, v, member) for v in value]
+        if not found or not all(isinstance(c, ArrayConstraint) for c in found):
+            raise TypeError("a list has arrays, one at least")
+        # a stride is known where it is so of each array; what else differs, one entry has no parameter for
+        strided = [c for c in found if c.stride_constant[-1] is None]
+        element = (strided or found)[0]
+        if any((c.dtype, c.ndim) != (element.dtype, element.ndim) for c in found):
+            raise TypeError("the arrays of a list have one element type and one number of dimensions")
+        return ListConstraint(element, alias_groups=(), elements_may_alias=False)
     if isinstance(value, tuple):
         return TupleConstraint([_constraint(ct, v, n) for v, n in zip(value, _inner(node, len(value)), strict=True)])
     if getattr(node, "constant", False) or type(value).__module__.startswith("cuda.tile"):

@@ -23,9 +23,10 @@ LIFTED: RecentCache[Any, Any] = RecentCache("launched kernels", SIZES)
 def launch(kernel: Any, grid: Sequence[int], args: Sequence[Any], **options: Any) -> tuple[Any, ...]:
     """Run a kernel of cuTile (`@ct.kernel`) on a grid: what its arrays hold afterwards, those that it writes, in order.
 
-    `args` has one for each parameter: arrays of any kind, numbers, constants, tuples of these; no array is changed. It
-    is a function of JAX like any other where it is called with its arrays: under `jit`, `grad` and `vmap`. `options`
-    are those of `ti.lift`. Raises TK06 where cuTile refuses the kernel, and TK07 where it is not installed.
+    `args` has one for each parameter: arrays of any kind, lists of arrays, numbers, constants, tuples of these; no
+    array is changed. It is a function of JAX like any other where it is called with its arrays: under `jit`, `grad` and
+    `vmap`. `options` are those of `ti.lift`. Raises TK06 where cuTile refuses the kernel, TK07 where it is not
+    installed, TK11 to TK13 for lists that are not taken apart.
     """
     program, given = lifted_kernel(kernel, tuple(grid), tuple(args), **options)
     return program(*given)
@@ -54,8 +55,8 @@ def _number(value: Any) -> Any:
 
 
 def _structure(args: tuple[Any, ...]) -> Any:
-    """How tuples nest."""
-    return tuple(_structure(a) if isinstance(a, tuple) else None for a in args)
+    """How tuples nest, and how long lists are."""
+    return tuple(len(a) if isinstance(a, list) else _structure(a) if isinstance(a, tuple) else None for a in args)
 
 
 def _kind(leaf: tuple[Any, bool]) -> Any:

@@ -109,6 +109,52 @@ def main(A: T.Buffer((64, 32)), C: T.Buffer((32, 32))):
     np.testing.assert_allclose(found, c[:32] + a[:32] + a[32:], rtol=1e-5, atol=1e-6)
 
 
+def elementwise(body):
+    return f"""
+@T.prim_func
+def main(A: T.Buffer((4, 32)), I: T.Buffer((32,), "int32"), B: T.Buffer((4, 32)), H: T.Buffer((32,))):
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for i in T.parallel(8):
+            for v in T.vectorized(4):
+                {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "expected"),
+    [
+        ("B[bx, i * 4 + v] = A[bx, i * 4 + v] + T.float32(1.0)", 2, lambda a, h: a + 1),
+        ("B[bx, i * 4 + v] = A[bx, (i * 4 + v) * 5 % 32]", 2, lambda a, h: a[:, np.arange(32) * 5 % 32]),
+        ("T.atomic_add_elem_op(T.access_ptr(H[i * 4 + v], 1, 3), A[bx, i * 4 + v])", 3, lambda a, h: h + a.sum(0)),
+        ("T.atomic_max_elem_op(T.access_ptr(H[i * 4 + v], 1, 3), A[bx, i * 4 + v], 0)", 3,
+         lambda a, h: np.maximum(h, a.max(0))),
+    ],
+)  # fmt: skip
+def test_elements_are_stored_gathered_and_changed_atomically_as_tiles(body, place, expected):
+    a = np.random.default_rng(3).integers(-9, 9, (4, 32)).astype(np.float32)
+    h = np.ones(32, np.float32)
+    program = ti.tt.split(main(elementwise(body)))
+    assert ti.tt.check(program) == ()
+    found = ti.tt.simulate(program, [a, np.zeros(32, np.int32), np.zeros_like(a), h], cores=3).arrays
+    np.testing.assert_array_equal(found[place], expected(a, h))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("B[bx, i * 2 + v] = A[bx, i]", "'B' is used inside of a computation, which may leave parts"),
+        ("B[bx, i] = A[bx, I[i]]", "'A' is used inside of a computation, at places that are not known before"),
+        ("T.atomic_add_elem_op(T.access_ptr(H[i], 1, 3), A[bx, i * 4 + v])",
+         "'H' is used inside of a computation, which changes an element of it more than once"),
+        ('T.atomic_add_elem_op(T.tvm_access_ptr(T.type_annotation("float32"), B.data, bx, 1, 3), A[bx, i])',
+         "a Evaluate has no words in the C++ of a core."),
+    ],
+)  # fmt: skip
+def test_elements_that_no_tile_stands_for_are_refused_before_any_text_is_asked_for(body, message):
+    with pytest.raises(ti.DiagnosticError, match=r"\[TN07\]: " + re.escape(message)):
+        ti.tt.split(main(elementwise(body)))
+
+
 def test_tiles_under_two_shapes_share_their_memory():
     program = ti.tt.split(main(text("views")))
     lines = program.files["compute.cpp"]
