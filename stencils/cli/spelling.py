@@ -30,7 +30,7 @@ _SPELLINGS: dict[str, list[tuple[str, str | Callable[[re.Match[str]], str]]]] = 
     ],
     "B01": [(r"(\w+)=10\b", r"--set \1=10")],
     "N08": [(r'fencil="(\w+)"', r"--fencil \1")],
-    **dict.fromkeys(("TS10", "TS25", "TS35", "TS37", "TS50"), _NAMES),
+    **dict.fromkeys(("TS10", "TS25", "TS35", "TS37", "TS50", "TT02"), _NAMES),
 }
 """By the code of a diagnostic what its help says to a script, and what that is on the command line."""
 

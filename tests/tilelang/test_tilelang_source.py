@@ -190,6 +190,44 @@ def matmul(A: T.Buffer[(64, 64), "float16"],
     np.testing.assert_array_equal(np.asarray(ti.tir.interpret(func, a, b, np.zeros_like(a))[-1]), a @ b)
 
 
+CONSTANT = """\
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def product(A, C):
+    n = T.const("n")
+    A: T.Tensor((16, 16), "float32")
+    C: T.Tensor((16, n), "float32")
+    with T.Kernel(1, threads=32) as bx:
+        a = T.alloc_shared((16, 16), "float32")
+        c = T.alloc_fragment((16, n), "float32")
+        b = T.alloc_shared((16, n), "float32")
+        T.gemm(a, b, c, clear_accum=True)
+        T.copy(c, C)
+"""
+
+
+def test_a_constant_that_a_tile_has_for_its_shape_is_asked_for_by_name():
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.lift(ti.tir.parse(CONSTANT, "k.py")["product"])
+    assert caught.value.diagnostics[0].message == "N of T.gemm is a constant, and this is none."
+    help = "for a size, give its value where the text is read: parse(text, names={'n': ...})."
+    assert caught.value.diagnostics[0].help == help
+
+
+def test_numbers_beyond_int32_are_int64_as_tvm_types_them():
+    written = {
+        4294967295: "T.int64(4294967295)",
+        -2147483649: "T.int64(-2147483649)",
+        2147483647: "T.evaluate(2147483647)",
+    }
+    for number, printed in written.items():
+        assert printed in str(kernel(f"T.evaluate({number})"))
+    text = "@T.prim_func\ndef main(A: T.Buffer((4,))):\n    T.tvm_warp_shuffle(0xFFFFFFFF, A[0], 0, 4, 4)\n"
+    assert "T.tvm_warp_shuffle(T.int64(4294967295), A[0], 0, 4, 4)" in str(ti.tir.parse(text))
+
+
 def test_constants_without_a_value_are_asked_for():
     assert said(MATMUL) == [
         "k.py:5:12: error[TS37]: 'matmul' is a kernel for given M, N, K.",
