@@ -1,5 +1,6 @@
 """The source of kernels of TileLang, read without TileLang: beside what it prints, and beside NumPy."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -214,6 +215,17 @@ def test_a_constant_that_a_tile_has_for_its_shape_is_asked_for_by_name():
     assert caught.value.diagnostics[0].message == "N of T.gemm is a constant, and this is none."
     help = "for a size, give its value where the text is read: parse(text, names={'n': ...})."
     assert caught.value.diagnostics[0].help == help
+
+
+def test_elements_of_float8_e4m3_have_infinities_and_at_most_240():
+    head = HEAD.replace('B: T.Tensor((8, 8), "float32")', 'B: T.Tensor((8, 8), "float8_e4m3")')
+    func = ti.tir.parse(head + "        T.copy(a, B[bx * 4, 0])\n", "k.py")["main"]
+    x = X * 40 + 1
+    (found,) = ti.lift(func)(x, np.zeros((8, 8), ml_dtypes.float8_e4m3))
+    found = np.asarray(found, np.float32)
+    np.testing.assert_array_equal(found, x.astype(ml_dtypes.float8_e4m3).astype(np.float32))
+    assert found.max() == 240 == np.float32(ml_dtypes.finfo("float8_e4m3").max)
+    assert np.isinf(np.asarray(ti.lift(func)(x * 2, np.zeros((8, 8), ml_dtypes.float8_e4m3))[0], np.float32)).any()
 
 
 def test_numbers_beyond_int32_are_int64_as_tvm_types_them():
