@@ -86,6 +86,7 @@ bool: Scalar
 float16: Scalar
 float32: Scalar
 float64: Scalar
+float8_e4m3: Scalar
 float8_e4m3fn: Scalar
 float8_e5m2: Scalar
 int16: Scalar

@@ -224,7 +224,9 @@ type_of_name: dict[str, np.dtype[Any]] = {
             "float64",
         ]
     },
-    **{name: np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")},
+    **{
+        name: np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2")
+    },
 }
 Element = Scalar | TupleElement
 

@@ -39,6 +39,14 @@ Sizes = Annotated[list[str] | None, typer.Option("--set", help="A size, as n=100
 Programs = Annotated[
     list[Path], typer.Argument(help="Programs (.fencil) or kernels (.py, .mlir, .tileirbc).", show_default=False)
 ]
+Constants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name",
+        help="Of a kernel (.py): what a name stands for that it has from around it, as n=128, causal=true or "
+        "dtype=float16. May be repeated.",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")]
 
 
@@ -113,6 +121,7 @@ def run(
         ),
     ] = None,
     func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
+    name: Constants = None,
     checked: Annotated[
         bool, typer.Option("--checked", help="Of a kernel: report races, reads outside and of what nobody wrote.")
     ] = False,
@@ -139,7 +148,7 @@ def run(
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start,
-            "--func": func, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
+            "--func": func, "--name": name, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
             "--rename": rename, "--resume": resume, "--devices": devices,
             "--dims": dims, "--processes": processes,
         })  # fmt: skip
@@ -149,7 +158,7 @@ def run(
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start,
-            "--random": random, "--rename": rename, "--resume": resume, "--devices": devices,
+            "--name": name, "--random": random, "--rename": rename, "--resume": resume, "--devices": devices,
             "--dims": dims, "--processes": processes,
         })  # fmt: skip
         tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
@@ -162,10 +171,10 @@ def run(
             "--rename": rename, "--resume": resume, "--devices": devices,
             "--dims": dims, "--processes": processes,
         })  # fmt: skip
-        kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), random, checked, say)
+        kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), tuple(name or ()), random, checked, say)
         return
 
-    refuse_given(program, "a program", {"--func": func, "--checked": checked, "--random": random})
+    refuse_given(program, "a program", {"--func": func, "--name": name, "--checked": checked, "--random": random})
     execute(
         Request(
             program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
@@ -178,7 +187,7 @@ def run(
 
 
 @app.command()
-def check(programs: Programs, fencil: Name = None) -> None:
+def check(programs: Programs, fencil: Name = None, name: Constants = None) -> None:
     """Say whether programs are well-formed, with every finding."""
     from stencils.cli import kernels, look, tiles
     from stencils.cli.options import refuse_given
@@ -187,12 +196,13 @@ def check(programs: Programs, fencil: Name = None) -> None:
     for program in programs:
         try:
             if tiles.is_tile(program):
-                refuse_given(program, "Tile IR", {"--fencil": fencil})
+                refuse_given(program, "Tile IR", {"--fencil": fencil, "--name": name})
                 tiles.check(program, say)
             elif kernels.is_kernel(program):
                 refuse_given(program, "a kernel", {"--fencil": fencil})
-                kernels.check(program, say)
+                kernels.check(program, tuple(name or ()), say)
             else:
+                refuse_given(program, "a program", {"--name": name})
                 look.check(program, fencil, say)
         except DiagnosticError as wrong:
             found += wrong.diagnostics
@@ -204,6 +214,7 @@ def check(programs: Programs, fencil: Name = None) -> None:
 def show(
     program: Program,
     fencil: Name = None,
+    name: Constants = None,
     ascii: Annotated[bool, typer.Option("--ascii", help="Without any character beyond ASCII.")] = False,
 ) -> None:
     """Print programs in canonical form."""
@@ -211,13 +222,14 @@ def show(
     from stencils.cli.options import refuse_given
 
     if tiles.is_tile(program):
-        refuse_given(program, "Tile IR", {"--fencil": fencil, "--ascii": ascii})
+        refuse_given(program, "Tile IR", {"--fencil": fencil, "--name": name, "--ascii": ascii})
         tiles.show(program, say)
         return
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {"--fencil": fencil, "--ascii": ascii})
-        kernels.show(program, say)
+        kernels.show(program, tuple(name or ()), say)
         return
+    refuse_given(program, "a program", {"--name": name})
     look.show(program, fencil, ascii, say)
 
 
@@ -245,6 +257,7 @@ def lift(
         ),
     ],
     func: Annotated[str | None, typer.Option(help="Which function.")] = None,
+    name: Constants = None,
     set: Sizes = None,
     origin: Annotated[str, typer.Option("--from", help="Whose program it is: tvm or gt4py.")] = "tvm",
     size: Annotated[list[str] | None, typer.Option(help="Of a program of GT4Py: a dim or number, as K=65.")] = None,
@@ -256,17 +269,20 @@ def lift(
 
     Of Tile IR --set has the shape of each array, and numbers: --set p=1024x64 --set n=8.
     """
+    from stencils.cli.options import refuse_given
+
     if origin == "gt4py":
         from stencils.cli import iterators
 
+        refuse_given(kernel, "a program of GT4Py", {"--name": name})
         return iterators.lift(str(kernel), tuple(size or ()), report, say)
     from stencils.cli import kernels, tiles
-    from stencils.cli.options import refuse_given
 
     if tiles.is_tile(kernel):
+        refuse_given(kernel, "Tile IR", {"--name": name})
         return tiles.lift(kernel, func, tuple(set or ()), grid, on_hazard, report, say)
     refuse_given(kernel, "no Tile IR", {"--grid": grid})
-    kernels.lift(kernel, func, tuple(set or ()), on_hazard, report, say)
+    kernels.lift(kernel, func, tuple(set or ()), tuple(name or ()), on_hazard, report, say)
 
 
 @app.command()
@@ -307,6 +323,7 @@ def tt(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder that the files go to.")] = None,
     func: Annotated[str | None, typer.Option(help="Which function.")] = None,
+    name: Constants = None,
     capacity: Annotated[
         int | None, typer.Option(help="How many tiles each circular buffer holds. Default: two blocks.")
     ] = None,
@@ -337,7 +354,7 @@ def tt(
 
     if out is not None:
         keep_existing([out / name for name in tensix.files_for(card)], overwrite, ask)
-    given = tuple(input or ()), tuple(set or ())
+    given = tuple(input or ()), tuple(set or ()), tuple(name or ())
     tensix.program(kernel, func, cores, capacity, out, *given, random, order, seed, passes, card, mcast, say)
 
 

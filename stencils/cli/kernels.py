@@ -11,7 +11,7 @@ import numpy as np
 import tensorir as ti
 from stencils.cli.arguments import Parameters, arguments
 from stencils.cli.files import check_source, check_target, together, write_arrays
-from stencils.cli.options import sizes
+from stencils.cli.options import constants, sizes
 from tensorir.binding.arrays import refuse
 
 __all__ = ["check", "function_of", "is_kernel", "lift", "run", "show"]
@@ -22,7 +22,7 @@ def is_kernel(path: Path) -> bool:
     return path.suffix == ".py"
 
 
-def _module(path: Path) -> Any:
+def _module(path: Path, names: tuple[str, ...] = ()) -> Any:
     check_source(path)
     if path.suffix == ".fencil":
         raise refuse("C09", f"'{path}' is a program, and this command takes a kernel (.py).", "see tensorir --help.")
@@ -30,39 +30,39 @@ def _module(path: Path) -> Any:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise refuse("F02", f"'{path}' is not UTF-8.", "save the file as UTF-8.") from None
-    return ti.tir.parse(text, name=str(path))
+    return ti.tir.parse(text, name=str(path), names=constants(names))
 
 
-def check(path: Path, say: Callable[[str], None]) -> None:
+def check(path: Path, names: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Parse and check every function of a kernel file; notes are told, errors raised together."""
-    module = _module(path)
+    module = _module(path, names)
     for note in ti.tir.check(module):
         say(str(note))
     for name in module.functions:
         say(f"{name}: well-formed")
 
 
-def show(path: Path, say: Callable[[str], None]) -> None:
+def show(path: Path, names: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Print a kernel file in canonical form."""
-    say(str(_module(path)))
+    say(str(_module(path, names)))
 
 
 def run(
     path: Path, function: str | None, inputs: tuple[str, ...], out: Path | None, settings: tuple[str, ...],
-    random: bool, checked: bool, say: Callable[[str], None],
+    names: tuple[str, ...], random: bool, checked: bool, say: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Interpret a function on arrays from files, or on random ones, and say what changed."""
     check_target(out, (".npz",))
-    chosen = function_of(path, function)
+    chosen = function_of(path, function, names)
     params = Parameters.of(chosen)
     given = arguments(params, inputs, settings, random)
     results = ti.tir.interpret(chosen, *given, checked=checked)
     # a PrimFunc gives its parameters back, a function of Relax its results
-    names = list(params.order) if hasattr(chosen, "buffer_map") else []
-    labelled = names or [f"result{k}" for k in range(len(results))]
+    parameters = list(params.order) if hasattr(chosen, "buffer_map") else []
+    labelled = parameters or [f"result{k}" for k in range(len(results))]
     told: dict[str, Any] = {}
     for k, (label, value) in enumerate(zip(labelled, results, strict=True)):
-        before = given[k] if labelled is names else None
+        before = given[k] if labelled is parameters else None
         if before is None or not np.array_equal(np.asarray(before), np.asarray(value)):
             array = np.asarray(value)
             low_high = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iufb" else ""
@@ -78,12 +78,13 @@ def lift(
     path: Path,
     function: str | None,
     settings: tuple[str, ...],
+    names: tuple[str, ...],
     on_hazard: str,
     report: bool,
     say: Callable[[str], None],
 ) -> None:
     """Print a function as a pure tensor program, and how each of its loops was lifted."""
-    chosen = function_of(path, function)
+    chosen = function_of(path, function, names)
     program = ti.lift(chosen, on_hazard=on_hazard)
     if program.static is None and program.key_at is None:
         # it takes numbers that are no sizes, and what is known of them a call tells
@@ -100,9 +101,9 @@ def lift(
         say(f"\n{program.report}")
 
 
-def function_of(path: Path, function: str | None) -> Any:
+def function_of(path: Path, function: str | None, names: tuple[str, ...] = ()) -> Any:
     """The function that is asked for, or the only one."""
-    module = _module(path)
+    module = _module(path, names)
     if function is None and len(module.functions) > 1 and "main" not in module.functions:
         raise refuse(
             "C07",

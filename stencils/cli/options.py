@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
 
-__all__ = ["only_known", "pairs", "refuse_given", "sizes"]
+__all__ = ["constants", "only_known", "pairs", "refuse_given", "sizes"]
 
 
 def pairs(settings: Iterable[str], what: str, example: str, option: str = "--set") -> dict[str, str]:
@@ -23,6 +24,27 @@ def pairs(settings: Iterable[str], what: str, example: str, option: str = "--set
         if not name or not value:
             raise refuse("C04", f"'{option} {text}' gives no {what}.", f"write {option} {example}.")
         found[name] = value
+    return found
+
+
+def constants(settings: Iterable[str]) -> dict[str, object]:
+    """What stands for names of a kernel: numbers, true and false, strings with quotes, and words without.
+
+    >>> constants(["n=128", "scale=0.5", "causal=true", "dtype=float16", "layout='row major'", "shape=(8, 8)"])
+    {'n': 128, 'scale': 0.5, 'causal': True, 'dtype': 'float16', 'layout': 'row major', 'shape': (8, 8)}
+    """
+    found: dict[str, object] = {}
+    for name, text in pairs(settings, "value", "n=128", "--name").items():
+        if text in ("true", "false"):
+            found[name] = text == "true"
+            continue
+        try:
+            found[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            if not text.isidentifier():
+                told = f"'--name {name}={text}' gives neither a number nor a string."
+                raise refuse("C04", told, f"write --name {name}=128, or --name {name}=float16.") from None
+            found[name] = text
     return found
 
 

@@ -8,13 +8,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from tensorir.errors import Diagnostic
 
 __all__ = ["spelled"]
 
-_SPELLINGS = {
+_NAMES = [
+    (
+        r"parse\(text, names=\{(.*?)\}\)",
+        lambda m: re.sub(r"'(\w+)': \.\.\.(?:, )?", r"--name \1=... ", m[1]).rstrip(),
+    ),
+    (r"by names=", "by --name"),
+]
+_SPELLINGS: dict[str, list[tuple[str, str | Callable[[re.Match[str]], str]]]] = {
     "A02": [(r"pass \w+\.astype\('\w+'\)", "add --cast")],
     "A11": [
         (r"pass (\w+)=, (tensor<\w+>)", r"write --set \1=1, a \2"),
@@ -22,6 +30,7 @@ _SPELLINGS = {
     ],
     "B01": [(r"(\w+)=10\b", r"--set \1=10")],
     "N08": [(r'fencil="(\w+)"', r"--fencil \1")],
+    **dict.fromkeys(("TS10", "TS25", "TS35", "TS37", "TS50", "TT02"), _NAMES),
 }
 """By the code of a diagnostic what its help says to a script, and what that is on the command line."""
 

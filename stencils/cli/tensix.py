@@ -33,15 +33,15 @@ def files_for(card: str | None) -> tuple[str, ...]:
 
 def program(
     path: Path, function: str | None, cores: int | None, capacity: int | None, out: Path | None,
-    inputs: tuple[str, ...], settings: tuple[str, ...], random: bool, order: str, seed: int, passes: bool,
-    card: str | None, mcast: bool, say: Callable[[str], None],
+    inputs: tuple[str, ...], settings: tuple[str, ...], names: tuple[str, ...], random: bool, order: str,
+    seed: int, passes: bool, card: str | None, mcast: bool, say: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Split a kernel, check the protocol, write its files; run it where arrays are given or random ones asked for."""
     if not is_kernel(path):
         raise refuse("C09", f"'{path}' is no kernel of tiles (.py).", "see tensorir tt --help.")
     if out is not None and out.exists() and not out.is_dir():
         raise refuse("F03", f"'{out}' is a file, and programs are written to a folder.", "name a folder.")
-    kernel = function_of(path, function)
+    kernel = function_of(path, function, names)
     kernel, settings = _sized(kernel, settings)
     stages = ti.tt.pipeline(kernel, cores)
     made = stages.result

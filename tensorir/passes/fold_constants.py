@@ -66,7 +66,7 @@ def _value(e: Call, operands: list[Literal]) -> Any:
 
 _LEAST = {
     "float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14,
-    "float8_e5m2": 2.0**-14, "float8_e4m3fn": 2.0**-6,
+    "float8_e5m2": 2.0**-14, "float8_e4m3": 2.0**-6, "float8_e4m3fn": 2.0**-6,
 }  # fmt: skip
 """The least normal number of every float type."""
 

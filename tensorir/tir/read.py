@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import keyword
+import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.source import NOWHERE, Source
 from tensorir.tir.constructors import is_constructed, read_constructors
 from tensorir.tir.dtypes import DataType
@@ -57,7 +58,8 @@ def parse(
     `text` may also be a live module or function of TVM: what its `script()` prints is read, with its constants.
     `metadata` supplies the values that printed text only refers to (`metadata["key"][index]`): arrays by index, by key.
     `names` are those that the text had from around it: numbers, strings, data types, and sequences of them. Raises
-    DiagnosticError for what is no TVMScript, TS10 for a name that nothing binds, and TS34 for other values of names.
+    DiagnosticError for what is no TVMScript, TS10 for a name that nothing binds, TS34 for other values of names,
+    and TS38 for a name that the text does not hold.
 
     >>> func = "@T.prim_func\\ndef main(A: T.Buffer((N,), dtype)):\\n    A[N - 1] = 1"
     >>> print(parse(func, names={"N": 8, "dtype": "int32"})["main"].body)
@@ -75,14 +77,26 @@ def parse(
         live, text = text, script()
         assert isinstance(text, str)
         metadata = constants_of(live, text) if metadata is None else metadata
+    given = _plain_names(names or {})
     with _not_too_deep():
-        if is_constructed(text):
-            return read_constructors(Source(name, text), _plain_names(names or {}))
         # Some editors begin a file of UTF-8 with a byte order mark, which says nothing.
         source = Source(name, text.removeprefix("\ufeff"))
-        if is_tilelang(text):
-            return read_tilelang(source, _plain_names(names or {}))
-        return read_module(source, metadata, _plain_names(names or {}))
+        if is_tilelang(text) and not is_constructed(text):
+            return read_tilelang(source, given)
+        _all_written(source, given)
+        if is_constructed(text):
+            return read_constructors(Source(name, text), given)
+        return read_module(source, metadata, given)
+
+
+def _all_written(source: Source, names: Mapping[str, object]) -> None:
+    """Refuse a name that the text does not hold: one with a mistake in it would give its value to nothing."""
+    words = set(re.findall(r"\w+", source.text)) if names else set[str]()
+    for name in sorted(set(names) - words):
+        message = f"nothing in {source.name} asks for the name {name!r}."
+        near = did_you_mean(name, sorted(words))
+        help = near if near.startswith("did you mean") else "leave it out, or write it as the text does."
+        raise DiagnosticError(Diagnostic("TS38", message, NOWHERE, help=help))
 
 
 def _plain_names(names: Mapping[str, object]) -> dict[str, object]:

@@ -136,6 +136,67 @@ def test_one_array_of_a_file_is_given_by_name_and_tells_the_sizes(sized, capsys)
     assert code == 2 and err == "error[C05]: 'in.npz' has no variable 'hight'.\nhelp: did you mean 'height'?\n"
 
 
+AROUND = """
+@T.prim_func
+def main(A: T.Buffer((n,), dtype)):
+    for i in range(n):
+        A[i] = A[i] * scale if doubled else A[i]
+"""
+FACTORY = """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def scaled(M, N, dtype="float32"):
+    @T.prim_func
+    def main(A: T.Tensor((M, N), dtype)):
+        with T.Kernel(M, threads=N) as bx:
+            for i in T.Parallel(N):
+                A[bx, i] = A[bx, i] * 2
+    return main
+"""
+NAMES = ("--name", "n=4", "--name", "dtype=float32", "--name", "scale=2.5", "--name", "doubled=true")
+
+
+def test_names_from_around_a_kernel_are_given_by_name(folder, capsys):
+    (folder / "around.py").write_text(AROUND, encoding="utf-8")
+    np.savez("in.npz", A=np.arange(4, dtype="float32"))
+    code, _, err = run(capsys, "run", "around.py", *NAMES, "-i", "in.npz", "-o", "out.npz")
+    assert (code, err) == (0, "")
+    with np.load("out.npz") as data:
+        assert data["A"].tolist() == [0, 2.5, 5, 7.5]
+    assert run(capsys, "check", "around.py", *NAMES)[1].endswith("main: well-formed\n")
+    assert 'A: T.Buffer((4,), "float32")' in run(capsys, "print", "around.py", *NAMES)[1]
+    (folder / "factory.py").write_text(FACTORY, encoding="utf-8")
+    code, out, err = run(capsys, "lift", "factory.py", "--name", "M=2", "--name", "N=8", "--name", "dtype='float16'")
+    assert (code, err) == (0, "") and "tensor<float16, blockIdx_x[0:2], i[0:8]>" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "around.py", *NAMES, "--name", "scal=3"],
+         "error[TS38]: nothing in around.py asks for the name 'scal'.\nhelp: did you mean 'scale'?\n"),
+        (["check", "around.py", *NAMES, "--name", "q=3"],
+         "error[TS38]: nothing in around.py asks for the name 'q'.\n"
+         "help: leave it out, or write it as the text does.\n"),
+        (["run", "around.py", "--name", "n=4,5x"],
+         "error[C04]: '--name n=4,5x' gives neither a number nor a string.\n"
+         "help: write --name n=128, or --name n=float16.\n"),
+        (["lift", "around.py", "--name", "n"], "error[C04]: '--name n' gives no value.\nhelp: write --name n=128.\n"),
+        (["tt", "factory.py", "--name", "dtype=float16"],
+         "factory.py:6:12: error[TS37]: 'scaled' is a kernel for given M, N.\n  def scaled(M, N, dtype=\"float32\"):\n"
+         "             ^\nhelp: give their values: --name M=... --name N=....\n"),
+        (["check", "p.fencil", "--name", "n=4"],
+         "error[C10]: 'p.fencil' is a program, and --name is not for one.\nhelp: leave it out.\n"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_wrong_or_missing_is_told(folder, capsys, arguments, message):
+    for name, text in (("around.py", AROUND), ("factory.py", FACTORY), ("p.fencil", "")):
+        (folder / name).write_text(text, encoding="utf-8")
+    assert run(capsys, *arguments) == (2, "", message)
+
+
 def test_arrays_that_no_parameter_takes_are_refused(sized, capsys):
     np.savez("other.npz", q=np.zeros(3, "float32"))
     code, out, err = run(capsys, "run", "kernel.py", "--random", "-i", "other.npz")

@@ -119,7 +119,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
         (ints("uint32", 4), np.zeros(1, np.int32)),
     ),
 }
-for narrow in ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2"):
+for narrow in ("bfloat16", "float16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"):
     wide = "uint8" if narrow.startswith("float8") else "uint16"
     PROGRAMS[f"{narrow} in words"] = (
         f'A: T.Buffer((5,), "uint32"), B: T.Buffer((8,), "float32")):\n'

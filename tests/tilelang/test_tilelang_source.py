@@ -1,5 +1,6 @@
 """The source of kernels of TileLang, read without TileLang: beside what it prints, and beside NumPy."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -188,6 +189,96 @@ def matmul(A: T.Buffer[(64, 64), "float16"],
     a = (np.arange(64 * 64).reshape(64, 64) % 5 - 2).astype(np.float16)
     b = (np.arange(64 * 64).reshape(64, 64) % 3 - 1).astype(np.float16)
     np.testing.assert_array_equal(np.asarray(ti.tir.interpret(func, a, b, np.zeros_like(a))[-1]), a @ b)
+
+
+CONSTANT = """\
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def product(A, C):
+    n = T.const("n")
+    A: T.Tensor((16, 16), "float32")
+    C: T.Tensor((16, n), "float32")
+    with T.Kernel(1, threads=32) as bx:
+        a = T.alloc_shared((16, 16), "float32")
+        c = T.alloc_fragment((16, n), "float32")
+        b = T.alloc_shared((16, n), "float32")
+        T.gemm(a, b, c, clear_accum=True)
+        T.copy(c, C)
+"""
+
+
+def test_a_constant_that_a_tile_has_for_its_shape_is_asked_for_by_name():
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.lift(ti.tir.parse(CONSTANT, "k.py")["product"])
+    assert caught.value.diagnostics[0].message == "N of T.gemm is a constant, and this is none."
+    help = "for a size, give its value where the text is read: parse(text, names={'n': ...})."
+    assert caught.value.diagnostics[0].help == help
+
+
+def test_elements_of_float8_e4m3_have_infinities_and_at_most_240():
+    head = HEAD.replace('B: T.Tensor((8, 8), "float32")', 'B: T.Tensor((8, 8), "float8_e4m3")')
+    func = ti.tir.parse(head + "        T.copy(a, B[bx * 4, 0])\n", "k.py")["main"]
+    x = X * 40 + 1
+    (found,) = ti.lift(func)(x, np.zeros((8, 8), ml_dtypes.float8_e4m3))
+    found = np.asarray(found, np.float32)
+    np.testing.assert_array_equal(found, x.astype(ml_dtypes.float8_e4m3).astype(np.float32))
+    assert found.max() == 240 == np.float32(ml_dtypes.finfo("float8_e4m3").max)
+    assert np.isinf(np.asarray(ti.lift(func)(x * 2, np.zeros((8, 8), ml_dtypes.float8_e4m3))[0], np.float32)).any()
+
+
+GEMM = """\
+import tilelang.language as T
+
+@T.prim_func
+def main(A: T.Tensor({a}, "float32"), B: T.Tensor({b}, "float32"), C: T.Tensor((16, 32), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        a = T.alloc_shared({a}, "float32")
+        b = T.alloc_shared({b}, "float32")
+        c = T.alloc_fragment((16, 32), "float32")
+        T.copy(A, a)
+        T.copy(B, b)
+        for k in T.Serial(2):
+            T.gemm(a, b, c, transpose_A={ta}, transpose_B={tb}, policy=T.GemmWarpPolicy.{policy}, clear_accum=True)
+        T.copy(c, C)
+"""
+
+
+@pytest.mark.parametrize(("ta", "tb", "policy"), [(0, 1, "FullRow"), (1, 0, "FullCol"), (1, 1, "Square")])
+def test_operands_of_a_gemm_may_be_transposed_and_policies_do_not_bear_on_values(ta, tb, policy):
+    a, b = np.arange(16 * 48).reshape(16, 48) % 7 - 3.0, np.arange(48 * 32).reshape(48, 32) % 5 - 2.0
+    given = [np.ascontiguousarray(x.T if t else x, np.float32) for x, t in ((a, ta), (b, tb))]
+    text = GEMM.format(a=given[0].shape, b=given[1].shape, ta=bool(ta), tb=bool(tb), policy=policy)
+    func = ti.tir.parse(text, "k.py")["main"]
+    np.testing.assert_array_equal(result(func, *given, np.zeros((16, 32), np.float32)), a @ b)
+
+
+def test_atomics_of_blocks_add_up():
+    lines = ("for i, j in T.Parallel(4, 8):", "    T.atomic_add(B[0, j], a[i, j])")
+    start = np.full((8, 8), 2, np.float32)
+    found = result(kernel(*lines), X, start)
+    np.testing.assert_array_equal(found[0], X.sum(0) + 2)
+    np.testing.assert_array_equal(found[1:], start[1:])
+
+
+def test_a_loop_over_constants_ends_by_constants_alone():
+    loop = "for k in [1, 2, 3]:\n            if a[0, 0] > 0:\n                break\n            B[0, k] = 1"
+    assert said(HEAD + f"        {loop}\n")[0] == (
+        "k.py:12:17: error[TS36]: what a kernel computes does not end a loop over constants."
+    )
+
+
+def test_numbers_beyond_int32_are_int64_as_tvm_types_them():
+    written = {
+        4294967295: "T.int64(4294967295)",
+        -2147483649: "T.int64(-2147483649)",
+        2147483647: "T.evaluate(2147483647)",
+    }
+    for number, printed in written.items():
+        assert printed in str(kernel(f"T.evaluate({number})"))
+    text = "@T.prim_func\ndef main(A: T.Buffer((4,))):\n    T.tvm_warp_shuffle(0xFFFFFFFF, A[0], 0, 4, 4)\n"
+    assert "T.tvm_warp_shuffle(T.int64(4294967295), A[0], 0, 4, 4)" in str(ti.tir.parse(text))
 
 
 def test_constants_without_a_value_are_asked_for():

@@ -203,9 +203,9 @@ CASES: list[tuple[str, object, str]] = [
     ),
     (
         "a large index",
-        body("B[0] = A[99999999999]"),
-        "3:14 TS20 the constant 99999999999 does not fit int32, which holds -2147483648 to 2147483647: "
-        "write T.int64(99999999999).",
+        body("B[0] = A[9223372036854775808]"),
+        "3:14 TS20 the constant 9223372036854775808 does not fit int64, which holds -9223372036854775808 to "
+        "9223372036854775807.",
     ),
     ("a loop over floats", body("for i in range(1.5):", "    pass"), "3:14 TS21 the bounds of a loop are integers."),
     ("unequal unpacking", body("for i, j in T.grid(2, 3, 4):", "    pass"), "3:9 TS24 there are 3 values for 2 names."),

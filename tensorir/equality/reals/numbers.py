@@ -43,7 +43,9 @@ def unit(element: Scalar) -> float:
     if element.bits == 64:
         return U
     one = DTYPES[element].type(1)
-    bits = {"float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3fn": 3, "float8_e5m2": 2}[element.name]
+    bits = {"float32": 23, "float16": 10, "bfloat16": 7, "float8_e4m3": 3, "float8_e4m3fn": 3, "float8_e5m2": 2}[
+        element.name
+    ]
     return float(one) * 2.0 ** -(bits + 1)
 
 

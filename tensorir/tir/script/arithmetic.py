@@ -18,7 +18,7 @@ from typing import Any
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import BOOL, INT32, DataType
+from tensorir.tir.dtypes import BOOL, INT32, INT64, DataType
 from tensorir.tir.script.values import members
 
 __all__ = [
@@ -80,6 +80,9 @@ def _number(value: bool | int | float, dtype: DataType | None, span: Span) -> n.
     if dtype is not None and dtype.is_bool and not isinstance(value, bool) and value not in (0, 1):
         dtype = None
     if isinstance(value, int) and not isinstance(value, bool):
+        if dtype is None:
+            low, high = INT32.range
+            dtype = INT32 if low <= value <= high else INT64  # as TVM types Python's integers
         _fits(value, dtype)
     try:
         return const(value, dtype, span)
@@ -87,16 +90,13 @@ def _number(value: bool | int | float, dtype: DataType | None, span: Span) -> n.
         raise IllTyped("this number is too large.") from None
 
 
-def _fits(value: int, wanted: DataType | None) -> None:
+def _fits(value: int, dtype: DataType) -> None:
     """Refuse a number that wraps around; negative ones of unsigned types are how TVM writes differences."""
-    dtype = wanted or INT32
     if not dtype.is_integer or dtype.is_bool:
         return
     low, high = dtype.range
     if not min(low, -high // 2) <= value <= high:
-        wide = DataType("int", 64).range
-        hint = f": write T.int64({value})" if wanted is None and wide[0] <= value <= wide[1] else ""
-        raise IllTyped(f"the constant {value} does not fit {dtype}, which holds {low} to {high}{hint}.")
+        raise IllTyped(f"the constant {value} does not fit {dtype}, which holds {low} to {high}.")
 
 
 def convert(value: n.Expr, dtype: DataType, span: Span = NOWHERE) -> n.Expr:

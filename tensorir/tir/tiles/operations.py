@@ -19,6 +19,7 @@ from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32
+from tensorir.tir.walk import walk
 
 __all__ = [
     "OPERATIONS", "REDUCTIONS", "Atomic", "Box", "Copy", "Fill", "Gemm", "Im2col", "Nothing", "Operation", "Record",
@@ -212,8 +213,13 @@ class Arguments:
     def number(self, place: int, what: str) -> int:
         given = self.call.args[place]
         if not isinstance(given, n.IntImm):
-            span = given.span if isinstance(given, n.Expr) else self.call.span
-            self.wrong("TT02", f"{what} of T.{self.call.op} is a constant, and this is none.", span)
+            parts, span = (walk(given), given.span) if isinstance(given, n.Expr) else ((), self.call.span)
+            sizes = dict.fromkeys(v.name for v in parts if isinstance(v, n.Var))
+            names = ", ".join(f"{name!r}: ..." for name in sizes)
+            help = (
+                f"for a size, give its value where the text is read: parse(text, names={{{names}}})." if names else ""
+            )
+            self.wrong("TT02", f"{what} of T.{self.call.op} is a constant, and this is none.", span, help)
         return given.value
 
     def word(self, place: int, what: str, known: tuple[str, ...]) -> str:
