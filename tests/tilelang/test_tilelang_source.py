@@ -319,3 +319,15 @@ WRONG = {
 @pytest.mark.parametrize("line", WRONG)
 def test_what_is_wrong_is_told_where_it_stands(line):
     assert said(HEAD + f"        {line}\n")[0] == WRONG[line]
+
+
+def test_the_replication_of_a_reducer_is_a_string():
+    text = """
+import tilelang.language as T
+@T.prim_func
+def main(A: T.Tensor((32,), "float32")):
+    with T.Kernel(1, threads=32) as bx:
+        s = T.alloc_reducer((1,), "float32", "sum", replication=3)
+"""
+    with pytest.raises(ti.DiagnosticError, match="the replication is a string, and this is the number 3"):
+        ti.tir.parse(text)

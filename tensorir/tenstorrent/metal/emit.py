@@ -20,7 +20,7 @@ from tensorir.tenstorrent.metal.host import Kernels, host_program
 from tensorir.tenstorrent.metal.memory import Memory, memories_of
 from tensorir.tenstorrent.metal.queues import Queue, Queues
 from tensorir.tenstorrent.metal.shapes import TILE, shapes_of
-from tensorir.tenstorrent.metal.steps import Item, Repeat, When, read_by, refuse, steps_of
+from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When, read_by, refuse, steps_of
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.traffic import lines_of, row_of
 from tensorir.tir import nodes as n
@@ -143,8 +143,8 @@ def _blocks(items: tuple[Item, ...]) -> list[n.Buffer]:
                 found += _blocks(body)
             case When(_, then, otherwise):
                 found += _blocks((*then, *otherwise))
-            case _ if hasattr(item, "dst"):
-                found += [*read_by(item), item.dst]  # type: ignore[arg-type, union-attr]
+            case Map() | Product() | Fold() | Turn():
+                found += [*read_by(item), item.dst]
             case _:
                 pass
     return found

@@ -114,10 +114,10 @@ def _summed(items: Sequence[Item], room: Mapping[n.Buffer, int], registers: int)
             continue
         match item:
             case Repeat():
-                made.append(replace(item, body=tuple(_summed(item.body, room, registers))))  # type: ignore[arg-type]
+                made.append(replace(item, body=tuple(_summed(item.body, room, registers))))
             case When():
                 then, otherwise = (tuple(_summed(x, room, registers)) for x in (item.then, item.otherwise))
-                made.append(replace(item, then=then, otherwise=otherwise))  # type: ignore[arg-type]
+                made.append(replace(item, then=then, otherwise=otherwise))
             case _:
                 made.append(item)
     return made
@@ -160,10 +160,10 @@ def _sunk_suite(items: Sequence[_Some], once: frozenset[n.Buffer]) -> list[_Some
                         continue
                 made.append(item)
             case Repeat():
-                made.append(replace(item, body=tuple(_sunk_suite(item.body, once))))  # type: ignore[arg-type]
+                made.append(replace(item, body=tuple(_sunk_suite(item.body, once))))
             case When():
                 then, otherwise = (tuple(_sunk_suite(x, once)) for x in (item.then, item.otherwise))
-                made.append(replace(item, then=then, otherwise=otherwise))  # type: ignore[arg-type]
+                made.append(replace(item, then=then, otherwise=otherwise))
             case _:
                 made.append(item)
     return made
@@ -207,7 +207,7 @@ class _Freed:
                     inner = set(full)
                     body = self.suite(item.body, around, inner)
                     self._drop(body, inner, frozenset(full))
-                    made.append(replace(item, body=tuple(body)))  # type: ignore[arg-type]
+                    made.append(replace(item, body=tuple(body)))
                 case When():
                     self._fill(made, full, then_live & frozenset(_writes(item)), item)
                     sides = [set(full), set(full)]
@@ -218,7 +218,7 @@ class _Freed:
                         self._drop(body, side, then_live)
                     full &= then_live
                     then, otherwise = map(tuple, bodies)
-                    made.append(replace(item, then=then, otherwise=otherwise))  # type: ignore[arg-type]
+                    made.append(replace(item, then=then, otherwise=otherwise))
                 case _:
                     own = item.dst in self.own
                     made.append(Made(item, own and item.dst in full))

@@ -127,7 +127,10 @@ def alloc_reducer(it: Context, call: Call) -> Value:
     data = n.Var("reducer", n.PointerType(n.PrimType(element), scope), call.span)
     parts = it.body.blocks[-1].annotations
     key = "reducer_info_v2" if replication is None else "reducer_info"
-    facts: dict[str, n.Attribute] = {"op": kind} if replication is None else {"rep": replication, "op": kind}  # type: ignore[dict-item]
+    facts: dict[str, n.Attribute] = {}
+    if replication is not None:
+        facts["rep"] = call.string(replication, "the replication")
+    facts["op"] = kind
     known = parts.get(key)
     pairs = known.entries if isinstance(known, n.MemoryMap) else ()
     parts[key] = n.MemoryMap((*pairs, (data, facts)), call.span)
