@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tir"))
 
 from tir_samples import conformance, kernels
 
+from tensorir.errors import DiagnosticError
 from tensorir.tir import check, parse, print_function, print_module
 
 NOT_READ_BY_TVM = (
@@ -190,3 +191,54 @@ def test_what_every_pass_of_tvm_leaves_is_read_and_sound(kind: str):
             ours = parse(stage)
             assert parse(str(ours)) == ours
             check(ours)
+
+
+NUMBERS = {
+    "int8": ["A[vi] + 100", "100 - A[vi]", "A[vi] * 2", "A[vi] // 2", "A[vi] % 3", "T.max(A[vi], 100)",
+             "T.min(3, A[vi])", "T.truncdiv(A[vi], 3)", "T.ceildiv(A[vi], 3)", "A[vi] + T.int8(3)", "A[vi] + vi", "A[vi] << 3",
+             "3 << A[vi]", "A[vi] & 15", "A[vi] ^ -1", "-A[vi]", "~A[vi]", "T.if_then_else(vi < 4, A[vi], 300)",
+             "A[vi] if vi < 4 else 300", "A[vi] < 100", "A[vi] == 100", "A[vi] < vi", "A[vi] + 0.5"],
+    "uint8": ["A[vi] + 200", "A[vi] > -1", "A[vi] - 1", "A[vi] & 15", "A[vi] >> 1", "T.bitwise_and(A[vi], 2)"],
+    "int32": ["A[vi] + 4294967295", "A[vi] * 2**40", "A[vi] < 4294967296", "T.max(A[vi], 4294967296)", "A[vi] * 0.5",
+              "A[vi] < 0.5"],
+    "uint32": ["A[vi] + 5", "A[vi] < 5"],
+    "bool": ["A[vi] + 1", "A[vi] < 1"],
+    "float16": ["A[vi] * 0.5", "1.0 / A[vi]", "A[vi] + 1", "A[vi] >= 0.5", "A[vi] == 0.5", "T.max(A[vi], 0.0)",
+                "T.pow(A[vi], 2.0)", "T.if_then_else(vi < 4, A[vi], 0.0)", "T.exp(A[vi]) * 2.0"],
+    "bfloat16": ["A[vi] * 0.5", "A[vi] * T.bfloat16(0.5)"],
+    "float64": ["A[vi] * 0.5", "T.max(A[vi], 0.5)"],
+}  # fmt: skip
+"""Python's numbers beside elements of each type: TVM gives them types of their own, but not beside `==` and bits."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_numbers_have_the_types_that_tvm_gives_them(dtype: str):
+    lines = [f'            B[vi] = T.Cast("float64", {formula})' for formula in NUMBERS[dtype]]
+    text = "\n".join((
+        "@T.prim_func(check_well_formed=False)",
+        f'def main(A: T.Buffer((8,), "{dtype}"), B: T.Buffer((8,), "float64")):',
+        "    for i in range(8):",
+        '        with T.sblock("b"):',
+        "            vi = T.axis.spatial(8, i)",
+        *lines,
+    ))  # fmt: skip
+    made = tvm.script.from_source(text, check_well_formed=False).script()
+    ours, theirs = (
+        [line for line in print_function(parse(form)["main"]).splitlines() if "B[vi] =" in line]
+        for form in (text.replace("(check_well_formed=False)", ""), made)
+    )
+    assert ours == theirs and len(ours) == len(lines)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("dtype", "formula", "number"),
+    [("uint8", "A[0] == -1", "-1"), ("uint32", "A[0] > -1", "-1"), ("int8", "A[0] & 300", "300")],
+)
+def test_numbers_that_tvm_refuses_beside_a_type_are_refused(dtype: str, formula: str, number: str):
+    head = f'def main(A: T.Buffer((8,), "{dtype}"), B: T.Buffer((8,), "float64")):\n    B[0] = T.Cast("float64", '
+    with pytest.raises(Exception, match=r"negative|Check failed"):
+        tvm.script.from_source(f"@T.prim_func\n{head}{formula})")
+    with pytest.raises(DiagnosticError, match=f"TS20.*the constant {number} does not fit {dtype}"):
+        parse(f"@T.prim_func\n{head}{formula})")

@@ -91,12 +91,13 @@ def _number(value: bool | int | float, dtype: DataType | None, span: Span) -> n.
 
 
 def _fits(value: int, dtype: DataType) -> None:
-    """Refuse a number that wraps around; negative ones of unsigned types are how TVM writes differences."""
+    """Refuse a number that would wrap around."""
     if not dtype.is_integer or dtype.is_bool:
         return
     low, high = dtype.range
-    if not min(low, -high // 2) <= value <= high:
-        raise IllTyped(f"the constant {value} does not fit {dtype}, which holds {low} to {high}.")
+    if not low <= value <= high:
+        shown = f"the constant {value}" if abs(value) < 10**40 else "this constant"
+        raise IllTyped(f"{shown} does not fit {dtype}, which holds {low} to {high}.")
 
 
 def convert(value: n.Expr, dtype: DataType, span: Span = NOWHERE) -> n.Expr:
@@ -122,6 +123,10 @@ def match(a: n.Expr, b: n.Expr, span: Span = NOWHERE) -> tuple[n.Expr, n.Expr]:
     """The two operands with one type: lanes are broadcast, integers become floats, the narrower becomes the wider."""
     if a.dtype == b.dtype:
         return a, b
+    for one, other in ((a, b), (b, a)):
+        unsigned = other.dtype.element
+        if isinstance(one, n.IntImm) and one.value < 0 and unsigned.code == "uint" and unsigned.bits >= one.dtype.bits:
+            raise IllTyped(f"the constant {one.value} does not fit {unsigned}, which holds no negative numbers.")
     if a.dtype.lanes != b.dtype.lanes:
         if a.dtype.lanes == 1:
             a = n.Broadcast(a, b.dtype.lanes, span)
@@ -151,8 +156,7 @@ def binary(symbol: str, left: object, right: object, span: Span = NOWHERE) -> ob
         return _python(symbol, left, right)
     if not isinstance(right, n.Expr) and (isinstance(left, str) or members(left) is not None):
         return _sequences(symbol, left, right)
-    a = as_expr(left, right.dtype if isinstance(right, n.Expr) else None, span)
-    b = as_expr(right, left.dtype if isinstance(left, n.Expr) else None, span)
+    a, b = _typed(symbol, left, right, span)
     if a is None or b is None or isinstance(a, n.StringImm) or isinstance(b, n.StringImm):
         raise IllTyped(f"{symbol!r} takes numbers and expressions.")
     if symbol in _BITS:
@@ -165,6 +169,18 @@ def binary(symbol: str, left: object, right: object, span: Span = NOWHERE) -> ob
     if symbol == "/" and not a.dtype.is_float:
         raise IllTyped("'/' of integers is ambiguous: write '//' (floor), or T.truncdiv (towards zero).")
     return _folded(symbol, a, b) or ARITHMETIC[symbol](a, b, span)
+
+
+def _typed(symbol: str, left: object, right: object, span: Span) -> tuple[n.Expr | None, n.Expr | None]:
+    """Operands as expressions, with the types that TVM gives to Python's numbers.
+
+    Beside an operator on bits, `==` or `!=` a number has the type of the other operand. Beside any other it has its
+    own, int32 (int64 where it needs that) or float32, and `match` brings both together: an int8 and 100 is an int32.
+    """
+    if symbol not in _BITS and symbol not in ("==", "!="):
+        return as_expr(left, None, span), as_expr(right, None, span)
+    a = as_expr(left, right.dtype if isinstance(right, n.Expr) else None, span)
+    return a, as_expr(right, left.dtype if isinstance(left, n.Expr) else None, span)
 
 
 def _sequences(symbol: str, left: object, right: object) -> object:
@@ -185,14 +201,15 @@ def _sequences(symbol: str, left: object, right: object) -> object:
 
 
 def compare(symbol: str, left: object, right: object, span: Span = NOWHERE) -> object:
-    """A comparison; lanes are broadcast, but types are left as they are."""
+    """A comparison of operands of one type, as TVM makes them: `==` and `!=` leave types as they are."""
     if not isinstance(left, n.Expr) and not isinstance(right, n.Expr):
         return _python_comparison(symbol, left, right)
-    a = as_expr(left, right.dtype if isinstance(right, n.Expr) else None, span)
-    b = as_expr(right, left.dtype if isinstance(left, n.Expr) else None, span)
+    a, b = _typed(symbol, left, right, span)
     if a is None or b is None:
         raise IllTyped(f"{symbol!r} takes numbers and expressions.")
-    if a.dtype.lanes != b.dtype.lanes:
+    if symbol not in ("==", "!=") and not isinstance(a, n.StringImm) and not isinstance(b, n.StringImm):
+        a, b = match(a, b, span)
+    elif a.dtype.lanes != b.dtype.lanes:
         if a.dtype.lanes == 1:
             a = n.Broadcast(a, b.dtype.lanes, span)
         elif b.dtype.lanes == 1:
@@ -217,7 +234,9 @@ def negate(value: object, span: Span = NOWHERE) -> object:
     """`-value`, which TVM writes as a product with -1."""
     if isinstance(value, bool | int | float):
         return -value
-    return binary("*", value, -1, span)
+    if not isinstance(value, n.Expr):
+        raise IllTyped("'-' takes numbers and expressions.")
+    return binary("*", value, convert(const(-1, INT32), value.dtype, span), span)
 
 
 def would_fold(symbol: str, a: n.Expr, b: n.Expr) -> bool:

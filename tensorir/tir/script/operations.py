@@ -185,9 +185,7 @@ def conditional(reader: Evaluator, node: ast.IfExp) -> Value:
     if isinstance(test, bool | int | float | str | tuple | list):
         return reader.value(node.body if test else node.orelse)
     a, b = reader.operand(node.body), reader.operand(node.orelse)
-    first = reader.as_expr(a, node.body, b.dtype if isinstance(b, n.Expr) else None)
-    second = reader.as_expr(b, node.orelse, first.dtype)
-    first, second = match(first, second)
+    first, second = match(reader.as_expr(a, node.body), reader.as_expr(b, node.orelse))
     condition = reader.condition(test, node.test)
     return n.Call(first.dtype, "if_then_else", (condition, first, second), span=reader.text.span(node))
 

@@ -145,6 +145,8 @@ def _arguments(it: Call, row: Builtin, args: list[Value]) -> tuple[n.Argument, .
     """Numbers take the type of the expressions beside them where all must have one type."""
     if row.operands in (Operands.FLOAT, Operands.NUMBER, Operands.INTEGER, Operands.SHIFT):
         first = next((arg.dtype for arg in args if isinstance(arg, n.Expr)), None)
+        if row.operands is Operands.NUMBER and len(args) == 2:
+            first = None  # a number of `pow` has its own type, as one of an operator
         default = FLOAT32 if row.operands is Operands.FLOAT else None
         exprs = [
             it.reader.numeric(it.expr(arg, first or default), it.place(k, ""), f"what T.{it.name} takes")

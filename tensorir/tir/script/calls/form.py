@@ -47,8 +47,12 @@ class Call:
             if key in found:
                 self.fail("TS24", f"T.{self.name} is given {key!r} twice.")
             found[key] = value
-        for name in names[:required]:
+        for k, name in enumerate(names[:required]):
             if found.get(name) is None:
+                place = self.place(k, name) if name in found else self.node
+                if isinstance(place, ast.Name):
+                    help = f"give it a value: parse(text, names={{{place.id!r}: ...}})."
+                    self.reader.fail(place, "TS24", f"{place.id!r} is None, where T.{self.name} needs {name!r}.", help)
                 self.fail("TS24", f"T.{self.name} needs {name!r}.")
         return [found.get(name) for name in names]
 

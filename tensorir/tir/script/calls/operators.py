@@ -83,8 +83,10 @@ def _raw_bits(it: Call) -> Value:
 
 @makes(*_FOLDING)
 def _folding(it: Call) -> Value:
-    bits = it.name.startswith(("bitwise_", "shift_"))
-    a, b = two(it.untyped(), ("x", "y") if bits else ("a", "b"))
+    if it.name.startswith(("bitwise_", "shift_")):
+        a, b = two(it.untyped(), ("x", "y"))
+    else:
+        a, b = (it.expr(value) for value in it.untyped().take("a", "b", required=2))
     return binary(_FOLDING[it.name], a, b, it.span)
 
 
@@ -94,8 +96,8 @@ def extreme(it: Call) -> Value:
     args = [arg for arg in it.args if not isinstance(arg, str)]
     if len(args) == 2 and all(isinstance(arg, int | float) for arg in args):
         return binary(it.name, args[0], args[1])
-    a, b = two(it)
-    return binary(it.name, a, b, it.span)
+    a, b = it.take("a", "b", required=2)
+    return binary(it.name, it.expr(a), it.expr(b), it.span)
 
 
 @makes("ceildiv")
@@ -117,8 +119,7 @@ def _select(it: Call) -> Value:
 @makes("if_then_else")
 def _if_then_else(it: Call) -> Value:
     condition, a, b, _, _ = it.take("cond", "t", "f", "dtype", "span", required=3)
-    first = it.expr(a, b.dtype if isinstance(b, n.Expr) else None)
-    second = it.expr(b, first.dtype)
+    first, second = it.expr(a), it.expr(b)
     if first.dtype != second.dtype and "handle" not in (first.dtype.code, second.dtype.code):
         first, second = match(first, second)
     asked = it.reader.condition(condition, it.place(0, "cond"))
