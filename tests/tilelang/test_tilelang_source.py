@@ -290,6 +290,42 @@ def test_constants_without_a_value_are_asked_for():
     ]
 
 
+SCALED = """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def scaled(M, s=2.0):
+    @T.prim_func
+    def main(A: T.Tensor((M,)), B: T.Tensor((M,))):
+        with T.Kernel(T.ceildiv(M, 4), threads=32) as bx:
+            for i in T.Parallel(4):
+                B[bx * 4 + i] = A[bx * 4 + i] * s
+    return main
+
+fast = scaled
+slow = scaled
+"""
+
+
+def test_another_name_for_a_factory_is_a_kernel_of_its_own_where_constants_are_given_for_it():
+    module = ti.tir.parse(SCALED, "k.py", names={"fast.M": 8, "slow.M": 16, "slow.s": 3.0})
+    assert list(module.functions) == ["fast", "slow"]
+    assert "* T.float32(3.0)" in str(module["slow"]) and '(16,), "float32"' in str(module["slow"])
+    assert list(ti.tir.parse(SCALED, "k.py", names={"M": 8}).functions) == ["main"]
+    assert list(ti.tir.parse(SCALED, "k.py", names={"scaled.M": 8, "fast.M": 4}).functions) == ["scaled", "fast"]
+
+
+def test_a_constant_that_is_none_is_asked_for_where_it_is_needed():
+    text = SCALED.replace("s=2.0", "b=None").replace("ceildiv(M, 4)", "ceildiv(M, b)").replace(" * s", "")
+    assert said(text, M=8) == [
+        "k.py:9:36: error[TS24]: 'b' is None, where T.ceildiv needs 'b'.",
+        "          with T.Kernel(T.ceildiv(M, b), threads=32) as bx:",
+        "                                     ^",
+        "help: give it a value: parse(text, names={'b': ...}).",
+    ]
+
+
 def test_a_name_that_nothing_asks_for_is_refused():
     assert said(MATMUL, **SIZES, block_L=3)[0] == "error[TS38]: nothing in k.py asks for the name 'block_L'."
 

@@ -53,6 +53,9 @@ FORMS = {
     "a value": (['B[bx * 8 + tx] = T.Cast("float32", tx)'], np.tile(np.arange(8.0), (4, 1))),
     "a condition": (["if tx % 2 == 0:", "    B[bx * 8 + tx] = s[tx]", "else:", "    B[bx * 8 + tx] = -s[tx]"],
                     np.where(EVEN, ROWS, -ROWS)),
+    "tiles of groups of threads": (["if tx < 3:", "    for i in T.parallel(4):", "        B[bx * 8 + i] = s[i]",
+                                    "else:", "    for i in T.parallel(4):", "        B[bx * 8 + 4 + i] = -s[4 + i]"],
+                                   np.where(np.arange(8) < 4, ROWS, -ROWS)),
     "a condition of a local number": (["k[0] = 5", "if tx % 2 == 0:", "    k[0] = 3", "B[bx * 8 + tx] = s[k[0]]"],
                                       np.where(EVEN, ROWS[:, 3:4], ROWS[:, 5:6])),
     "a trip count": (["l[0] = T.float32(0)", "for i in range(tx + 1):", "    l[0] = l[0] + s[i]",
@@ -83,12 +86,12 @@ def test_threads_that_a_loop_binds_share_the_operations_on_tiles():
 WHOLE = "T.copy(T.region(s[0], 1, 8), T.region(B[bx * 8], 2, 8))"
 REFUSED = {
     "an operation on a tile": (
-        ["if tx < 4:", f"    {WHOLE}"],
+        ["if tx % 2 == 0:", f"    {WHOLE}"],
         "k.py:15:17: error[TT04]: T.copy belongs to all threads of a block, and here threads differ.",
         "help: for one thread's own elements, copy into a local buffer.",
     ),
     "a parallel loop": (
-        ["if tx < 4:", "    for i in T.parallel(8):", "        B[bx * 8 + i] = s[i]"],
+        ["if tx % 2 == 0:", "    for i in T.parallel(8):", "        B[bx * 8 + i] = s[i]"],
         "k.py:15:17: error[TT04]: T.parallel belongs to all threads of a block, and here threads differ.",
         "help: take it out of the condition.",
     ),

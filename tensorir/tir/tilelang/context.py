@@ -39,10 +39,12 @@ class Function:
     kind: Kind
     frames: tuple[dict[str, Value], ...]
     defaults: Mapping[str, Value]
+    alias: str = ""
+    """Another name of the text for it: `fast = matmul` is a kernel of its own for `names={"fast.M": 128}`."""
 
     @property
     def name(self) -> str:
-        return "<lambda>" if isinstance(self.node, ast.Lambda) else self.node.name
+        return self.alias or ("<lambda>" if isinstance(self.node, ast.Lambda) else self.node.name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,15 +114,10 @@ def combined(it: Context, op: ast.operator, left: Value, right: Value, node: ast
         return str(operator.mod(a, b))
     if symbol == "**" and (isinstance(a, n.Expr) or isinstance(b, n.Expr)):
         it.fail(node, "TS20", "'**' is no operator of TIR.", help="write T.pow(a, b).")
-    if symbol not in _BITS:
-        a, b = beside(a, b)
     try:
         return binary(symbol, a, b, it.reader.text.span(node))
     except IllTyped as error:
         it.fail(node, "TS20", str(error))
-
-
-_BITS = frozenset(("&", "|", "^", "<<", ">>"))
 
 
 def beside(*values: Value) -> list[Value]:

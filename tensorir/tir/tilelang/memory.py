@@ -110,9 +110,40 @@ def alloc_var(it: Context, call: Call) -> Value:
 
 
 def alloc_barrier(it: Context, call: Call) -> Value:
+    """Barriers, and how many threads each of them awaits, which is stated of the block."""
     (count,) = call.take("arrive_count", required=1)
-    counts = members(count) or [count]
-    return allocation((const(len(counts), INT32),), DataType("uint", 64), "shared.barrier", call)
+    counts = tuple(call.number(c, "how many threads arrive") for c in members(count) or [count])
+    element, scope = DataType("uint", 64), "shared.barrier"
+    data = n.Var("barrier", n.PointerType(n.PrimType(element), scope), call.span)
+    _state(it, call, "barrier_init", data, counts)
+    return replace(allocation((const(len(counts), INT32),), element, scope, call), data=data)
+
+
+def _state(it: Context, call: Call, key: str, data: n.Var, facts: n.Attribute) -> None:
+    """State a fact about memory of the block."""
+    parts = it.body.blocks[-1].annotations
+    known = parts.get(key)
+    pairs = known.entries if isinstance(known, n.MemoryMap) else ()
+    parts[key] = n.MemoryMap((*pairs, (data, facts)), call.span)
+
+
+def barrier(it: Context, call: Call) -> Value:
+    """`T.barrier_wait(b[k], parity)`, `T.barrier_arrive(b)`: what groups of threads say to each other."""
+    name = _BARRIERS.get(call.name, call.name)
+    given = call.args or list(call.kwargs.values())[:1]
+    if not given:
+        call.fail("TS24", f"T.{call.name} needs a barrier.")
+    at = given[0]
+    if isinstance(at, n.Buffer):
+        at = n.BufferLoad(at, (const(0, INT32),), span=call.span)
+    parity = [call.args[1] if len(call.args) > 1 else call.kwargs.get("parity", 0)] if "wait" in name else []
+    return emitted(it, call, name, [at, *parity])
+
+
+_BARRIERS = {
+    "barrier_wait": "mbarrier_wait_parity", "mbarrier_arrive": "ptx_arrive_barrier",
+    "barrier_arrive": "ptx_arrive_barrier",
+}  # fmt: skip
 
 
 def alloc_reducer(it: Context, call: Call) -> Value:
@@ -125,15 +156,12 @@ def alloc_reducer(it: Context, call: Call) -> Value:
     scope = "local.reducer" if replication is None else "local.fragment"
     made = allocation(sizes, element, scope, call)
     data = n.Var("reducer", n.PointerType(n.PrimType(element), scope), call.span)
-    parts = it.body.blocks[-1].annotations
     key = "reducer_info_v2" if replication is None else "reducer_info"
     facts: dict[str, n.Attribute] = {}
     if replication is not None:
         facts["rep"] = call.string(replication, "the replication")
     facts["op"] = kind
-    known = parts.get(key)
-    pairs = known.entries if isinstance(known, n.MemoryMap) else ()
-    parts[key] = n.MemoryMap((*pairs, (data, facts)), call.span)
+    _state(it, call, key, data, facts)
     return replace(made, data=data)
 
 
@@ -363,6 +391,12 @@ _SAID = (
 )  # fmt: skip
 """What is said for the compiler of a backend; printing shows nothing."""
 
+_FURTHER = (
+    "tcgen05_mma_arrive", "ptx_arrive_barrier", "ptx_arrive_barrier_expect_tx", "mbarrier_arrive_expect_tx",
+    "ptx_arrive_cluster_barrier", "cp_async_barrier_noinc",
+)  # fmt: skip
+"""Further calls by which threads arrive at barriers."""
+
 MAKERS: dict[str, Callable[[Context, Call], Value]] = {
     **dict.fromkeys(("Tensor", "StridedTensor", "FragmentBuffer", "SharedBuffer", "LocalBuffer", "Buffer"), tensor),
     "empty": empty,
@@ -374,6 +408,7 @@ MAKERS: dict[str, Callable[[Context, Call], Value]] = {
     **dict.fromkeys(("floordiv", "floormod", "ceildiv"), bits),
     "assume": assume, "device_assert": device_assert, "sync_threads": sync_threads, "use_swizzle": swizzle,
     "loop_break": loop_break, **dict.fromkeys((*HINTS, *_SAID), hint), **dict.fromkeys(_LAYOUTS, layout),
-    **dict.fromkeys(("max", "min", "if_then_else", "atan2", "fmod"), numbers), "ws": warps, "make_tensor": pointed,
+    **dict.fromkeys(("mbarrier_wait_parity", "barrier_wait", "mbarrier_arrive", "barrier_arrive", *_FURTHER), barrier),
+    **dict.fromkeys(("atan2", "fmod"), numbers), "ws": warps, "make_tensor": pointed,
 }  # fmt: skip
 """Those who read the rest, by name."""

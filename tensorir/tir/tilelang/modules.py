@@ -41,8 +41,7 @@ def read_tilelang(source: Source, names: Mapping[str, object]) -> n.IRModule:
     problems: list[Diagnostic] = []
     found: list[tuple[str, n.PrimFunc]] = []
     wanting: dict[str, Diagnostic] = {}
-    functions = dict.fromkeys(v for v in it.reader.scope.frames[-1].values() if isinstance(v, Function))
-    for function in functions:
+    for function in _functions(it.reader.scope.frames[-1], names):
         if function.kind not in ("kernel", "factory"):
             continue
         try:
@@ -63,6 +62,19 @@ def read_tilelang(source: Source, names: Mapping[str, object]) -> n.IRModule:
         help = "a kernel stands under @T.prim_func, or under @tilelang.jit around a T.Kernel."
         raise DiagnosticError(Diagnostic("TS30", "the text holds no kernel.", whole, help=help))
     return n.IRModule(_named(found), wanting=wanting)
+
+
+def _functions(defined: Mapping[str, Value], names: Mapping[str, object]) -> list[Function]:
+    """The functions of a text in order, and its further names for them that constants are given for.
+
+    Where constants are given for such names alone, the function is wanted under these alone.
+    """
+    asked = {name.partition(".")[0] for name in names if "." in name}
+    found = {name: value for name, value in defined.items() if isinstance(value, Function)}
+    aliases = {name: f for name, f in found.items() if name != f.name and name in asked}
+    only = {f for f in aliases.values() if f.name not in asked}
+    plain = [f for f in dict.fromkeys(found.values()) if f not in only]
+    return [*plain, *(replace(f, alias=name) for name, f in aliases.items())]
 
 
 def _context(text: Text, names: Mapping[str, object]) -> Context:

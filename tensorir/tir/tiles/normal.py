@@ -20,6 +20,7 @@ from tensorir.tir.tiles.dependence import parts_of
 from tensorir.tir.tiles.folds import combined, identity
 from tensorir.tir.tiles.operations import OPERATIONS
 from tensorir.tir.tiles.threads import by_threads
+from tensorir.tir.tiles.warp_groups import in_one_order
 from tensorir.tir.walk import transform, walk
 
 __all__ = ["normal"]
@@ -75,7 +76,7 @@ def normal(func: n.PrimFunc) -> n.PrimFunc:
                 pass
         return None
 
-    return replace(func, body=by_threads(_with_lets(transform(func.body, rule))))
+    return replace(func, body=by_threads(transform(in_one_order(_with_lets(func.body)), rule)))
 
 
 def _next(first: n.BufferLoad, by: int) -> n.BufferLoad:

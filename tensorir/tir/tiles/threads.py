@@ -35,7 +35,7 @@ from tensorir.tir.tiles.dependence import NONE, Axes, Dependence, is_local, part
 from tensorir.tir.tiles.operations import Copy, Fill, is_tile, operation
 from tensorir.tir.walk import substitute, transform, walk
 
-__all__ = ["by_threads"]
+__all__ = ["by_threads", "is_own"]
 
 _NAMES = ("tx", "ty", "tz")
 _TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -343,7 +343,7 @@ class _Threads:
             match node:
                 case n.For(kind=n.ForKind.PARALLEL):
                     what = "T.parallel"
-                case n.Call(op=op) if is_tile(node) and not _is_own(node):
+                case n.Call(op=op) if is_tile(node) and not is_own(node):
                     what = f"T.{op}"
                 case _:
                     continue
@@ -391,7 +391,7 @@ class _Threads:
                 case n.Call(op="tvm_storage_sync"):
                     self._refuse(part, "a barrier", "move it out of the condition.")
                 case n.Call(op=op) if is_tile(part):
-                    if not _is_own(part):
+                    if not is_own(part):
                         self._refuse(part, f"T.{op}", "for one thread's own elements, copy into a local buffer.")
                 case n.Call(args=arguments):
                     for given in arguments:
@@ -440,7 +440,7 @@ def _is_nothing(node: n.Stmt) -> bool:
     return isinstance(node, n.Evaluate) and isinstance(node.value, n.IntImm)
 
 
-def _is_own(call: n.Call) -> bool:
+def is_own(call: n.Call) -> bool:
     """Whether a tile operation moves elements of each thread's own."""
     match operation(call):
         case Copy(src, dst):

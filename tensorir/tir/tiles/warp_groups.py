@@ -1,0 +1,482 @@
+"""Warp specialisation: groups of threads that run statements of their own, in the order that their mbarriers leave.
+
+`T.ws(1)` copies tiles for `T.ws(0)`, which multiplies them; both say through mbarriers when a tile is there, and when
+its memory is free. The phases of the barriers are played, for every block that they depend on, and every round of the
+loops around: the order found is one in which the hardware may run the groups. In it their statements follow each other
+as those of a kernel whose threads are all alike. What is not decided by constants is left as it is.
+
+Before:                                            After:
+
+    if tx < 128:                                       for k in range(n):
+        for k in range(n):                                 T.copy(A[k], s)
+            wait(free, (k + 1) % 2)                        T.gemm(s, B, c)
+            T.copy(A[k], s)
+            arrive(full)
+    else:
+        for k in range(n):
+            wait(full, k % 2)
+            T.gemm(s, B, c)
+            arrive(free)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import cast
+
+from tensorir.tir import nodes as n
+from tensorir.tir.build import seq
+from tensorir.tir.tags import is_block
+from tensorir.tir.tiles.dependence import is_local
+from tensorir.tir.tiles.numbers import Undecided, Values, number
+from tensorir.tir.tiles.operations import is_tile
+from tensorir.tir.tiles.threads import is_own
+from tensorir.tir.walk import transform, walk
+
+__all__ = ["in_one_order"]
+
+MOST_STEPS = 200_000
+"""How many statements are played before a kernel is left as it is."""
+MOST_ORDERS = 8
+"""How often the order of a loop's statements is found anew, where a later round needs another one."""
+
+_WAITS = ("mbarrier_wait_parity", "barrier_wait")
+_ARRIVES = ("ptx_arrive_barrier", "mbarrier_arrive", "barrier_arrive")
+_ONCE = ("tcgen05_mma_arrive",)
+_OTHERS = (
+    "ptx_arrive_barrier_expect_tx", "mbarrier_arrive_expect_tx", "ptx_arrive_cluster_barrier", "cp_async_barrier_noinc",
+    "ptx_cp_async_barrier", "named_barrier_arrive",
+)  # fmt: skip
+
+_BARRIERS = frozenset((*_WAITS, *_ARRIVES, *_ONCE, *_OTHERS, "tvm_storage_sync"))
+
+Threads = frozenset[int]
+Phases = dict[tuple[n.Var, int], tuple[int, int]]
+"""How many threads arrived at each barrier, and how many of its phases are complete."""
+
+
+class _Blocked(Exception):
+    """A group waits for a phase that no statement before it completes."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaf:
+    """A statement that its threads run without other groups in between, and the conditions that choose them."""
+
+    threads: Threads
+    statement: n.Stmt
+    conditions: tuple[n.Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Loop:
+    """A loop in which groups differ or wait."""
+
+    threads: Threads
+    loop: n.For
+    body: tuple[_Leaf | _Loop, ...]
+
+
+_Item = _Leaf | _Loop
+
+
+@dataclass(frozen=True)
+class _Fused:
+    """Loops of as many rounds each, as one, with the order of their statements."""
+
+    loops: tuple[_Loop, ...]
+    body: tuple[_Leaf | _Fused, ...]
+
+
+_Plan = tuple[_Leaf | _Fused, ...]
+
+
+def in_one_order(body: n.Stmt) -> n.Stmt:
+    """The kernel with the statements of groups of threads in one order; itself where there is none, or no groups."""
+
+    def rule(node: n.Node) -> n.Node | None:
+        if not isinstance(node, n.Block) or "tl.launch_threads" not in node.annotations:
+            return None
+        try:
+            made = _Kernel.of(body, node).ordered()
+        except (Undecided, _Blocked):
+            return None
+        return None if made is None else replace(node, body=made)
+
+    return transform(body, rule)
+
+
+@dataclass
+class _Kernel:
+    """A block of threads, its barriers, and what is known of numbers."""
+
+    block: n.Block
+    threads: Threads
+    numbers: frozenset[n.Var]
+    """The variables that hold the number of a thread."""
+    outer: Values
+    """The variables with one value, which stand around the block."""
+    grid: Mapping[n.Var, int]
+    counts: Mapping[n.Var, tuple[int, ...]]
+    roots: Mapping[n.Var, n.Var]
+    steps: int = 0
+    speaking: dict[n.Stmt, bool] = field(default_factory=dict[n.Stmt, bool])
+    """Whether something waits or arrives at a barrier in a statement."""
+
+    @classmethod
+    def of(cls, body: n.Stmt, block: n.Block) -> _Kernel:
+        sizes = block.annotations["tl.launch_threads"]
+        extents = _constants(sizes)
+        if not extents or any(e != 1 for e in extents[1:]):
+            raise Undecided
+        numbers: set[n.Var] = set()
+        outer: dict[n.Var, int] = {}
+        grid: dict[n.Var, int] = {}
+        roots: dict[n.Var, n.Var] = {}
+        for node in walk(body):
+            match node:
+                case n.LetStmt(var, n.Call(op="launch_thread_idx", args=(n.IntImm(axis), *_))):
+                    numbers |= {var} if axis == 0 else set()
+                    outer |= {} if axis == 0 else {var: 0}
+                case n.For(var, n.IntImm(0), n.IntImm(extent), thread_binding=n.IterVar(thread_tag=tag)) if is_block(
+                    tag
+                ):
+                    grid[var] = extent
+                case n.AttrStmt(n.IterVar(var=var, thread_tag=tag), "thread_extent", n.IntImm(extent)) if is_block(tag):
+                    grid[var] = extent
+                case n.Block(match_buffers=()):
+                    roots |= {buffer.data: buffer.data for buffer in node.alloc_buffers}
+                case _:
+                    pass
+        counts: dict[n.Var, tuple[int, ...]] = {}
+        given = block.annotations.get("barrier_init")
+        for var, count in given.entries if isinstance(given, n.MemoryMap) else ():
+            counts[var] = tuple(_constants(count))
+        return cls(block, frozenset(range(extents[0])), frozenset(numbers), outer, grid, counts, roots)
+
+    # The items of a kernel
+
+    def ordered(self) -> n.Stmt | None:
+        items = self.items(self.block.body, self.threads, ())
+        if all(item.threads == self.threads for item in _leaves(items)):
+            return None
+        if any(not _is_interval(leaf.threads) and any(map(_is_whole, walk(leaf.statement))) for leaf in _leaves(items)):
+            return None  # a tile is shared out to all threads from the first to the last of a group
+        if any(_ends(node) for node in walk(self.block.body)) or self.shares_fragments(items):
+            return None
+        plan = self.plan(items)
+        return seq(self.statements(plan), self.block.body.span)
+
+    def items(self, node: n.Stmt, threads: Threads, conditions: tuple[n.Expr, ...]) -> tuple[_Item, ...]:
+        match node:
+            case n.SeqStmt(parts):
+                return tuple(item for part in parts for item in self.items(part, threads, conditions))
+            case n.AttrStmt() if self.differs(node):  # a fact for other compilers
+                return self.items(node.body, threads, conditions)
+            case n.IfThenElse(condition, then, otherwise) if self.parts(node):
+                chosen = frozenset(t for t in threads if number(condition, self.at(t, self.outer)))
+                found = self.items(then, chosen, (*conditions, condition)) if chosen else ()
+                if otherwise is not None and threads - chosen:
+                    found += self.items(otherwise, threads - chosen, (*conditions, n.Not(condition)))
+                return found
+            case n.For() if self.differs(node):
+                return (_Loop(threads, node, self.items(node.body, threads, conditions)),)
+            case _:
+                return (_Leaf(threads, node, conditions),)
+
+    def at(self, thread: int, values: Values) -> Values:
+        return {**values, **dict.fromkeys(self.numbers, thread)}
+
+    def differs(self, node: n.Stmt) -> bool:
+        """Whether groups part or wait in a statement."""
+        return self.speaks(node) or any(self.parts(part) for part in walk(node))
+
+    def parts(self, node: n.Node) -> bool:
+        """Whether a conditional chooses threads by their number, for operations on tiles or on barriers."""
+        if not isinstance(node, n.IfThenElse) or not any(v in self.numbers for v in walk(node.condition)):
+            return False
+        return any(_is_whole(part) for part in walk(node)) or self.speaks(node)
+
+    def shares_fragments(self, items: Sequence[_Item]) -> bool:
+        """Whether groups apart from each other use registers of one name, which are not the same ones."""
+        users: dict[n.Buffer, set[Threads]] = {}
+        for leaf in _leaves(items):
+            for node in walk(leaf.statement):
+                buffer = getattr(node, "buffer", None)
+                if isinstance(buffer, n.Buffer) and (is_local(buffer) or buffer.scope == "local.fragment"):
+                    users.setdefault(buffer, set()).add(leaf.threads)
+        return any(not a & b for groups in users.values() for a in groups for b in groups)
+
+    # Plans
+
+    def plan(self, items: tuple[_Item, ...]) -> _Plan:
+        """An order that all blocks may take whose barriers differ."""
+        asked: dict[n.Var, int] = {}
+        while True:
+            try:
+                plans = [self.played(items, dict(zip(asked, at, strict=True))) for at in _places(tuple(asked.values()))]
+            except Undecided as undecided:
+                var = undecided.var
+                if var is None or var not in self.grid or var in asked:
+                    raise
+                asked[var] = self.grid[var]
+                continue
+            if any(plan != plans[0] for plan in plans):
+                raise Undecided
+            return plans[0]
+
+    def played(self, items: tuple[_Item, ...], block: Values) -> _Plan:
+        state = {(var, k): (0, 0) for var, counts in self.counts.items() for k in range(len(counts))}
+        values = {**self.outer, **block}
+        return self.order(items, state, values)
+
+    def order(self, items: Sequence[_Item], state: Phases, values: dict[n.Var, int]) -> _Plan:
+        """Play items in the first order that no barrier forbids: a group takes its own in the order of the text."""
+        left: list[_Item] = list(items)
+        done: list[_Leaf | _Fused] = []
+        while left:
+            heads = [i for k, i in enumerate(left) if not any(i.threads & before.threads for before in left[:k])]
+            ran = next((h for h in heads if isinstance(h, _Leaf) and self.runs(h, state, values)), None)
+            if ran is not None:
+                left.remove(ran)
+                done.append(ran)
+                continue
+            loops = [h for h in heads if isinstance(h, _Loop)]
+            if not loops:
+                raise _Blocked
+            rounds = [self.rounds(h, values) for h in loops]
+            together = tuple(h for h, r in zip(loops, rounds, strict=True) if r == rounds[0])
+            done.append(self.loop(together, *rounds[0], state, values))
+            left = [i for i in left if i not in together]
+        return tuple(done)
+
+    def rounds(self, item: _Loop, values: Values) -> tuple[int, int]:
+        if item.loop.step is not None:
+            raise Undecided
+        return number(item.loop.min, values), number(item.loop.extent, values)
+
+    def loop(
+        self, loops: tuple[_Loop, ...], low: int, extent: int,
+        state: Phases, values: dict[n.Var, int],
+    ) -> _Fused:  # fmt: skip
+        """Loops of as many rounds, as one whose statements have one order in all of them."""
+        items = tuple(item for loop in loops for item in loop.body)
+        start, known = dict(state), dict(values)
+        plan: _Plan | None = None
+        for _ in range(MOST_ORDERS):
+            state.clear()
+            state.update(start)
+            for k in range(low, low + extent):
+                values |= {loop.loop.loop_var: k for loop in loops}
+                before = dict(state), dict(values)
+                try:
+                    if plan is not None:
+                        self.again(plan, state, values)
+                        continue
+                except _Blocked:
+                    pass
+                state.clear()
+                state.update(before[0])
+                found = self.order(items, state, {**before[1]})
+                if plan is not None and found != plan:
+                    plan = found
+                    break
+                plan = found
+            else:
+                values.clear()
+                values.update(known)
+                if plan is None:  # no round: any order will do
+                    plan = tuple(_Fused((i,), ()) if isinstance(i, _Loop) else i for i in items)
+                return _Fused(loops, plan)
+        raise Undecided
+
+    def again(self, plan: _Plan, state: Phases, values: dict[n.Var, int]) -> None:
+        """Play statements in an order that is given."""
+        for part in plan:
+            if isinstance(part, _Leaf):
+                if not self.runs(part, state, values):
+                    raise _Blocked
+            else:
+                low, extent = self.rounds(part.loops[0], values)
+                for k in range(low, low + extent):
+                    self.again(part.body, state, {**values, **{loop.loop.loop_var: k for loop in part.loops}})
+
+    # Barriers
+
+    def speaks(self, node: n.Stmt) -> bool:
+        """Whether something waits or arrives at a barrier in a statement."""
+        if node not in self.speaking:
+            self.speaking[node] = any(
+                (isinstance(part, n.Call) and part.op in _BARRIERS)
+                or (isinstance(part, n.BufferLoad) and _is_barrier(part.buffer))
+                for part in walk(node)
+            )
+        return self.speaking[node]
+
+    def runs(self, leaf: _Leaf, state: Phases, values: dict[n.Var, int]) -> bool:
+        """Play what a statement does to barriers; False, and nothing, where it waits for a phase to come."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise Undecided
+        match leaf.statement:
+            case n.LetStmt(var, value):
+                try:
+                    values[var] = number(value, values)
+                except Undecided as undecided:
+                    if undecided.var in self.grid:
+                        raise
+            case _:
+                pass
+        if not self.speaks(leaf.statement):
+            return True
+        trial = dict(state)
+        try:
+            self.plays(leaf.statement, leaf.threads, trial, dict(values))
+        except _Blocked:
+            return False
+        state.update(trial)
+        return True
+
+    def plays(self, node: n.Stmt, threads: Threads, state: Phases, values: dict[n.Var, int]) -> None:
+        match node:
+            case n.SeqStmt(parts):
+                for part in parts:
+                    self.plays(part, threads, state, values)
+            case n.LetStmt(var, value):
+                values[var] = number(value, values)
+            case n.AttrStmt():
+                self.plays(node.body, threads, state, values)
+            case n.IfThenElse(condition, then, otherwise) if self.speaks(node):
+                if any(v in self.numbers for v in walk(condition)):
+                    chosen = frozenset(t for t in threads if number(condition, self.at(t, values)))
+                else:
+                    chosen = threads if number(condition, values) else frozenset[int]()
+                if chosen:
+                    self.plays(then, chosen, state, values)
+                if otherwise is not None and threads - chosen:
+                    self.plays(otherwise, threads - chosen, state, values)
+            case n.For(var) if self.speaks(node):
+                low, extent = self.rounds(_Loop(threads, node, ()), values)
+                for k in range(low, low + extent):
+                    self.plays(node.body, threads, state, {**values, var: k})
+            case n.Evaluate(n.Call() as call):
+                self.called(call, len(threads), state, values)
+            case _ if self.speaks(node):
+                raise Undecided
+            case _:
+                pass
+
+    def called(self, call: n.Call, threads: int, state: Phases, values: Values) -> None:
+        match call:
+            case n.Call(op=op, args=(barrier, n.Expr() as parity, *_)) if op in _WAITS:
+                _, phase = state[self.barrier(barrier, values)]
+                if phase % 2 == number(parity, values):
+                    raise _Blocked
+            case n.Call(op=op, args=(barrier, *_)) if op in _ARRIVES:
+                self.arrive(self.barrier(barrier, values), threads, state)
+            case n.Call(op=op, args=(barrier, *_)) if op in _ONCE:
+                self.arrive(self.barrier(barrier, values), 1, state)
+            case n.Call(op="tvm_storage_sync", args=args) if threads != len(self.threads):
+                if len(args) < 3 or not isinstance(args[2], n.IntImm) or args[2].value != threads:
+                    raise Undecided  # other groups are meant, or all of them
+            case n.Call(op=op) if op in _OTHERS:
+                raise Undecided
+            case _:
+                for argument in call.args:
+                    if isinstance(argument, n.BufferLoad) and _is_barrier(argument.buffer):
+                        self.arrive(self.barrier(argument, values), 1, state)
+
+    def barrier(self, argument: n.Argument, values: Values) -> tuple[n.Var, int]:
+        """Which barrier an argument is: its memory, and its place there."""
+        match argument:
+            case n.BufferLoad(buffer, (index,)) if buffer.data in self.counts:
+                found = buffer.data, number(index, values)
+            case n.Call(op="tvm_access_ptr" | "access_ptr", args=(_, n.Var() as data, n.Expr() as offset, *_)):
+                found = data, number(offset, values)
+            case n.Call(op="address_of", args=(n.BufferLoad() as load, *_)):
+                return self.barrier(load, values)
+            case _:
+                raise Undecided
+        if found[0] not in self.counts or not 0 <= found[1] < len(self.counts[found[0]]):
+            raise Undecided
+        return found
+
+    def arrive(self, barrier: tuple[n.Var, int], count: int, state: Phases) -> None:
+        """Threads arrive: with the last that is expected, the phase of the barrier is complete."""
+        arrived, phase = state[barrier]
+        expected = self.counts[barrier[0]][barrier[1]]
+        if arrived + count > expected:
+            raise Undecided
+        state[barrier] = (0, phase + 1) if arrived + count == expected else (arrived + count, phase)
+
+    # Statements
+
+    def statements(self, plan: _Plan) -> list[n.Stmt]:
+        made: list[n.Stmt] = []
+        for part in plan:
+            if isinstance(part, _Leaf):
+                made.append(self.statement(part))
+            else:
+                first = part.loops[0].loop
+                others = {loop.loop.loop_var: first.loop_var for loop in part.loops[1:]}
+                body = seq(self.statements(part.body), first.span)
+                renamed = transform(
+                    body, lambda node, others=others: others.get(node) if isinstance(node, n.Var) else None
+                )
+                made.append(replace(first, body=renamed))
+        return made
+
+    def statement(self, leaf: _Leaf) -> n.Stmt:
+        """What one group runs, as what all threads do; under its conditions where it has no operation on tiles."""
+        node = leaf.statement
+        plain = isinstance(node, n.LetStmt | n.AllocBuffer | n.DeclBuffer)
+        if plain or leaf.threads == self.threads or any(_is_whole(part) for part in walk(node)):
+            return node
+        for condition in reversed(leaf.conditions):
+            node = n.IfThenElse(condition, node, None, node.span)
+        return node
+
+
+def _constants(given: object) -> list[int]:
+    """The numbers of an attribute that holds some."""
+    found: list[int] = []
+    for e in cast("Sequence[object]", given) if isinstance(given, Sequence) and not isinstance(given, str) else ():
+        match e:
+            case int() | n.IntImm():
+                found.append(e if isinstance(e, int) else e.value)
+            case _:
+                raise Undecided
+    return found
+
+
+def _places(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    return product(*(range(extent) for extent in extents))
+
+
+def _leaves(items: Sequence[_Item]) -> Iterator[_Leaf]:
+    for item in items:
+        if isinstance(item, _Leaf):
+            yield item
+        else:
+            yield from _leaves(item.body)
+
+
+def _is_interval(threads: Threads) -> bool:
+    return not threads or max(threads) - min(threads) + 1 == len(threads)
+
+
+def _is_barrier(buffer: n.Buffer) -> bool:
+    return buffer.scope == "shared.barrier"
+
+
+def _is_whole(node: n.Node) -> bool:
+    """Whether a part of a statement belongs to all threads that come to it, together."""
+    if isinstance(node, n.Call) and is_tile(node):
+        return not is_own(node)
+    return isinstance(node, n.For) and node.kind is n.ForKind.PARALLEL
+
+
+def _ends(node: n.Node) -> bool:
+    return isinstance(node, n.Call) and node.op in ("ret", "thread_return")
