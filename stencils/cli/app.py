@@ -298,6 +298,7 @@ def equal(
     match: Annotated[
         list[str] | None, typer.Option(help="Which parameter of the first is which of the second, as x=a.")
     ] = None,
+    name: Constants = None,
     grid: Annotated[str | None, typer.Option(help="Of Tile IR: the blocks of the grid, as 4,1,1.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where a counterexample goes: .npz or .nc.")] = None,
     overwrite: Overwrite = False,
@@ -311,7 +312,7 @@ def equal(
     from stencils.cli.equal import equal as compare
 
     keep_existing((out,), overwrite, ask)
-    if not compare(one, other, tuple(size or ()), tuple(match or ()), grid, out, say):
+    if not compare(one, other, tuple(size or ()), tuple(match or ()), tuple(name or ()), grid, out, say):
         raise typer.Exit(1)
 
 

@@ -40,6 +40,22 @@ def test_programs_of_two_languages_are_equal(capsys):
     assert (code, out, err) == (0, "equal over the reals at n = 7\n", "")
 
 
+CONSTANT = (
+    "@T.prim_func\ndef f(A: T.Buffer(({n},)), B: T.Buffer(({n},))):\n    for i in range({n}):\n        B[i] = {value}\n"
+)
+
+
+def test_constants_go_to_the_kernels_that_ask_for_them(tmp_path, capsys):
+    (tmp_path / "one.py").write_text(CONSTANT.format(n="N", value="A[i] * T.float32(2)"), encoding="utf-8")
+    (tmp_path / "two.py").write_text(CONSTANT.format(n="M", value="A[i] + A[i]"), encoding="utf-8")
+    given = ("--name", "N=8", "--name", "M=8")
+    assert run(capsys, "one.py", "two.py", *given) == (0, "equal over the reals\n", "")
+    code, _, err = run(capsys, "one.py", "two.py", *given, "--name", "Q=1")
+    assert code and err.startswith("error[TS38]: nothing in one.py asks for the name 'Q'.\n")
+    code, _, err = run(capsys, "scale.fencil", "scale.fencil", "--name", "n=7")
+    assert code and err.startswith("error[C10]: 'scale.fencil' is no kernel (.py), and --name is not for one.\n")
+
+
 def test_a_counterexample_is_told_and_written(capsys):
     code, out, _ = run(capsys, "scale.fencil:scale", "kernels.py:wrong", "--out", "found.npz")
     assert code == 1
