@@ -114,34 +114,68 @@ def test_every_call_that_is_left_out_is_told_or_changes_numbers(name, programs, 
     assert unseen == ([("compute", "copy_tile_to_dst_init_short(CB_X);")] if name == "softmax" else [])
 
 
-EXCHANGED = {
-    ("tile_regs_commit();", "tile_regs_wait();"): "registers are waited for and not committed",
-    ("cb_reserve_back(CB_C, 1);", "pack_tile(0, CB_C);"): "a tile is packed and not reserved in circular buffer 2",
-    ("pack_tile(0, CB_C);", "cb_push_back(CB_C, 1);"): "tiles pushed and not packed in circular buffer 2",
-    ("cb_wait_front(CB_B, 1);", "matmul_tiles(CB_A, CB_B, 0, 0, 0);"): "tile 0 is read and not waited for in circular "
-    "buffer 1",
-    ("matmul_tiles(CB_A, CB_B, 0, 0, 0);", "cb_pop_front(CB_A, 1);"): "tile 0 is read and not waited for in circular "
-    "buffer 0",
-    (
-        "noc_async_read_barrier();",
-        "cb_push_back(CB_A, 1);",
-    ): "tiles pushed before their reads are there: no barrier, in circular buffer 0",
-    (
-        "noc_async_write_barrier();",
-        "cb_pop_front(CB_C, 1);",
-    ): "tiles popped before their writes are done: no barrier, in circular buffer 2",
+LEFT_OUT = {
+    "tile_regs_acquire();": "a register tile is used and not acquired",
+    "tile_regs_commit();": "registers are acquired and not committed",
+    "tile_regs_wait();": "a tile is packed outside of wait and release",
+    "tile_regs_release();": "registers are waited for and not released",
+    "cb_push_back(CB_C, 1);": "deadlock: all wait for tiles in circular buffer 2",
+    "cb_pop_front(CB_A, 1);": "deadlock: all wait for registers that are committed, for room in circular buffer 0, for "
+    "source registers that are unpacked, for tiles in circular buffer 1, for tiles in circular buffer 2",
 }
-"""Calls that follow each other in the product, and what is told where they are exchanged."""
+"""Calls of the three threads of the product's computation, and what is told where they are left out."""
+
+
+@needs_compiler
+@pytest.mark.parametrize("call", LEFT_OUT)
+def test_what_one_thread_of_a_computation_leaves_out_is_told_by_it_or_stops_the_others(call, programs, compiled):
+    place = calls_of(compiled.programs["matmul"]).index(("compute", call))
+    with pytest.raises(Refused) as caught:
+        compiled.run("matmul_mutants", arguments(programs["matmul"]), mutant=place)
+    assert str(caught.value) == LEFT_OUT[call]
+
+
+NOT_ACQUIRED, NOT_WAITED = "a register tile is used and not acquired", "a tile is packed outside of wait and release"
+EXCHANGED = {
+    ("matmul", "cb_reserve_back(CB_C, 1);", "pack_tile(0, CB_C);"): "a tile is packed and not reserved in circular "
+    "buffer 2",
+    ("matmul", "pack_tile(0, CB_C);", "cb_push_back(CB_C, 1);"): "tiles pushed and not packed in circular buffer 2",
+    ("matmul", "cb_wait_front(CB_B, 1);", "matmul_tiles(CB_A, CB_B, 0, 0, 0);"): "tile 0 is read and not waited for in "
+    "circular buffer 1",
+    ("matmul", "matmul_tiles(CB_A, CB_B, 0, 0, 0);", "cb_pop_front(CB_A, 1);"): "tile 0 is read and not waited for in "
+    "circular buffer 0",
+    ("matmul", "noc_async_read_barrier();", "cb_push_back(CB_A, 1);"): "tiles pushed before their reads are there: no "
+    "barrier, in circular buffer 0",
+    ("matmul", "noc_async_write_barrier();", "cb_pop_front(CB_C, 1);"): "tiles popped before their writes are done: no "
+    "barrier, in circular buffer 2",
+    ("softmax", "tile_regs_acquire();", "copy_tile(CB_X, t, 0);"): NOT_ACQUIRED,
+    ("softmax", "exp_tile(0);", "tile_regs_commit();"): NOT_ACQUIRED,
+    ("softmax", "tile_regs_wait();", "pack_tile(0, CB_m);"): NOT_WAITED,
+    ("softmax", "pack_tile(0, CB_Y);", "tile_regs_release();"): NOT_WAITED,
+}
+"""Calls of one thread that follow each other in a program, and what is told where they are exchanged."""
+
+
+def exchanged(compiled, programs, name, *pair):
+    calls = [call for _, call in calls_of(compiled.programs[name])]
+    place = next(k for k in range(len(calls)) if tuple(calls[k : k + 2]) == pair)
+    return compiled.run(f"{name}_mutants", arguments(programs[name]), mutant=SWAPPED + place)[-1]
 
 
 @needs_compiler
 @pytest.mark.parametrize("pair", EXCHANGED)
-def test_calls_that_are_exchanged_are_told(pair, programs, compiled):
-    calls = [call for _, call in calls_of(compiled.programs["matmul"])]
-    place = next(k for k in range(len(calls)) if tuple(calls[k : k + 2]) == pair)
+def test_calls_of_one_thread_that_are_exchanged_are_told(pair, programs, compiled):
     with pytest.raises(Refused) as caught:
-        compiled.run("matmul_mutants", arguments(programs["matmul"]), mutant=SWAPPED + place)
+        exchanged(compiled, programs, *pair)
     assert str(caught.value) == EXCHANGED[pair]
+
+
+@needs_compiler
+def test_neighbouring_calls_of_two_threads_may_be_exchanged(programs, compiled):
+    """The math thread commits and the pack thread waits: on the card neither sees which stands first in the text."""
+    right = compiled.run("matmul", arguments(programs["matmul"]))[-1]
+    found = exchanged(compiled, programs, "matmul", "tile_regs_commit();", "tile_regs_wait();")
+    assert found.tobytes() == right.tobytes()
 
 
 @needs_compiler

@@ -1,4 +1,4 @@
-// Calls of the computation: its three threads are one here, and the order of what they hand on is asserted.
+// Calls of the computation: three threads run the same text, and of each call every thread does what is its part.
 #pragma once
 #include <cmath>
 
@@ -6,15 +6,12 @@
 
 namespace card {
 
-// The destination registers of a core, and what its units are set up for.
+// What a thread of the computation has set up, and whether it holds a half of the registers.
 struct Unit {
-    enum State { FREE, MATH, READY, PACK } state = FREE;
-    bool wide = false, started = false, reducing = false;
-    std::array<Elements, 16> tiles;
-    std::array<bool, 16> written;
-    std::string unpacks, sfpu;
+    bool started = false, reducing = false, holds = false;
+    int half = 0;
+    std::string does, sfpu;
     Format a = Format::Float32, b = Format::Float32, out = Format::Float32;
-    uint32_t count() const { return wide ? 4 : 8; }
 };
 inline thread_local Unit* unit = nullptr;
 
@@ -26,23 +23,40 @@ inline void start(uint32_t a, uint32_t b, uint32_t out) {
 inline void set_up(const std::string& what) {
     need(unit->started, what + " is set up before the units are configured");
     need(!unit->reducing, what + " is set up before reduce_uninit");
-    unit->unpacks = what;
+    unit->does = what;
+}
+inline void ready(const std::string& what) {
+    need(unit->does == what, what + " is called, and set up is " + unit->does);
+}
+inline void of_sfpu(const char* what) {
+    need(unit->sfpu == what, std::string(what) + " is called, and the vector unit is set up for " + unit->sfpu);
+}
+
+// The math thread's half of the registers
+
+inline bool& written(uint32_t at) {
+    const Registers& all = self->core->registers;
+    need(unit->holds, "a register tile is used and not acquired");
+    need(at < all.count(), "register tile " + std::to_string(at) + " of " + std::to_string(all.count()));
+    return self->core->registers.written[unit->half][at];
 }
 inline Elements& register_tile(uint32_t at, bool untouched = false) {
-    need(unit->state == Unit::MATH, "a register tile is used and not acquired");
-    need(at < unit->count(), "register tile " + std::to_string(at) + " of " + std::to_string(unit->count()));
-    need(!untouched || !unit->written[at], "the matrix unit writes where a tile is already");
-    unit->written[at] = true;
-    return unit->tiles[at];
+    bool& before = written(at);
+    need(!untouched || !before, "the matrix unit writes where a tile is already");
+    before = true;
+    return self->core->registers.tiles[unit->half][at];
 }
 inline Elements& used_tile(uint32_t at) {
-    need(unit->state == Unit::MATH && at < unit->count() && unit->written[at], "a register tile is used that holds nothing");
-    return unit->tiles[at];
+    need(written(at), "a register tile is used that holds nothing");
+    return self->core->registers.tiles[unit->half][at];
 }
 inline void round_tile(Elements& tile) {
-    if (unit->wide) return;
+    if (self->core->registers.wide) return;
     for (float& value : tile) value = rounded(value);
 }
+
+// From the unpack thread to the math thread
+
 // A tile in front, row by row; by way of a source register 19 bits of each element.
 inline Elements front(uint32_t buffer, uint32_t index, bool whole = false) {
     Ring& r = ring(buffer);
@@ -58,14 +72,32 @@ inline Elements front(uint32_t buffer, uint32_t index, bool whole = false) {
     }
     return rows;
 }
-inline void ready(const char* what) {
-    need(unit->unpacks == what, std::string(what) + " is called, and set up is " + unit->unpacks);
+inline void configured_for(uint32_t a, uint32_t b) {
+    need(unit->a == ring(a).format && unit->b == ring(b).format, "tiles of another format than is configured");
 }
-inline void of_sfpu(const char* what) {
-    need(unit->sfpu == what, std::string(what) + " is called, and the vector unit is set up for " + unit->sfpu);
+inline void hand_on(const std::string& what, const Elements& a, const Elements& b) {
+    std::list<Sources> made;
+    made.push_back({what, a, b});
+    std::unique_lock held(self->machine->lock);
+    auto& unpacked = self->core->registers.unpacked;
+    self->machine->wait(held, [&] { return unpacked.size() < 2; }, "source registers that are free");
+    unpacked.splice(unpacked.end(), made);
+    self->machine->moved.notify_all();
 }
+inline std::list<Sources> taken(const std::string& what) {
+    std::list<Sources> found;
+    std::unique_lock held(self->machine->lock);
+    auto& unpacked = self->core->registers.unpacked;
+    self->machine->wait(held, [&] { return !unpacked.empty(); }, "source registers that are unpacked");
+    need(unpacked.front().what == what, what + " is computed with what was unpacked for " + unpacked.front().what);
+    found.splice(found.end(), unpacked, unpacked.begin());
+    self->machine->moved.notify_all();
+    return found;
+}
+
 template <typename F>
 void each(uint32_t at, const char* what, F function) {
+    if (elsewhere(MATH)) return;
     of_sfpu(what);
     Elements& tile = used_tile(at);
     for (float& value : tile) value = function(value);
@@ -73,6 +105,7 @@ void each(uint32_t at, const char* what, F function) {
 }
 template <typename F>
 void pairs(uint32_t a, uint32_t b, uint32_t to, const char* what, F function) {
+    if (elsewhere(MATH)) return;
     of_sfpu(what);
     const Elements x = used_tile(a), y = used_tile(b);
     Elements& tile = register_tile(to);
@@ -83,8 +116,13 @@ enum Over { TILE, ROWS, COLUMNS };
 template <typename F>
 void of_two(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to, const char* what, Over over, F function) {
     ready(what);
-    need(unit->a == ring(a).format && unit->b == ring(b).format, "tiles of another format than is configured");
-    const Elements x = front(a, i), y = front(b, j);
+    if (self->part == UNPACK) {
+        configured_for(a, b);
+        hand_on(what, front(a, i), front(b, j));
+    }
+    if (elsewhere(MATH)) return;
+    const auto from = taken(what);
+    const Elements &x = from.front().a, &y = from.front().b;
     Elements& tile = register_tile(to, true);
     for (int r = 0; r < 32; ++r) {
         for (int c = 0; c < 32; ++c) {
@@ -97,28 +135,50 @@ void of_two(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t to, const c
 }  // namespace card
 
 inline void tile_regs_acquire() {
-    card::need(card::unit->started, "registers are acquired before the units are configured");
-    card::need(card::unit->state == card::Unit::FREE, "registers are acquired and not free");
-    card::unit->state = card::Unit::MATH;
-    card::unit->written.fill(false);
-    for (auto& tile : card::unit->tiles) tile.fill(0.0f);
+    using namespace card;
+    need(unit->started, "registers are acquired before the units are configured");
+    if (elsewhere(MATH)) return;
+    need(!unit->holds, "registers are acquired and not committed");
+    std::unique_lock held(self->machine->lock);
+    const Registers& all = self->core->registers;  // others ask whether this thread is ready
+    self->machine->wait(held, [&] { return all.full < 2; }, "registers that are released");
+    unit->holds = true;
 }
 inline void tile_regs_commit() {
-    card::need(card::unit->state == card::Unit::MATH, "registers are committed and not acquired");
-    card::unit->state = card::Unit::READY;
+    using namespace card;
+    if (elsewhere(MATH)) return;
+    need(unit->holds, "registers are committed and not acquired");
+    std::lock_guard held(self->machine->lock);
+    unit->holds = false, unit->half ^= 1;
+    ++self->core->registers.full;
+    self->machine->moved.notify_all();
 }
 inline void tile_regs_wait() {
-    card::need(card::unit->state == card::Unit::READY, "registers are waited for and not committed");
-    card::unit->state = card::Unit::PACK;
+    using namespace card;
+    if (elsewhere(PACK)) return;
+    need(!unit->holds, "registers are waited for and not released");
+    std::unique_lock held(self->machine->lock);
+    const Registers& all = self->core->registers;  // others ask whether this thread is ready
+    self->machine->wait(held, [&] { return all.full > 0; }, "registers that are committed");
+    unit->holds = true;
 }
 inline void tile_regs_release() {
-    card::need(card::unit->state == card::Unit::PACK, "registers are released and not waited for");
-    card::unit->state = card::Unit::FREE;
+    using namespace card;
+    if (elsewhere(PACK)) return;
+    need(unit->holds, "registers are released and not waited for");
+    Registers& all = self->core->registers;
+    for (auto& tile : all.tiles[unit->half]) tile.fill(0.0f);
+    all.written[unit->half].fill(false);
+    std::lock_guard held(self->machine->lock);
+    unit->holds = false, unit->half ^= 1;
+    --all.full;
+    self->machine->moved.notify_all();
 }
 inline void pack_tile(uint32_t from, uint32_t buffer) {
     using namespace card;
-    need(unit->state == Unit::PACK, "a tile is packed outside of wait and release");
-    need(from < unit->count(), "a register tile is packed that there is not");
+    if (elsewhere(PACK)) return;
+    need(unit->holds, "a tile is packed outside of wait and release");
+    need(from < self->core->registers.count(), "a register tile is packed that there is not");
     std::lock_guard held(self->machine->lock);
     Ring& r = ring(buffer);
     owned(r.producer, buffer, "producer");
@@ -126,7 +186,7 @@ inline void pack_tile(uint32_t from, uint32_t buffer) {
     need(unit->out == r.format, "a tile is packed in another format than is configured, in" + named(buffer));
     Elements faces;
     for (uint32_t i = 0; i < 32; ++i) {
-        for (uint32_t j = 0; j < 32; ++j) faces[in_faces(i, j)] = unit->tiles[from][i * 32 + j];
+        for (uint32_t j = 0; j < 32; ++j) faces[in_faces(i, j)] = self->core->registers.tiles[unit->half][from][i * 32 + j];
     }
     pack(faces.data(), r.format, bytes_at(r.base + (r.tail + r.packed++) % r.pages * r.page));
 }
@@ -144,9 +204,14 @@ inline void copy_tile_to_dst_init_short(uint32_t) { card::set_up("copy_tile"); }
 inline void copy_tile(uint32_t buffer, uint32_t index, uint32_t at) {
     using namespace card;
     ready("copy_tile");
-    need(unit->a == ring(buffer).format, "tiles of another format than is configured");
-    register_tile(at) = front(buffer, index, true);
-    round_tile(unit->tiles[at]);
+    if (self->part == UNPACK) {
+        configured_for(buffer, buffer);
+        hand_on("copy_tile", front(buffer, index, true), {});
+    }
+    if (elsewhere(MATH)) return;
+    const auto from = taken("copy_tile");
+    register_tile(at) = from.front().a;
+    round_tile(register_tile(at));
 }
 
 // The matrix unit
@@ -157,10 +222,15 @@ inline void mm_init(uint32_t a, uint32_t b, uint32_t out, uint32_t turned = 0) {
 }
 inline void matmul_tiles(uint32_t a, uint32_t b, uint32_t i, uint32_t j, uint32_t at) {
     using namespace card;
-    const bool turned = unit->unpacks == "matmul of a turned tile";
+    const bool turned = unit->does == "matmul of a turned tile";
     if (!turned) ready("matmul_tiles");
-    need(unit->a == ring(b).format && unit->b == ring(a).format, "tiles of another format than is configured");
-    const Elements x = front(a, i), y = front(b, j);
+    if (self->part == UNPACK) {
+        configured_for(b, a);
+        hand_on(unit->does, front(a, i), front(b, j));
+    }
+    if (elsewhere(MATH)) return;
+    const auto from = taken(unit->does);
+    const Elements &x = from.front().a, &y = from.front().b;
     Elements& tile = register_tile(at);
     for (int r = 0; r < 32; ++r) {
         for (int k = 0; k < 32; ++k) {
@@ -188,9 +258,13 @@ OF_TILES(sub, -)
 OF_TILES(mul, *)
 inline void transpose_wh_init_short(uint32_t) { card::set_up("transpose_wh_tile"); }
 inline void transpose_wh_tile(uint32_t buffer, uint32_t index, uint32_t at) {
-    card::ready("transpose_wh_tile");
-    const card::Elements x = card::front(buffer, index);
-    card::Elements& tile = card::register_tile(at, true);
+    using namespace card;
+    ready("transpose_wh_tile");
+    if (self->part == UNPACK) hand_on("transpose_wh_tile", front(buffer, index), {});
+    if (elsewhere(MATH)) return;
+    const auto from = taken("transpose_wh_tile");
+    const Elements& x = from.front().a;
+    Elements& tile = register_tile(at, true);
     for (int r = 0; r < 32; ++r) {
         for (int c = 0; c < 32; ++c) tile[c * 32 + r] = x[r * 32 + c];
     }
@@ -208,19 +282,24 @@ void reduce_init(uint32_t, uint32_t, uint32_t) {
 inline void reduce_uninit() {
     card::need(card::unit->reducing, "reduce_uninit without reduce_init");
     card::unit->reducing = false;
-    card::unit->unpacks = "nothing";
+    card::unit->does = "nothing";
 }
 template <PoolType K, ReduceDim D>
 void reduce_tile(uint32_t a, uint32_t scale, uint32_t i, uint32_t j, uint32_t at) {
     using namespace card;
-    ready(fold_of(K, D).c_str());
-    need(unit->a == ring(a).format && unit->b == ring(scale).format, "tiles of another format than is configured");
-    const Elements x = front(a, i), factors = front(scale, j);
+    ready(fold_of(K, D));
+    if (self->part == UNPACK) {
+        configured_for(a, scale);
+        hand_on(fold_of(K, D), front(a, i), front(scale, j));
+    }
+    if (elsewhere(MATH)) return;
+    const auto from = taken(fold_of(K, D));
+    const Elements &x = from.front().a, &factors = from.front().b;
     const bool rows = D == ReduceDim::REDUCE_ROW;
     for (int k = 0; k < 1024; ++k) {
         need(factors[k] == (k / 32 % 16 == 0 ? 1.0f : 0.0f), "the tile of factors has no ones in the first row of its faces");
     }
-    const bool first = !unit->written[at];
+    const bool first = !written(at);
     Elements& tile = register_tile(at);
     for (int r = 0; r < 32; ++r) {
         for (int c = 0; c < 32; ++c) {
@@ -278,7 +357,9 @@ SCALAR(mul, x* y)
 SCALAR(rsub, y - x)
 inline void fill_tile_init() { card::unit->sfpu = "fill_tile"; }
 inline void fill_tile_bitcast(uint32_t at, uint32_t bits) {
-    card::of_sfpu("fill_tile");
-    card::register_tile(at).fill(card::from_bits(bits));
-    card::round_tile(card::unit->tiles[at]);
+    using namespace card;
+    if (elsewhere(MATH)) return;
+    of_sfpu("fill_tile");
+    register_tile(at).fill(from_bits(bits));
+    round_tile(register_tile(at));
 }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -107,10 +109,27 @@ struct Transfer {
 };
 
 enum Role { READER, WRITER, COMPUTE };
+enum Part { UNPACK, MATH, PACK };  // the threads of the computation, which run the same text
+
+// A tile of each source register, and what it was unpacked for.
+struct Sources {
+    std::string what;
+    Elements a, b;
+};
+// The destination registers: the math thread fills one half while the pack thread empties the other.
+struct Registers {
+    bool wide = false;
+    int full = 0;  // halves that are committed and not released
+    std::array<std::array<Elements, 8>, 2> tiles{};
+    std::array<std::array<bool, 8>, 2> written{};
+    std::list<Sources> unpacked;  // that the math thread has not taken yet: two banks
+    uint32_t count() const { return wide ? 4 : 8; }
+};
 
 struct Core {
     uint32_t memory = 0, used = 0;  // an address of 32 bits, as on the card
     std::array<Ring, 32> rings;
+    Registers registers;
     Core() {
         void* found = mmap(nullptr, L1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
         need(found != MAP_FAILED, "no memory for a core");
@@ -119,12 +138,17 @@ struct Core {
     ~Core() { munmap(reinterpret_cast<void*>(uintptr_t(memory)), L1); }
 };
 
+struct Waiting {
+    std::function<bool()> ready;
+    std::string what;
+};
 // All threads of a program: one lock, and what each of those that wait is waiting for.
 struct Machine {
+    static constexpr std::chrono::seconds LIMIT{60};
     std::map<std::pair<uint32_t, uint32_t>, Core*> cores;  // by their places on the networks
     std::mutex lock;
     std::condition_variable moved;
-    std::list<std::function<bool()>*> waiting;
+    std::list<Waiting> waiting;
     int alive = 0;
     std::string failure;
 
@@ -133,26 +157,31 @@ struct Machine {
         if (failure.empty()) failure = message;
         moved.notify_all();
     }
-    bool stuck() const {
-        if (int(waiting.size()) < alive) return false;
-        for (const auto* ready : waiting) {
-            if ((*ready)()) return false;
+    void stop_if_stuck() {
+        if (alive == 0 || int(waiting.size()) < alive || !failure.empty()) return;
+        std::set<std::string> told;
+        for (const Waiting& one : waiting) {
+            if (one.ready()) return;
+            told.insert(one.what);
         }
-        return true;
+        failure = "deadlock: all wait";
+        for (const std::string& what : told) failure += (what == *told.begin() ? " for " : ", for ") + what;
     }
     void wait(std::unique_lock<std::mutex>& held, std::function<bool()> ready, const std::string& what) {
-        waiting.push_back(&ready);
+        if (failure.empty() && ready()) return;
+        waiting.push_back({ready, what});
         const auto place = std::prev(waiting.end());
-        if (stuck() && failure.empty()) failure = "deadlock: " + what;
-        moved.notify_all();
-        moved.wait(held, [&] { return ready() || !failure.empty(); });
+        stop_if_stuck();
+        if (!failure.empty()) moved.notify_all();
+        const bool in_time = moved.wait_for(held, LIMIT, [&] { return ready() || !failure.empty(); });
         waiting.erase(place);
+        need(in_time, "no end within the time limit, waiting for " + what);
         need(failure.empty(), "stopped");
     }
     void leave() {
         std::lock_guard held(lock);
         --alive;
-        if (alive > 0 && stuck() && failure.empty()) failure = "deadlock: the others are done";
+        stop_if_stuck();
         moved.notify_all();
     }
 };
@@ -162,6 +191,7 @@ struct Thread {
     Machine* machine;
     Core* core;
     Role role;
+    Part part;
     const std::vector<uint32_t>*arguments, *compile_arguments;
     std::vector<Transfer> reads, writes;
     std::vector<std::function<void()>> sends;  // multicasts that are not done yet
@@ -171,6 +201,8 @@ struct Thread {
 };
 inline thread_local Thread* self = nullptr;
 
+// Whether a call is another thread's: tiles come in by the unpack thread of a computation, and go out by its pack thread.
+inline bool elsewhere(Part part) { return self->role == COMPUTE && self->part != part; }
 inline std::string named(uint32_t buffer) { return " circular buffer " + std::to_string(buffer); }
 inline Ring& ring(uint32_t buffer) {
     need(buffer < 32 && self->core->rings[buffer].made, "there is no" + named(buffer));
@@ -186,6 +218,7 @@ inline uint8_t* bytes_at(uint32_t address) { return reinterpret_cast<uint8_t*>(u
 
 inline void cb_reserve_back(uint32_t buffer, uint32_t tiles) {
     using namespace card;
+    if (elsewhere(PACK)) return;
     std::unique_lock held(self->machine->lock);
     Ring& r = ring(buffer);
     owned(r.producer, buffer, "producer");
@@ -198,6 +231,7 @@ inline void cb_reserve_back(uint32_t buffer, uint32_t tiles) {
 }
 inline void cb_push_back(uint32_t buffer, uint32_t tiles) {
     using namespace card;
+    if (elsewhere(PACK)) return;
     std::unique_lock held(self->machine->lock);
     Ring& r = ring(buffer);
     owned(r.producer, buffer, "producer");
@@ -212,6 +246,7 @@ inline void cb_push_back(uint32_t buffer, uint32_t tiles) {
 }
 inline void cb_wait_front(uint32_t buffer, uint32_t tiles) {
     using namespace card;
+    if (elsewhere(UNPACK)) return;
     std::unique_lock held(self->machine->lock);
     Ring& r = ring(buffer);
     owned(r.consumer, buffer, "consumer");
@@ -221,6 +256,7 @@ inline void cb_wait_front(uint32_t buffer, uint32_t tiles) {
 }
 inline void cb_pop_front(uint32_t buffer, uint32_t tiles) {
     using namespace card;
+    if (elsewhere(UNPACK)) return;
     std::unique_lock held(self->machine->lock);
     Ring& r = ring(buffer);
     owned(r.consumer, buffer, "consumer");
