@@ -51,11 +51,22 @@ def programs():
     return {name: program_of(kernel) for name, kernel in KERNELS.items()}
 
 
+def ahead(program):
+    """A tile of X is pushed while that of Z is on its way, for which a barrier stands behind."""
+    reader = program["reader"]
+    (loop,) = reader.body
+    *names, reserve, read, barrier, push, reserve_z, read_z, barrier_z, push_z = loop.body
+    body = (*names, reserve, read, barrier, reserve_z, read_z, push, barrier_z, push_z)
+    reader = replace(reader, body=(replace(loop, body=body),))
+    return replace(program, kernels=(reader, *program.kernels[1:]))
+
+
 @pytest.fixture(scope="module")
 def compiled(programs, tmp_path_factory):
     emitted = {
         name: ti.tt.emit(p, formats=KERNELS[name].formats, mcast=KERNELS[name].mcast) for name, p in programs.items()
     }
+    emitted["ahead"] = ti.tt.emit(ahead(programs["chain"]))
     emitted |= {f"random_{seed}": ti.tt.emit(random_program(seed)) for seed in SEEDS}
     emitted |= {f"{name}_mutants": mutable(emitted[name]) for name in MUTATED}
     return build(emitted, tmp_path_factory.mktemp("card"))
@@ -80,6 +91,12 @@ def test_random_nests_folds_and_loops_give_the_numbers_of_the_interpreter(seed, 
     args = arguments(random_program(seed))
     want = ti.tir.interpret(main(random_kernel(seed)), *args)[-1]
     np.testing.assert_allclose(compiled.run(f"random_{seed}", args)[-1], want, atol=2e-2 * max(np.abs(want).max(), 1))
+
+
+@needs_compiler
+def test_a_tile_is_pushed_while_another_buffer_s_is_on_its_way(programs, compiled):
+    args = arguments(programs["chain"])
+    assert compiled.run("ahead", args)[-1].tobytes() == compiled.run("chain", args)[-1].tobytes()
 
 
 def as_bfp8(array):

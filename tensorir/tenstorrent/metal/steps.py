@@ -13,7 +13,7 @@ from typing import Literal, NoReturn, TypeAlias
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Span
 from tensorir.tenstorrent.blocks import is_whole
-from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Op, Program, Sync, Work
+from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.metal.shapes import TILE, Shapes, extents
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
@@ -182,6 +182,9 @@ class _Reader:
                         refuse(message, op.span, "emit the program that ti.tt.split made.")
                 case Sync() | Bind():
                     made.append(op)
+                case Barrier(way):
+                    message = f"the computation moves nothing from or to memory, and waits here for its {way}s."
+                    refuse(message, op.span, "leave barriers to the reader and the writer.")
                 case Loop(var, start, extent, inner):
                     made.extend(self.loop(var, start, extent, self.suite(inner)))
                 case Branch(condition, then, otherwise):

@@ -212,6 +212,13 @@ inline void owned(int& owner, uint32_t buffer, const char* side) {
     need(owner == -1 || owner == self->role, std::string("two ") + side + "s of" + named(buffer));
     owner = self->role;
 }
+// Whether tiles of a circular buffer, from one of them on, are still read from memory or written there.
+inline bool moving(const std::vector<Transfer>& transfers, const Ring& r, uint32_t first, uint32_t tiles) {
+    for (const Transfer& t : transfers) {
+        if (t.to >= r.base + first * r.page && t.to < r.base + (first + tiles) * r.page) return true;
+    }
+    return false;
+}
 inline uint8_t* bytes_at(uint32_t address) { return reinterpret_cast<uint8_t*>(uintptr_t(address)); }
 
 }  // namespace card
@@ -237,7 +244,7 @@ inline void cb_push_back(uint32_t buffer, uint32_t tiles) {
     owned(r.producer, buffer, "producer");
     need(r.reserved >= tiles, "tiles pushed and not reserved in" + named(buffer));
     need(self->role != COMPUTE || r.packed == tiles, "tiles pushed and not packed in" + named(buffer));
-    need(self->reads.empty(), "tiles pushed before their reads are there: no barrier, in" + named(buffer));
+    need(!moving(self->reads, r, r.tail, tiles), "tiles pushed before their reads are there: no barrier, in" + named(buffer));
     r.reserved = 0;
     r.packed = 0;
     r.fill += tiles;
@@ -261,7 +268,7 @@ inline void cb_pop_front(uint32_t buffer, uint32_t tiles) {
     Ring& r = ring(buffer);
     owned(r.consumer, buffer, "consumer");
     need(r.waited >= tiles, "tiles popped and not waited for in" + named(buffer));
-    need(self->writes.empty(), "tiles popped before their writes are done: no barrier, in" + named(buffer));
+    need(!moving(self->writes, r, r.head, tiles), "tiles popped before their writes are done: no barrier, in" + named(buffer));
     r.waited -= tiles;
     r.fill -= tiles;
     r.head = (r.head + tiles) % r.pages;
