@@ -209,7 +209,7 @@ REFUSED = {
     "a value of the loop": (
         nest('x[i, j] * T.Cast("float32", i)'),
         """\
-kernel:19:45: error[TN16]: a Cast of the elements of tiles has no call on the card.
+kernel:19:45: error[TN16]: a conversion of int32 to float32 of the elements of tiles has no call on the card.
                           y[i, j] = x[i, j] * T.Cast("float32", i)
                                               ^^^^^^^^^^^^^^^^^^^^
 help: write it with arithmetic, extremes, exp, log, sqrt, rsqrt, tanh, sigmoid, abs, sin, cos, erf, floor and ceil.""",

@@ -22,6 +22,7 @@ from tensorir.tenstorrent.kernels.nodes import (
     Work,
     ops_of,
 )
+from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import (
     Atomic,
@@ -313,7 +314,7 @@ class _Writer:
             case n.Evaluate(n.Call() as call) if is_tile_operation(call):
                 self._operation(call)
             case _:
-                _no_words(f"a {type(node).__name__}", node.span)
+                _no_words(in_words(node), node.span)
 
     def _within(self, body: n.Stmt) -> None:
         outside = self.names

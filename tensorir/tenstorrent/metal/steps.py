@@ -15,6 +15,7 @@ from tensorir.source import NOWHERE, Span
 from tensorir.tenstorrent.blocks import is_whole
 from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.metal.shapes import TILE, Shapes, extents
+from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32
@@ -223,7 +224,7 @@ class _Reader:
             case n.BufferStore(_, _, indices) if all(isinstance(i, n.IntImm) for i in indices):
                 return [self.store(node, (), node.span)]
             case _:
-                message = f"{_kind(node)} on the elements of tiles has no call on the card."
+                message = f"{in_words(node)} on the elements of tiles has no call on the card."
                 refuse(message, node.span, "compute whole tiles: nests over all elements, or tile operations.")
 
     # Tile operations
@@ -341,13 +342,8 @@ def _stores(body: n.Stmt) -> Iterator[n.BufferStore]:
         case n.AllocBuffer() | n.DeclBuffer() | n.Evaluate(n.IntImm()):
             pass
         case _:
-            message = f"{_kind(body)} on the elements of tiles has no call on the card."
+            message = f"{in_words(body)} on the elements of tiles has no call on the card."
             refuse(message, body.span, "compute whole tiles: nests over all elements, without conditions.")
-
-
-def _kind(node: n.Node) -> str:
-    name = type(node).__name__
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
 def _is_zero(index: n.Expr, size: int) -> bool:
@@ -392,10 +388,8 @@ class _Value:
                 return simple(_CALLS[op], tuple(map(self.of, given)))
             case n.BufferLoad(buffer, indices):
                 return Leaf(buffer, self.over(buffer, indices, e.span))
-            case n.Call(op=op):
-                refuse(f"T.{op} of the elements of tiles has no call on the card.", e.span, _SAY)
             case _:
-                refuse(f"{_kind(e)} of the elements of tiles has no call on the card.", e.span, _SAY)
+                refuse(f"{in_words(e)} of the elements of tiles has no call on the card.", e.span, _SAY)
 
     def over(self, buffer: n.Buffer, indices: Sequence[n.Expr], span: Span) -> Over:
         """How the elements of a load lie to those of the store."""
