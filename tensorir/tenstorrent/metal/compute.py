@@ -9,11 +9,13 @@ from typing import Any
 from tensorir.tenstorrent.kernels.expressions import Names, cpp, cpp_type
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Sync
 from tensorir.tenstorrent.metal.arguments import Arguments
+from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.flow import Accumulate, Arranged, Drop, Made
 from tensorir.tenstorrent.metal.queues import Queue, Queues
 from tensorir.tenstorrent.metal.registers import Call, Operand, calls_of, copy, float_bits
 from tensorir.tenstorrent.metal.shapes import Shapes
-from tensorir.tenstorrent.metal.steps import Fold, Item, Leaf, Map, Number, Product, Repeat, Turn, When, leaves, refuse
+from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When
+from tensorir.tenstorrent.metal.tiles import Leaf, Number, is_zero, leaves
 from tensorir.tir import nodes as n
 
 __all__ = ["Computation", "compute_kernel"]
@@ -207,8 +209,8 @@ class _Compute:
             self.packed = step.dst
             self.first = step.product if isinstance(step, Accumulate) else step
         match step:
-            case Map(_, value):
-                self.map(step, value)
+            case Map():
+                self.map(step)
             case Product():
                 self.spilled(step)
             case Fold():
@@ -300,7 +302,7 @@ class _Compute:
 
     # Steps
 
-    def map(self, step: Map, value: Leaf | Number | object) -> None:
+    def map(self, step: Map) -> None:
         shape = self.shapes.of(step.dst)
         found = list(leaves(step.value))
         vectors = any(leaf.over != "tile" for leaf in found)
@@ -323,12 +325,14 @@ class _Compute:
             return self.queue(made)
 
         def number(given: Number) -> str:
-            return self.out.arguments.bits(given.value) if isinstance(given.value, n.Var) else float_bits(given.value)
+            if isinstance(given.value, n.Var):
+                return self.out.arguments.bits(given.value)
+            return float_bits(given.value) if given.kind == "float" else f"0x{int(given.value) % 2**32:x}"
 
         calls: list[Call] = []
         at = 0
-        if step.value != Number(0.0):  # registers are zeros when they are acquired
-            calls, at = calls_of(step.value, operand, number, zeros, self.registers, step.span)
+        if not is_zero(step.value):  # registers are zeros when they are acquired
+            calls, at = calls_of(step.value, operand, number, zeros, self.registers, step.span, self.registers == 4)
         self.read(*(leaf.buffer for leaf in found))
         for call in calls:
             if call.sources:

@@ -10,10 +10,10 @@ from tensorir.tenstorrent.blocks import is_whole
 from tensorir.tenstorrent.kernels.nodes import MOVES, Barrier, Bind, Branch, Kernel, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.kernels.printing import free
 from tensorir.tenstorrent.metal.arguments import Arguments, Sent
+from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.compute import ONES, Writer
 from tensorir.tenstorrent.metal.memory import Memory, tile_of
 from tensorir.tenstorrent.metal.queues import Queues
-from tensorir.tenstorrent.metal.steps import refuse
 from tensorir.tenstorrent.traffic import Line
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, Copy, operation

@@ -40,14 +40,19 @@ inline bool& written(uint32_t at) {
     need(at < all.count(), "register tile " + std::to_string(at) + " of " + std::to_string(all.count()));
     return self->core->registers.written[unit->half][at];
 }
-inline Elements& register_tile(uint32_t at, bool untouched = false) {
+inline Format kind_of(Format f) { return is_float(f) ? Format::Float32 : f; }
+inline Format& register_kind(uint32_t at) { return self->core->registers.kinds[unit->half][at]; }
+inline Elements& register_tile(uint32_t at, bool untouched = false, Format kind = Format::Float32) {
     bool& before = written(at);
     need(!untouched || !before, "the matrix unit writes where a tile is already");
+    need(is_float(kind) || (tile_bytes(kind) == 4096) == self->core->registers.wide, "registers of another width than integers");
     before = true;
+    register_kind(at) = kind;
     return self->core->registers.tiles[unit->half][at];
 }
-inline Elements& used_tile(uint32_t at) {
+inline Elements& used_tile(uint32_t at, Format kind = Format::Float32) {
     need(written(at), "a register tile is used that holds nothing");
+    need(register_kind(at) == kind, "a register tile is used that holds elements of another type");
     return self->core->registers.tiles[unit->half][at];
 }
 inline void round_tile(Elements& tile) {
@@ -67,8 +72,11 @@ inline Elements front(uint32_t buffer, uint32_t index, bool whole = false) {
     Elements faces, rows;
     unpack(bytes_at(r.base + (r.head + index) % r.pages * r.page), r.format, faces.data());
     need(whole || !r.exact, "the matrix unit takes tiles that are unpacked to registers whole, of" + named(buffer));
+    need(whole || is_float(r.format), "the matrix unit takes integers, of" + named(buffer));
+    need(r.exact || tile_bytes(r.format) < 4096 || r.format == Format::Float32, "integers of 32 bits in a source register");
+    const bool all = whole && (r.exact || !is_float(r.format));
     for (uint32_t i = 0; i < 32; ++i) {
-        for (uint32_t j = 0; j < 32; ++j) rows[i * 32 + j] = whole && r.exact ? faces[in_faces(i, j)] : cut(faces[in_faces(i, j)]);
+        for (uint32_t j = 0; j < 32; ++j) rows[i * 32 + j] = all ? faces[in_faces(i, j)] : cut(faces[in_faces(i, j)]);
     }
     return rows;
 }
@@ -184,6 +192,9 @@ inline void pack_tile(uint32_t from, uint32_t buffer) {
     owned(r.producer, buffer, "producer");
     need(r.packed < r.reserved, "a tile is packed and not reserved in" + named(buffer));
     need(unit->out == r.format, "a tile is packed in another format than is configured, in" + named(buffer));
+    const Registers& all = self->core->registers;
+    need(!all.written[unit->half][from] || all.kinds[unit->half][from] == kind_of(r.format),
+         "elements of another type are packed, in" + named(buffer));
     Elements faces;
     for (uint32_t i = 0; i < 32; ++i) {
         for (uint32_t j = 0; j < 32; ++j) faces[in_faces(i, j)] = self->core->registers.tiles[unit->half][from][i * 32 + j];
@@ -210,8 +221,9 @@ inline void copy_tile(uint32_t buffer, uint32_t index, uint32_t at) {
     }
     if (elsewhere(MATH)) return;
     const auto from = taken("copy_tile");
-    register_tile(at) = from.front().a;
-    round_tile(register_tile(at));
+    const Format kind = kind_of(ring(buffer).format);
+    register_tile(at, false, kind) = from.front().a;
+    if (kind == Format::Float32) round_tile(register_tile(at));
 }
 
 // The matrix unit
@@ -362,4 +374,120 @@ inline void fill_tile_bitcast(uint32_t at, uint32_t bits) {
     of_sfpu("fill_tile");
     register_tile(at).fill(from_bits(bits));
     round_tile(register_tile(at));
+}
+
+// Comparisons and choices: 1 where a condition holds, and 0 elsewhere
+UNARY(eqz, x == 0.0f)
+#define COMPARED(name, sign)                                                                                        \
+    BINARY(name##_binary, x sign y)                                                                                 \
+    inline void unary_##name##_tile_init() { card::unit->sfpu = "unary_" #name "_tile"; }                           \
+    inline void unary_##name##_tile(uint32_t at, uint32_t bits) {                                                   \
+        card::each(at, "unary_" #name "_tile", [y = card::from_bits(bits)](float x) -> float { return x sign y; }); \
+    }
+COMPARED(lt, <)
+COMPARED(le, <=)
+COMPARED(gt, >)
+COMPARED(ge, >=)
+COMPARED(eq, ==)
+COMPARED(ne, !=)
+inline void where_tile_init() { card::unit->sfpu = "where_tile"; }
+template <DataFormat F>
+void where_tile(uint32_t condition, uint32_t a, uint32_t b, uint32_t to) {
+    using namespace card;
+    if (elsewhere(MATH)) return;
+    of_sfpu("where_tile");
+    need(!is_float(F) || (F == Format::Float32) == self->core->registers.wide, "where_tile for registers of another width");
+    const Format asked = register_kind(condition);
+    need(asked == Format::Float32 || asked == F, "a choice by elements of another type");
+    const Elements holds = used_tile(condition, asked), x = used_tile(a, kind_of(F)), y = used_tile(b, kind_of(F));
+    Elements& tile = register_tile(to, false, kind_of(F));
+    for (int k = 0; k < 1024; ++k) tile[k] = (bits_of(holds[k]) & 0x7fffffff) != 0 ? x[k] : y[k];
+}
+
+// Integers, which wrap around
+template <DataFormat F>
+constexpr auto integer(uint32_t bits) {
+    if constexpr (F == DataFormat::Int32) return int32_t(bits);
+    else return bits;
+}
+template <DataFormat F, typename G>
+void integers(uint32_t a, uint32_t b, uint32_t to, const std::string& what, G function) {
+    using namespace card;
+    static_assert(!is_float(F));
+    if (elsewhere(MATH)) return;
+    of_sfpu(what.c_str());
+    const Elements x = used_tile(a, F), y = used_tile(b, F);
+    Elements& tile = register_tile(to, false, F);
+    for (int k = 0; k < 1024; ++k) {
+        const uint32_t made = uint32_t(function(integer<F>(bits_of(x[k])), integer<F>(bits_of(y[k]))));
+        tile[k] = from_bits(F == Format::UInt16 ? made & 0xffff : made);
+    }
+}
+#define INTEGERS(name, value)                                                           \
+    template <DataFormat F>                                                             \
+    void name##_int_tile(uint32_t a, uint32_t b, uint32_t to) {                         \
+        integers<F>(a, b, to, #name "_int_tile", [](auto x, auto y) { return value; }); \
+    }
+INTEGERS(add, uint32_t(x) + uint32_t(y))
+INTEGERS(sub, uint32_t(x) - uint32_t(y))
+INTEGERS(mul, uint32_t(x) * uint32_t(y))
+INTEGERS(lt, x < y)
+INTEGERS(le, x <= y)
+INTEGERS(gt, x > y)
+INTEGERS(ge, x >= y)
+inline void add_int_tile_init() { card::unit->sfpu = "add_int_tile"; }
+inline void sub_int_tile_init() { card::unit->sfpu = "sub_int_tile"; }
+#define FOR_A_FORMAT(name)        \
+    template <DataFormat F>       \
+    void name##_int_tile_init() { \
+        card::unit->sfpu = #name "_int_tile"; \
+    }
+FOR_A_FORMAT(mul)
+FOR_A_FORMAT(lt)
+FOR_A_FORMAT(le)
+FOR_A_FORMAT(gt)
+FOR_A_FORMAT(ge)
+#define EXTREME(name, format, value)                                                                 \
+    inline void name##_tile_init() { card::unit->sfpu = #name "_tile"; }                             \
+    inline void name##_tile(uint32_t a, uint32_t b, uint32_t to) {                                   \
+        integers<DataFormat::format>(a, b, to, #name "_tile", [](auto x, auto y) { return value; }); \
+    }
+EXTREME(binary_max_int32, Int32, x > y ? x : y)
+EXTREME(binary_min_int32, Int32, x < y ? x : y)
+EXTREME(binary_max_uint32, UInt32, x > y ? x : y)
+EXTREME(binary_min_uint32, UInt32, x < y ? x : y)
+template <DataFormat F>
+void is_zero(uint32_t at) {
+    integers<F>(at, at, at, "eqz_tile", [](auto x, auto) { return x == 0; });
+}
+inline void eqz_tile_int32(uint32_t at) { is_zero<DataFormat::Int32>(at); }
+inline void eqz_tile_uint32(uint32_t at) { is_zero<DataFormat::UInt32>(at); }
+inline void eqz_tile_uint16(uint32_t at) { is_zero<DataFormat::UInt16>(at); }
+inline void abs_tile_int32(uint32_t at) {
+    integers<DataFormat::Int32>(at, at, at, "abs_tile", [](auto x, auto) { return x < 0 ? -uint32_t(x) : uint32_t(x); });
+}
+template <DataFormat F>
+void fill_tile_int(uint32_t at, uint32_t value) {
+    using namespace card;
+    if (elsewhere(MATH)) return;
+    of_sfpu("fill_tile");
+    register_tile(at, false, F).fill(from_bits(F == Format::UInt16 ? value & 0xffff : value));
+}
+inline std::string typecast_of(uint32_t from, uint32_t to) {
+    return "typecast_tile " + std::to_string(from) + " " + std::to_string(to);
+}
+template <uint32_t FROM, uint32_t TO>
+void typecast_tile_init() {
+    card::unit->sfpu = typecast_of(FROM, TO);
+}
+template <uint32_t FROM, uint32_t TO>
+void typecast_tile(uint32_t at) {
+    using namespace card;
+    constexpr Format from = Format(FROM);
+    static_assert(Format(TO) == Format::Float32 && (from == Format::Int32 || from == Format::UInt32));
+    if (elsewhere(MATH)) return;
+    of_sfpu(typecast_of(FROM, TO).c_str());
+    const Elements x = used_tile(at, from);
+    Elements& tile = register_tile(at);
+    for (int k = 0; k < 1024; ++k) tile[k] = float(integer<from>(bits_of(x[k])));
 }

@@ -27,8 +27,11 @@ inline void need(bool holds, const std::string& message) {
     if (!holds) throw Failure(message);
 }
 
-enum class Format { Float32, Float16_b, Bfp8_b };
-constexpr uint32_t tile_bytes(Format f) { return f == Format::Float32 ? 4096 : f == Format::Float16_b ? 2048 : 1088; }
+enum class Format { Float32, Float16_b, Bfp8_b, Int32, UInt32, UInt16 };
+constexpr bool is_float(Format f) { return f == Format::Float32 || f == Format::Float16_b || f == Format::Bfp8_b; }
+constexpr uint32_t tile_bytes(Format f) {
+    return f == Format::Bfp8_b ? 1088 : f == Format::Float16_b || f == Format::UInt16 ? 2048 : 4096;
+}
 constexpr uint32_t L1 = 1499136, DRAM_ALIGNMENT = 64, L1_ALIGNMENT = 16;
 
 inline float from_bits(uint32_t bits) {
@@ -49,7 +52,7 @@ inline uint16_t half_of(float value) {  // to the nearest, ties to even
 inline float rounded(float value) { return from_bits(uint32_t(half_of(value)) << 16); }
 inline float cut(float value) { return from_bits(bits_of(value) & 0xffffe000); }  // the 19 bits of a source register
 
-using Elements = std::array<float, 1024>;
+using Elements = std::array<float, 1024>;  // of integers their bits
 inline uint32_t in_faces(uint32_t row, uint32_t column) {  // where an element lies in a tile of four faces
     return (row / 16 * 2 + column / 16) * 256 + row % 16 * 16 + column % 16;
 }
@@ -74,15 +77,19 @@ inline float from_bfp8(uint8_t exponent, uint8_t element) {
 
 inline void unpack(const uint8_t* at, Format f, float* faces) {
     for (uint32_t k = 0; k < 1024; ++k) {
-        if (f == Format::Float32) std::memcpy(faces + k, at + 4 * k, 4);
+        if (tile_bytes(f) == 4096) std::memcpy(faces + k, at + 4 * k, 4);
+        else if (f == Format::UInt16) faces[k] = from_bits(uint32_t(at[2 * k] | at[2 * k + 1] << 8));
         else if (f == Format::Float16_b) faces[k] = from_bits(uint32_t(at[2 * k] | at[2 * k + 1] << 8) << 16);
         else faces[k] = from_bfp8(at[k / 16], at[64 + k]);
     }
 }
 inline void pack(const float* faces, Format f, uint8_t* at) {
     for (uint32_t k = 0; k < 1024; ++k) {
-        if (f == Format::Float32) {
+        if (tile_bytes(f) == 4096) {
             std::memcpy(at + 4 * k, faces + k, 4);
+        } else if (f == Format::UInt16) {
+            const uint16_t value = uint16_t(bits_of(faces[k]));
+            std::memcpy(at + 2 * k, &value, 2);
         } else if (f == Format::Float16_b) {
             const uint16_t half = half_of(faces[k]);
             std::memcpy(at + 2 * k, &half, 2);
@@ -122,6 +129,7 @@ struct Registers {
     int full = 0;  // halves that are committed and not released
     std::array<std::array<Elements, 8>, 2> tiles{};
     std::array<std::array<bool, 8>, 2> written{};
+    std::array<std::array<Format, 8>, 2> kinds{};  // Float32 for all floats
     std::list<Sources> unpacked;  // that the math thread has not taken yet: two banks
     uint32_t count() const { return wide ? 4 : 8; }
 };
@@ -292,3 +300,4 @@ struct CBIndex {
 };
 using DataFormat = card::Format;
 }  // namespace tt
+using DataFormat = card::Format;
