@@ -8,6 +8,7 @@ from typing import NoReturn
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.tenstorrent.staging import staged
+from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose, is_tile, operation
 from tensorir.tir.walk import children, walk
@@ -103,7 +104,7 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
                 stores = [Move("store", _moved(call), call) for call in parts.stores]
                 return [*loads, Compute(parts.statement), *stores]
             case _:
-                message = f"a {type(node).__name__} is neither a tile that moves nor a computation on tiles."
+                message = f"{in_words(node)} is neither a tile that moves nor a computation on tiles."
                 refuse(message, node.span, "write the kernel with T.copy, tile operations and loops.")
 
     return tuple(of(body))

@@ -28,6 +28,7 @@ from tensorir.tenstorrent.in_place import is_safe_in_place
 from tensorir.tenstorrent.items import Compute, Control, Item, Move, items_of, names_of_tiles, refuse, uses
 from tensorir.tenstorrent.kernels.faults import tiles
 from tensorir.tenstorrent.kernels.nodes import (
+    Barrier,
     Bind,
     Branch,
     CircularBuffer,
@@ -222,14 +223,14 @@ class _Split:
         dst = record.dst
         if dst.buffer in self.direct:
             queue = self._queue(dst.buffer, dst.buffer, record.src.buffer, call.span)
-            reader.extend(self._produced(queue, n.Evaluate(call, call.span), call.span))
+            reader.extend(self._read(queue, n.Evaluate(call, call.span), call.span))
             compute.append(Sync("wait", queue.name, queue.pages, call.span))
             return
         dtype = record.src.buffer.dtype  # what travels has the type that it has in memory
         block = self._block(dst, dtype, call.span)
         queue = self._queue((dst.buffer, extents_of(dst), str(dtype)), block, record.src.buffer, call.span)
         whole = region(all_of(queue.block), 2)
-        reader.extend(self._produced(queue, n.Evaluate(with_box(call, 1, whole), call.span), call.span))
+        reader.extend(self._read(queue, n.Evaluate(with_box(call, 1, whole), call.span), call.span))
         self._own((dst.buffer,))
         unpack = n.Evaluate(copy(region(all_of(queue.block), 1), region(dst, 2), call.span), call.span)
         compute += [
@@ -248,7 +249,7 @@ class _Split:
         fronts = tuple(self.buffers[b].name for b in self._fronts((src.buffer,)))
         pack = n.Evaluate(copy(region(src, 1), region(all_of(queue.block), 2), call.span), call.span)
         compute.extend(self._produced(queue, pack, call.span, fronts))
-        writer.extend(self._consumed(queue, n.Evaluate(with_box(call, 0, region(all_of(queue.block), 1)), call.span)))
+        writer.extend(self._written(queue, n.Evaluate(with_box(call, 0, region(all_of(queue.block), 1)), call.span)))
 
     def _through(self, record: Record, call: n.Call, made: _Programs) -> None:
         """From memory to memory: a block for the way."""
@@ -262,12 +263,12 @@ class _Split:
         box, arrived = call.args[0], region(all_of(first.block), 2)
         assert isinstance(box, n.Call)
         read = with_box(call, 1, arrived) if isinstance(record, Copy) else copy(box, arrived, call.span)
-        reader.extend(self._produced(first, n.Evaluate(read, call.span), call.span))
+        reader.extend(self._read(first, n.Evaluate(read, call.span), call.span))
         pack = copy(region(all_of(first.block), 1), region(all_of(second.block), 2), call.span)
         compute.append(Sync("wait", first.name, first.pages, call.span))
         compute.extend(self._produced(second, n.Evaluate(pack, call.span), call.span, (first.name,)))
         compute.append(Sync("pop", first.name, first.pages, call.span))
-        writer.extend(self._consumed(second, n.Evaluate(with_box(call, 0, region(all_of(second.block), 1)), call.span)))
+        writer.extend(self._written(second, n.Evaluate(with_box(call, 0, region(all_of(second.block), 1)), call.span)))
 
     def _produced(self, queue: CircularBuffer, fill: n.Stmt, span: Span, fronts: tuple[str, ...] = ()) -> list[Op]:
         return [
@@ -276,10 +277,15 @@ class _Split:
             Sync("push", queue.name, queue.pages, span),
         ]
 
-    def _consumed(self, queue: CircularBuffer, drain: n.Stmt) -> list[Op]:
+    def _read(self, queue: CircularBuffer, fill: n.Stmt, span: Span) -> list[Op]:
+        *before, push = self._produced(queue, fill, span)
+        return [*before, Barrier("read", span), push]
+
+    def _written(self, queue: CircularBuffer, drain: n.Stmt) -> list[Op]:
         return [
             Sync("wait", queue.name, queue.pages, drain.span),
             Work(drain, (queue.name,), None, drain.span),
+            Barrier("write", drain.span),
             Sync("pop", queue.name, queue.pages, drain.span),
         ]
 
@@ -375,7 +381,7 @@ def _used(body: Iterable[Op]) -> tuple[Op, ...]:
                 case Branch():
                     op = replace(op, then=of(op.then), otherwise=of(op.otherwise))
                     ask(op.condition)
-                case Sync():
+                case Sync() | Barrier():
                     pass
             made.append(op)
         return tuple(reversed(made))

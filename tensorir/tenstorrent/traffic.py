@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Span
-from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Op, Program, Sync, Work
+from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.kinds import values
 from tensorir.tenstorrent.metal.cards import Card
 from tensorir.tenstorrent.schedule import schedule_of
@@ -69,7 +69,7 @@ def _of(body: tuple[Op, ...], core: Numbers, env: dict[n.Var, Numbers]) -> Itera
     env = dict(env)
     for op in body:
         match op:
-            case Sync():
+            case Sync() | Barrier():
                 pass
             case Work():
                 yield Reached(op, core, dict(env))

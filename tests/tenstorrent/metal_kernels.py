@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from tensix_kernels import chain, matmul, softmax
 
-__all__ = ["KERNELS", "Kernel", "blocked", "nest"]
+__all__ = ["INTEGERS", "KERNELS", "Kernel", "blocked", "nest", "turned"]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -76,6 +76,30 @@ def main({arrays}):
                     T.gemm(T.region(a[0, 0], 1, {a}), T.region(b[0, 0], 1, {b}), T.region(c[0, 0], 3, {c}), \
 T.bool(False), T.bool(False), {rows}, {columns}, {inner}, 0, T.bool(False), 0, 0, 0)
                 T.copy(T.region(c[0, 0], 1, {c}), T.region(C[by * {rows}, bx * {columns}], 2, {c}))
+"""
+
+
+def turned(a: str, b: str, m: int, n: int, k: int, ta: bool, tb: bool, dtype: str = "bfloat16") -> str:
+    """C = A · B by blocks of 32 × 32, summed over 64 at a time, with A or B as they lie transposed."""
+    at = "ko * 64, by * 32" if ta else "by * 32, ko * 64"
+    bt = "bx * 32, ko * 64" if tb else "ko * 64, bx * 32"
+    box, boxb = ("64, 32" if ta else "32, 64"), ("32, 64" if tb else "64, 32")
+    return f"""
+@T.prim_func
+def main(A: T.Buffer(({a}), "{dtype}"), B: T.Buffer(({b}), "{dtype}"), C: T.Buffer(({m}, {n}))):
+    for bx in T.thread_binding({n // 32}, thread="blockIdx.x"):
+        for by in T.thread_binding({m // 32}, thread="blockIdx.y"):
+            with T.sblock("tilelang_root"):
+                a = T.sblock_alloc_buffer(({box}), "{dtype}", scope="shared.dyn")
+                b = T.sblock_alloc_buffer(({boxb}), "{dtype}", scope="shared.dyn")
+                c = T.sblock_alloc_buffer((32, 32), scope="local.fragment")
+                T.fill(T.region(c[0, 0], 2, 32, 32), 0)
+                for ko in T.serial({k // 64}):
+                    T.copy(T.region(A[{at}], 1, {box}), T.region(a[0, 0], 2, {box}))
+                    T.copy(T.region(B[{bt}], 1, {boxb}), T.region(b[0, 0], 2, {boxb}))
+                    T.gemm(T.region(a[0, 0], 1, {box}), T.region(b[0, 0], 1, {boxb}), T.region(c[0, 0], 3, 32, 32), \
+T.bool({ta}), T.bool({tb}), 32, 32, 64, 0, T.bool(False), 0, 0, 0)
+                T.copy(T.region(c[0, 0], 1, 32, 32), T.region(C[by * 32, bx * 32], 2, 32, 32))
 """
 
 
@@ -196,6 +220,29 @@ def _many(x: Any, z: Any) -> Any:
     return np.exp(x * 0.25) + np.tanh(z) / (np.sqrt(np.abs(x)) + 2) - np.maximum(x, z) * sigmoid
 
 
+_CHOSEN = (
+    "T.if_then_else(x[i, j] > z[i, j] and not (z[i, j] <= T.float32(0.25)) or x[i, j] == T.float32(0.0), "
+    "T.exp(x[i, j]), z[i, j] * T.float32(2.0))"
+)
+_UNDER = """
+                for i in T.parallel(32):
+                    for j in T.parallel(64):
+                        u[i, j] = x[i, j] - z[i, j]
+                        if x[i, j] > T.float32(0.5):
+                            u[i, j] = T.float32(3.0) * x[i, j]
+                        else:
+                            if z[i, j] < x[i, j]:
+                                u[i, j] = T.Select(T.float32(0.0) > z[i, j], z[i, j], T.float32(1.0))"""
+_COUNTED = (
+    'T.Cast("float32", x[i, j] >= z[i, j]) + T.Cast("float32", x[i, j] != z[i, j]) * T.float32(2.0) '
+    '- T.Cast("float32", z[i, j] < T.float32(0.5))'
+)
+
+
+def _under(x: Any, z: Any) -> Any:
+    return np.where(x > 0.5, 3 * x, np.where(z < x, np.where(z < 0, z, 1.0), x - z))
+
+
 KERNELS: dict[str, Kernel] = {
     # the vector unit has float32 whole, and here only what it does exactly
     "chain": Kernel(chain(50, 70), lambda x, z, _: np.maximum(x * 2 + z, 0), 1e-6),
@@ -212,11 +259,60 @@ KERNELS: dict[str, Kernel] = {
     "wide": Kernel(matmul(50, 70, 96), lambda a, b, _: a @ b, 2e-3),
     "spilled": Kernel(matmul(96, 192, 192, 96, "bfloat16"), lambda a, b, _: a @ b, 1e-6, cores=1),
     "turned": Kernel(TURNED, lambda a, b, _: (a @ b.T).T, 8e-3),
+    "first_turned": Kernel(turned("128, 64", "128, 32", 64, 32, 128, True, False), lambda a, b, _: a.T @ b, 1e-6),
+    "both_turned": Kernel(turned("128, 64", "32, 128", 64, 32, 128, True, True), lambda a, b, _: a.T @ b.T, 1e-6),
     "stored": Kernel(matmul(64, 64, 64), lambda a, b, _: a @ b, 2e-2, formats={"A": "bfp8", "B": "bfp8"}),
     # blocks that go along rows and columns of 2 × 4 cores
     "sent": Kernel(blocked(128, 32, 64, 32), lambda a, b, _: a @ b, 8e-3, cores=8, mcast=True),
+    # conditions are masks of 1 and 0, and choices by them
+    "chosen": Kernel(nest(_CHOSEN), lambda x, z, *_: np.where((x > z) & (z > 0.25) | (x == 0), np.exp(x), 2 * z), 2e-6),
+    "halves_chosen": Kernel(
+        nest("T.if_then_else(x[i, j] < z[i, j], z[i, j], x[i, j])", "bfloat16"), lambda x, z, *_: np.maximum(x, z), 0.0
+    ),
+    "under_conditions": Kernel(nest("u[i, j]", more=_UNDER), lambda x, z, *_: _under(x, z), 2e-6),
+    "counted": Kernel(nest(_COUNTED), lambda x, z, *_: (x >= z) + 2.0 * (x != z) - (z < 0.5), 0.0),
     # sums and maxima along rows and columns
     "softmax": Kernel(softmax(70, 96), lambda x, _: _softmax(x), 4e-3, cores=1),
     "attention": Kernel(ATTENTION, lambda q, k, v, _: _softmax(q @ k.T / 8) @ v, 2e-2, cores=1),
     "sums": Kernel(SUMS, lambda x, _: 0.5 + x.sum(0), 2e-3),
 }
+
+
+_SIGNS = """
+                for i in T.parallel(32):
+                    for j in T.parallel(64):
+                        u[i, j] = T.if_then_else(
+                            T.min(T.max(x[i, j], 0), 1) != T.min(T.max(z[i, j], 0), 1), x[i, j] * s, z[i, j] - s)"""
+_SIGNED = "T.if_then_else(x[i, j] < z[i, j] or x[i, j] >= T.int32(9), T.max(u[i, j], z[i, j]) + T.abs(x[i, j]), -1)"
+_FLOATS = nest(
+    'T.if_then_else(x[i, j] > z[i, j], T.Cast("float32", x[i, j] - z[i, j]), T.float32(-2.0))', "int32"
+).replace('Y: T.Buffer((64, 64), "int32")', 'Y: T.Buffer((64, 64), "float32")'
+).replace('y = T.sblock_alloc_buffer((32, 64), "int32"', 'y = T.sblock_alloc_buffer((32, 64), "float32"')  # fmt: skip
+
+
+def _signed(x: Any, z: Any, v: Any, w: Any, y: Any, s: Any) -> Any:
+    u = np.where((x > 0) != (z > 0), x * s, z - s)
+    return np.where((x < z) | (x >= 9), np.maximum(u, z) + np.abs(x), np.int32(-1))
+
+
+def _equal_bits(x: Any, z: Any, *_: Any) -> Any:
+    """A product with 32768 keeps the last bit of 16."""
+    bit = np.uint16(32768)
+    return np.where(x * bit == z * bit, x * z + np.uint16(3), z - x)
+
+
+INTEGERS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "int32": (nest(_SIGNED, "int32", ", s: T.int32", more=_SIGNS), _signed),
+    "uint32": (
+        nest("T.if_then_else(x[i, j] <= z[i, j], T.max(x[i, j] * z[i, j], x[i, j] + z[i, j]), T.uint32(5) - z[i, j])",
+             "uint32"),
+        lambda x, z, *_: np.where(x <= z, np.maximum(x * z, x + z), np.uint32(5) - z),
+    ),
+    "uint16": (
+        nest("T.if_then_else(x[i, j] * T.uint16(32768) == z[i, j] * T.uint16(32768), x[i, j] * z[i, j] + T.uint16(3), "
+             "z[i, j] - x[i, j])", "uint16"),
+        _equal_bits,
+    ),
+    "floats": (_FLOATS, lambda x, z, *_: np.where(x > z, (x - z).astype(np.float32), np.float32(-2))),
+}  # fmt: skip
+"""Kernels of integers, and the last array as NumPy computes it of the arrays as they are."""

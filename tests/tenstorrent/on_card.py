@@ -21,7 +21,8 @@ COMPUTE = (
     "tile_move_copy", "transpose_wh", "binary_max_min", "reconfig_data_format", "eltwise_unary/exp",
     "eltwise_unary/sqrt", "eltwise_unary/rsqrt", "eltwise_unary/recip", "eltwise_unary/negative", "eltwise_unary/relu",
     "eltwise_unary/trigonometry", "eltwise_unary/erf_erfc", "eltwise_unary/fill", "eltwise_unary/rounding",
-    "eltwise_unary/binop_with_scalar",
+    "eltwise_unary/binop_with_scalar", "eltwise_unary/comp", "eltwise_unary/where", "eltwise_unary/typecast",
+    "add_int_sfpu", "sub_int_sfpu", "mul_int_sfpu", "binary_comp",
 )  # fmt: skip
 HOST = ("host_api", "device", "distributed", "bfloat16", "bfloat8", "tilize_utils", "tensor_accessor_args")
 HEADERS = {
@@ -63,7 +64,7 @@ class Compiled:
         ctypes.c_int.in_dll(self.library, "mutant").value = mutant
         call = getattr(self.library, f"run_{name}")
         call.restype = ctypes.c_char_p
-        if said := call(places, *map(ctypes.c_float, numbers)):
+        if said := call(places, *map(ctypes.c_double, numbers)):
             raise Refused(said.decode())
         return known
 
@@ -144,12 +145,13 @@ def _entry(name: str, host: str, plan: Mapping[str, Any]) -> str:
     """A function in C that runs a program's host on arrays, and says what a call asserted."""
     function, params = re.search(r"void (run_\w+)\(const std::shared_ptr<[^>]*>& mesh_device, (.*)\) \{", host).groups()
     kinds = re.findall(r"std::vector<(\w+)>& \w+", params)
-    numbers = re.findall(r"float (\w+)", params)
-    lines = [f'extern "C" const char* run_{name}({", ".join(["void** arrays", *(f"float {x}" for x in numbers)])}) {{']
+    numbers = re.findall(r"\b(float|u?int\d+_t) (\w+)", params)
+    taken = ", ".join(["void** arrays", *(f"double {x}" for _, x in numbers)])
+    lines = [f'extern "C" const char* run_{name}({taken}) {{']
     for k, (kind, buffer) in enumerate(zip(kinds, plan["buffers"].values(), strict=True)):
         first = f"({kind}*)arrays[{k}]"
         lines.append(f"    std::vector<{kind}> a{k}({first}, {first} + {int(np.prod(buffer['shape']))});")
-    given = ", ".join([*(f"a{k}" for k in range(len(kinds))), *numbers])
+    given = ", ".join([*(f"a{k}" for k in range(len(kinds))), *(f"{kind}({x})" for kind, x in numbers)])
     table = ", ".join(f'{{"{k}.cpp", {name}::{k}::kernel_main}}' for k in KERNELS)
     lines += [
         "    static std::string said;", f"    tt::tt_metal::kernels_by_file = {{{table}}};", "    try {",

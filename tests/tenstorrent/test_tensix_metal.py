@@ -12,7 +12,7 @@ import pytest
 import tensorir as ti
 
 sys.path.insert(0, str(Path(__file__).parent))
-from metal_kernels import BFLOAT16, KERNELS, nest
+from metal_kernels import BFLOAT16, INTEGERS, KERNELS, nest, turned
 from on_card import SWAPPED, Refused, build, calls_of, mutable
 from random_tiles import random_kernel
 from tensix_kernels import chain, matmul, softmax
@@ -37,8 +37,12 @@ def arguments(program, seed=3):
     for param in program.func.params[:-4]:
         buffer = program.func.buffer_map.get(param)
         shape = () if buffer is None else tuple(int(str(e)) for e in buffer.shape)
-        dtype = np.float32 if buffer is None or str(buffer.dtype) == "float32" else BFLOAT16
-        found.append(rng.normal(size=shape).astype(dtype))
+        word = "float32" if buffer is None else str(buffer.dtype)
+        if "int" in word:  # sums and products wrap around
+            edges = np.iinfo(word)
+            found.append(rng.integers(edges.min, edges.max, shape, dtype=word, endpoint=True))
+        else:
+            found.append(rng.normal(size=shape).astype(BFLOAT16 if word == "bfloat16" else np.float32))
     return found
 
 
@@ -52,10 +56,27 @@ def programs():
 
 
 @pytest.fixture(scope="module")
-def compiled(programs, tmp_path_factory):
+def of_integers():
+    return {name: ti.tt.split(ti.tt.pipeline(main(text), cores=2).result) for name, (text, _) in INTEGERS.items()}
+
+
+def ahead(program):
+    """A tile of X is pushed while that of Z is on its way, for which a barrier stands behind."""
+    reader = program["reader"]
+    (loop,) = reader.body
+    *names, reserve, read, barrier, push, reserve_z, read_z, barrier_z, push_z = loop.body
+    body = (*names, reserve, read, barrier, reserve_z, read_z, push, barrier_z, push_z)
+    reader = replace(reader, body=(replace(loop, body=body),))
+    return replace(program, kernels=(reader, *program.kernels[1:]))
+
+
+@pytest.fixture(scope="module")
+def compiled(programs, of_integers, tmp_path_factory):
     emitted = {
         name: ti.tt.emit(p, formats=KERNELS[name].formats, mcast=KERNELS[name].mcast) for name, p in programs.items()
     }
+    emitted |= {f"integers_{name}": ti.tt.emit(p) for name, p in of_integers.items()}
+    emitted["ahead"] = ti.tt.emit(ahead(programs["chain"]))
     emitted |= {f"random_{seed}": ti.tt.emit(random_program(seed)) for seed in SEEDS}
     emitted |= {f"{name}_mutants": mutable(emitted[name]) for name in MUTATED}
     return build(emitted, tmp_path_factory.mktemp("card"))
@@ -75,11 +96,30 @@ def test_programs_in_the_calls_of_the_card_give_the_numbers_of_numpy_and_of_the_
 
 
 @needs_compiler
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_wrap_around_compare_and_choose_as_those_of_numpy(name, of_integers, compiled):
+    args = arguments(of_integers[name])
+    if np.ndim(args[-1]) == 0:
+        args[-1] = np.int32(3)
+    with np.errstate(over="ignore"):
+        want = INTEGERS[name][1](*args)
+    found = compiled.run(f"integers_{name}", args)
+    np.testing.assert_array_equal(found[4], want)
+    np.testing.assert_array_equal(ti.tt.simulate(of_integers[name], args).arrays[4], want)
+
+
+@needs_compiler
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_nests_folds_and_loops_give_the_numbers_of_the_interpreter(seed, compiled):
     args = arguments(random_program(seed))
     want = ti.tir.interpret(main(random_kernel(seed)), *args)[-1]
     np.testing.assert_allclose(compiled.run(f"random_{seed}", args)[-1], want, atol=2e-2 * max(np.abs(want).max(), 1))
+
+
+@needs_compiler
+def test_a_tile_is_pushed_while_another_buffer_s_is_on_its_way(programs, compiled):
+    args = arguments(programs["chain"])
+    assert compiled.run("ahead", args)[-1].tobytes() == compiled.run("chain", args)[-1].tobytes()
 
 
 def as_bfp8(array):
@@ -114,34 +154,68 @@ def test_every_call_that_is_left_out_is_told_or_changes_numbers(name, programs, 
     assert unseen == ([("compute", "copy_tile_to_dst_init_short(CB_X);")] if name == "softmax" else [])
 
 
-EXCHANGED = {
-    ("tile_regs_commit();", "tile_regs_wait();"): "registers are waited for and not committed",
-    ("cb_reserve_back(CB_C, 1);", "pack_tile(0, CB_C);"): "a tile is packed and not reserved in circular buffer 2",
-    ("pack_tile(0, CB_C);", "cb_push_back(CB_C, 1);"): "tiles pushed and not packed in circular buffer 2",
-    ("cb_wait_front(CB_B, 1);", "matmul_tiles(CB_A, CB_B, 0, 0, 0);"): "tile 0 is read and not waited for in circular "
-    "buffer 1",
-    ("matmul_tiles(CB_A, CB_B, 0, 0, 0);", "cb_pop_front(CB_A, 1);"): "tile 0 is read and not waited for in circular "
-    "buffer 0",
-    (
-        "noc_async_read_barrier();",
-        "cb_push_back(CB_A, 1);",
-    ): "tiles pushed before their reads are there: no barrier, in circular buffer 0",
-    (
-        "noc_async_write_barrier();",
-        "cb_pop_front(CB_C, 1);",
-    ): "tiles popped before their writes are done: no barrier, in circular buffer 2",
+LEFT_OUT = {
+    "tile_regs_acquire();": "a register tile is used and not acquired",
+    "tile_regs_commit();": "registers are acquired and not committed",
+    "tile_regs_wait();": "a tile is packed outside of wait and release",
+    "tile_regs_release();": "registers are waited for and not released",
+    "cb_push_back(CB_C, 1);": "deadlock: all wait for tiles in circular buffer 2",
+    "cb_pop_front(CB_A, 1);": "deadlock: all wait for registers that are committed, for room in circular buffer 0, for "
+    "source registers that are unpacked, for tiles in circular buffer 1, for tiles in circular buffer 2",
 }
-"""Calls that follow each other in the product, and what is told where they are exchanged."""
+"""Calls of the three threads of the product's computation, and what is told where they are left out."""
+
+
+@needs_compiler
+@pytest.mark.parametrize("call", LEFT_OUT)
+def test_what_one_thread_of_a_computation_leaves_out_is_told_by_it_or_stops_the_others(call, programs, compiled):
+    place = calls_of(compiled.programs["matmul"]).index(("compute", call))
+    with pytest.raises(Refused) as caught:
+        compiled.run("matmul_mutants", arguments(programs["matmul"]), mutant=place)
+    assert str(caught.value) == LEFT_OUT[call]
+
+
+NOT_ACQUIRED, NOT_WAITED = "a register tile is used and not acquired", "a tile is packed outside of wait and release"
+EXCHANGED = {
+    ("matmul", "cb_reserve_back(CB_C, 1);", "pack_tile(0, CB_C);"): "a tile is packed and not reserved in circular "
+    "buffer 2",
+    ("matmul", "pack_tile(0, CB_C);", "cb_push_back(CB_C, 1);"): "tiles pushed and not packed in circular buffer 2",
+    ("matmul", "cb_wait_front(CB_B, 1);", "matmul_tiles(CB_A, CB_B, 0, 0, 0);"): "tile 0 is read and not waited for in "
+    "circular buffer 1",
+    ("matmul", "matmul_tiles(CB_A, CB_B, 0, 0, 0);", "cb_pop_front(CB_A, 1);"): "tile 0 is read and not waited for in "
+    "circular buffer 0",
+    ("matmul", "noc_async_read_barrier();", "cb_push_back(CB_A, 1);"): "tiles pushed before their reads are there: no "
+    "barrier, in circular buffer 0",
+    ("matmul", "noc_async_write_barrier();", "cb_pop_front(CB_C, 1);"): "tiles popped before their writes are done: no "
+    "barrier, in circular buffer 2",
+    ("softmax", "tile_regs_acquire();", "copy_tile(CB_X, t, 0);"): NOT_ACQUIRED,
+    ("softmax", "exp_tile(0);", "tile_regs_commit();"): NOT_ACQUIRED,
+    ("softmax", "tile_regs_wait();", "pack_tile(0, CB_m);"): NOT_WAITED,
+    ("softmax", "pack_tile(0, CB_Y);", "tile_regs_release();"): NOT_WAITED,
+}
+"""Calls of one thread that follow each other in a program, and what is told where they are exchanged."""
+
+
+def exchanged(compiled, programs, name, *pair):
+    calls = [call for _, call in calls_of(compiled.programs[name])]
+    place = next(k for k in range(len(calls)) if tuple(calls[k : k + 2]) == pair)
+    return compiled.run(f"{name}_mutants", arguments(programs[name]), mutant=SWAPPED + place)[-1]
 
 
 @needs_compiler
 @pytest.mark.parametrize("pair", EXCHANGED)
-def test_calls_that_are_exchanged_are_told(pair, programs, compiled):
-    calls = [call for _, call in calls_of(compiled.programs["matmul"])]
-    place = next(k for k in range(len(calls)) if tuple(calls[k : k + 2]) == pair)
+def test_calls_of_one_thread_that_are_exchanged_are_told(pair, programs, compiled):
     with pytest.raises(Refused) as caught:
-        compiled.run("matmul_mutants", arguments(programs["matmul"]), mutant=SWAPPED + place)
+        exchanged(compiled, programs, *pair)
     assert str(caught.value) == EXCHANGED[pair]
+
+
+@needs_compiler
+def test_neighbouring_calls_of_two_threads_may_be_exchanged(programs, compiled):
+    """The math thread commits and the pack thread waits: on the card neither sees which stands first in the text."""
+    right = compiled.run("matmul", arguments(programs["matmul"]))[-1]
+    found = exchanged(compiled, programs, "matmul", "tile_regs_commit();", "tile_regs_wait();")
+    assert found.tobytes() == right.tobytes()
 
 
 @needs_compiler
@@ -154,14 +228,21 @@ def test_tiles_are_four_faces_of_which_each_lies_row_by_row(compiled):
 # What has no call, and what exceeds a limit
 
 
+CHANGED = """
+                for i in T.parallel(32):
+                    for j in T.parallel(64):
+                        u[i, j] = x[i, j]
+                        if z[i, j] > u[i, j]:
+                            u[i, j] = T.float32(0.0)
+                            u[i, j] = z[i, j]"""
 REFUSED = {
     "a value of the loop": (
         nest('x[i, j] * T.Cast("float32", i)'),
         """\
-kernel:19:45: error[TN16]: a Cast of the elements of tiles has no call on the card.
+kernel:19:45: error[TN16]: 'i' is an index here, and no tile has its values.
                           y[i, j] = x[i, j] * T.Cast("float32", i)
                                               ^^^^^^^^^^^^^^^^^^^^
-help: write it with arithmetic, extremes, exp, log, sqrt, rsqrt, tanh, sigmoid, abs, sin, cos, erf, floor and ceil.""",
+help: load a tile of them, from a buffer that holds 0, 1, 2, ….""",
     ),
     "minima": (
         softmax(64, 64).replace('"max"', '"min"'),
@@ -186,6 +267,82 @@ kernel:14:28: error[TN16]: 16 elements of 'A' are moved here, and the card moves
                       T.copy(T.region(A[by * 16, ko * 16], 1, 16, 16), T.region(a[0, 0], 2, 16, 16))
                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 help: move 32: what lies outside of the buffer is zero, and is not stored.""",
+    ),
+    "float16": (
+        nest("x[i, j] + z[i, j]", "float16"),
+        """\
+kernel:3:10: error[TN16]: tiles of float16 have no format on the card here.
+  def main(X: T.Buffer((64, 64), "float16"), Z: T.Buffer((64, 64), "float16"), V: T.Buffer((64,), "float16"), W:…
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: tt-metal refuses the format Float16 beside bfloat16 and bfp8, and its host has no arrays of it: store float32, \
+which holds float16 whole, or bfloat16.""",
+    ),
+    "integers of two widths": (
+        nest("x[i, j]", "uint16").replace('Z: T.Buffer((64, 64), "uint16")', 'Z: T.Buffer((64, 64), "int32")').replace(
+            'z = T.sblock_alloc_buffer((32, 64), "uint16"', 'z = T.sblock_alloc_buffer((32, 64), "int32"'
+        ),
+        """\
+kernel:11:17: error[TN16]: 'y' is of uint16 and others of 32 bits, and a core's registers are of one width.
+                  y = T.sblock_alloc_buffer((32, 64), "uint16", scope="local.fragment")
+                  ^
+help: make it uint32.""",
+    ),
+    "a quotient of integers": (
+        nest("x[i, j] // z[i, j]", "int32"),
+        """\
+kernel:19:35: error[TN16]: a division that rounds down of the elements of tiles has no call on the card.
+                          y[i, j] = x[i, j] // z[i, j]
+                                    ^^^^^^^^^^^^^^^^^^
+help: write it with arithmetic, comparisons, choices, extremes, exp, log, sqrt, rsqrt, tanh, sigmoid, abs, sin, cos, \
+erf, floor and ceil.""",
+    ),
+    "an extreme of integers of 16 bits": (
+        nest("T.max(x[i, j], z[i, j])", "uint16"),
+        """\
+kernel:19:35: error[TN16]: a maximum of uint16 elements has no call on the card.
+                          y[i, j] = T.max(x[i, j], z[i, j])
+                                    ^^^^^^^^^^^^^^^^^^^^^^^
+help: sums, differences, products, extremes and comparisons of integers have calls; or compute in float32.""",
+    ),
+    "integers along a vector": (
+        nest("x[i, j] + w[j]", "int32"),
+        """\
+kernel:19:45: error[TN16]: 'w' is broadcast along a tile, and the unit that broadcasts has no int32.
+                          y[i, j] = x[i, j] + w[j]
+                                              ^^^^
+help: make it float32, or a whole tile.""",
+    ),
+    "floats as integers": (
+        nest('T.Cast("int32", T.Cast("float32", x[i, j]))', "int32"),
+        """\
+kernel:19:35: error[TN16]: a conversion of float to int32 has no call on the card.
+                          y[i, j] = T.Cast("int32", T.Cast("float32", x[i, j]))
+                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: convert it before it comes to the card; int32 and uint32 become floats there.""",
+    ),
+    "a condition on two types": (
+        nest('T.if_then_else(x[i, j] > 0 and T.Cast("float32", x[i, j]) < T.float32(0.5), x[i, j], z[i, j])', "int32"),
+        """\
+kernel:19:50: error[TN16]: this condition joins one on int32 elements and one on float elements.
+  …           y[i, j] = T.if_then_else(x[i, j] > 0 and T.Cast("float32", x[i, j]) < T.float32(0.5), x[i, j], z[i,…
+                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: compare elements of one type, or convert these.""",
+    ),
+    "a condition that is changed": (
+        nest("u[i, j]", more=CHANGED),
+        """\
+kernel:21:29: error[TN16]: 'u' is changed here, and the condition of the next store asks for it.
+                              u[i, j] = T.float32(0.0)
+                              ^^^^^^^^^^^^^^^^^^^^^^^^
+help: write into another tile first.""",
+    ),
+    "a product of integers": (
+        turned("128, 64", "128, 32", 64, 32, 128, True, False, "int32"),
+        """\
+kernel:14:21: error[TN16]: T.gemm of int32 tiles has no call on the card.
+                      T.gemm(T.region(a[0, 0], 1, 64, 32), T.region(b[0, 0], 1, 64, 32), T.region(c[0, 0], 3, 32…
+                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: make them float32 or bfloat16.""",
     ),
     "a vector both ways": (
         nest("x[i, j] * w[j] + w[i]"),

@@ -147,7 +147,8 @@ def test_elements_are_stored_gathered_and_changed_atomically_as_tiles(body, plac
         ("T.atomic_add_elem_op(T.access_ptr(H[i], 1, 3), A[bx, i * 4 + v])",
          "'H' is used inside of a computation, which changes an element of it more than once"),
         ('T.atomic_add_elem_op(T.tvm_access_ptr(T.type_annotation("float32"), B.data, bx, 1, 3), A[bx, i])',
-         "a Evaluate has no words in the C++ of a core."),
+         "T.atomic_add_elem_op has no words in the C++ of a core."),
+        ("B[bx, i] = T.Shuffle([A[bx, i]], [0])", "a vector has no words in the C++ of a core."),
     ],
 )  # fmt: skip
 def test_elements_that_no_tile_stands_for_are_refused_before_any_text_is_asked_for(body, message):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.header import OPERATIONS
+from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 
@@ -135,10 +136,8 @@ def cpp(node: n.Expr, names: Names) -> str:
                 if not known.startswith("std::"):
                     return f"{known}<{cpp_type(e.dtype)}>({', '.join(given)})"
                 return _function(known, e.dtype, [a.dtype for a in parts], given)
-            case n.Call(op=op):
-                _no_words(f"T.{op}", e)
             case _:
-                _no_words(f"a {type(e).__name__}", e)
+                _no_words(in_words(e), e)
 
     def binary(e: n.Expr, sign: str, a: n.Expr, b: n.Expr, inside: bool) -> str:
         """An operator between two texts; what C++ computes in a wider type is one of the element's again."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tensorir.tenstorrent.kernels.nodes import Op, Program
+from tensorir.tenstorrent.kernels.nodes import MOVES, Op, Program, Role, Sync, Work
 from tensorir.tenstorrent.kernels.printing import printed
 
-__all__ = ["Fault", "fault_at", "tiles"]
+__all__ = ["Fault", "fault_at", "tiles", "without_barrier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class Fault:
     """A fault of a kernel: its kind, the file and the line, the circular buffer, the counts that do not fit.
 
     `kind` is "deadlock", "push without reserve", "pop without wait", "overflow", "read without wait", "write without
-    reserve", "two producers", "two consumers", "left over", "unbalanced" or "read without write" (`buffer` is a tile).
+    reserve", "push without barrier", "pop without barrier", "end without barrier", "two producers", "two consumers",
+    "left over", "unbalanced" or "read without write" (`buffer` is a tile).
 
     >>> print(Fault("overflow", "reader.cpp", 7, "cb_push_back(CB_A, 3);", "CB_A", {"room": 2}, "it holds 2 tiles."))
     reader.cpp:7: overflow of CB_A: it holds 2 tiles.
@@ -56,3 +57,16 @@ def fault_at(
             text = whole.text.splitlines()[line - 1].strip()
             return Fault(kind, kernel.file, line, text, buffer, counts, message, core, waiting)
     raise AssertionError(op)
+
+
+def without_barrier(program: Program, role: Role, op: Sync | Work, buffer: str, core: int | None = None) -> Fault:
+    """A push or a pop of tiles that may still be on their way; or the work that is so where its kernel ends."""
+    way = MOVES[role]
+    match op:
+        case Sync(action, _, count):
+            done = "pushes" if action == "push" else "pops"
+            told = f"it {done} {tiles(count)} whose {way} may not be done: no noc_async_{way}_barrier() stands between."
+            return fault_at(program, op, f"{action} without barrier", buffer, {}, told, core)
+        case Work():
+            told = f"the kernel ends, and this {way} may not be done: no noc_async_{way}_barrier() stands behind it."
+            return fault_at(program, op, "end without barrier", buffer, {}, told, core)

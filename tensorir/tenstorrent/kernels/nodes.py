@@ -1,7 +1,8 @@
 """The programs of a core: what they do with circular buffers and with tiles, in order.
 
 A circular buffer holds tiles of the hardware in the order in which its one producer pushes them and its one consumer
-pops them. A program is a few statements: synchronisation, work on tiles (a statement of TIR), loops, names, branches.
+pops them. A program is a few statements: synchronisation, work on tiles (a statement of TIR), barriers behind which
+reads or writes are done, loops, names, branches.
 
 >>> Sync("push", "CB_A", 1)
 Sync(action='push', buffer='CB_A', count=1)
@@ -9,7 +10,7 @@ Sync(action='push', buffer='CB_A', count=1)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -20,12 +21,15 @@ from tensorir.tir import nodes as n
 if TYPE_CHECKING:
     from tensorir.tenstorrent.estimate import Estimate
 
-__all__ = ["ROLES", "Action", "Bind", "Branch", "CircularBuffer", "Kernel", "Loop", "Op", "Program", "Role", "Sync",
-           "Work", "ops_of", "rewritten"]  # fmt: skip
+__all__ = ["MOVES", "ROLES", "Action", "Barrier", "Bind", "Branch", "CircularBuffer", "Kernel", "Loop", "Op", "Program",
+           "Role", "Sync", "Way", "Work", "moved_by", "ops_of", "rewritten"]  # fmt: skip
 
 Action: TypeAlias = Literal["reserve", "push", "wait", "pop"]
 Role: TypeAlias = Literal["reader", "compute", "writer"]
 ROLES: tuple[Role, Role, Role] = ("reader", "compute", "writer")
+Way: TypeAlias = Literal["read", "write"]
+MOVES: Mapping[Role, Way] = {"reader": "read", "writer": "write"}
+"""What kernels do with memory; the work of these goes on while their text does, up to a barrier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Barrier:
+    """All reads from memory, or all writes to it, that the kernel has begun are done behind it."""
+
+    way: Way
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """`var` stands for `value` from here on."""
 
@@ -85,7 +97,7 @@ class Branch:
     otherwise: tuple[Op, ...] = ()
 
 
-Op: TypeAlias = Sync | Work | Bind | Loop | Branch
+Op: TypeAlias = Sync | Work | Barrier | Bind | Loop | Branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +157,17 @@ class Program:
         if made == self.kernels:
             raise LookupError(f"line {line} of {file} is no statement that can be edited so.")
         return replace(self, kernels=made)
+
+
+def moved_by(role: Role, op: Work) -> tuple[str, ...]:
+    """The circular buffers whose tiles are on their way to or from memory behind a statement of a kernel."""
+    match role:
+        case "reader":
+            return () if op.fills is None else (op.fills,)
+        case "writer":
+            return op.fronts
+        case "compute":
+            return ()
 
 
 def ops_of(body: tuple[Op, ...]) -> Iterator[Op]:

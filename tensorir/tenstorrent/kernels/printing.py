@@ -9,7 +9,20 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.tenstorrent.blocks import is_whole
 from tensorir.tenstorrent.kernels.expressions import Names, cpp, cpp_type
-from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Role, Sync, Work, ops_of
+from tensorir.tenstorrent.kernels.nodes import (
+    Barrier,
+    Bind,
+    Branch,
+    Kernel,
+    Loop,
+    Op,
+    Program,
+    Role,
+    Sync,
+    Work,
+    ops_of,
+)
+from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import (
     Atomic,
@@ -85,7 +98,7 @@ def _parts(op: Op) -> tuple[n.Node, ...]:
             return start, extent
         case Branch(condition):
             return (condition,)
-        case Sync():
+        case Sync() | Barrier():
             return ()
 
 
@@ -209,6 +222,8 @@ class _Writer:
             match op:
                 case Sync(action, buffer, count):
                     self.line(f"{_CALLS[action]}({buffer}, {count});")
+                case Barrier(way):
+                    self.line(f"noc_async_{way}_barrier();")
                 case Bind(var, value):
                     text = self.expr(value)
                     self._name(var, self.names.at_least(value))
@@ -299,7 +314,7 @@ class _Writer:
             case n.Evaluate(n.Call() as call) if is_tile_operation(call):
                 self._operation(call)
             case _:
-                _no_words(f"a {type(node).__name__}", node.span)
+                _no_words(in_words(node), node.span)
 
     def _within(self, body: n.Stmt) -> None:
         outside = self.names
@@ -379,7 +394,6 @@ class _Writer:
             case _:
                 word = "write_region" if isinstance(record, Copy) else "write_transposed"
                 self.line(f"{word}({queue}, {where});")
-        self.line(f"noc_async_{'read' if reads else 'write'}_barrier();")
 
 
 def _no_words(what: str, span: Span) -> NoReturn:

@@ -1,7 +1,8 @@
 """The protocol of circular buffers, statement by statement: who owns a side, what is reserved, and what is moved.
 
 Each circular buffer has one producer and one consumer; no kernel pushes more than it reserved or pops more than it
-waited for; nobody asks for more than the buffer holds; and both sides move as many tiles, loop by loop.
+waited for, or tiles that are still on their way; nobody asks for more than the buffer holds; and both sides move as
+many tiles, loop by loop.
 """
 
 from __future__ import annotations
@@ -12,8 +13,21 @@ from typing import TypeAlias
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE
-from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles
-from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Sync, Work, ops_of
+from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles, without_barrier
+from tensorir.tenstorrent.kernels.nodes import (
+    MOVES,
+    Barrier,
+    Bind,
+    Branch,
+    Kernel,
+    Loop,
+    Op,
+    Program,
+    Sync,
+    Work,
+    moved_by,
+    ops_of,
+)
 from tensorir.tir import nodes as n
 
 __all__ = ["capacities", "ownership", "protocol"]
@@ -23,7 +37,7 @@ def protocol(program: Program) -> list[Fault]:
     """What breaks the protocol."""
     found = [*ownership(program), *_room(program)]
     for kernel in program.kernels:
-        found += _Walk(program).kernel(kernel)
+        found += _Walk(program, kernel).faults_of()
     return [*found, *_balance(program)]
 
 
@@ -73,13 +87,18 @@ def capacities(program: Program) -> None:
 
 @dataclass(slots=True)
 class _Walk:
-    """One kernel alone: what is reserved and waited for of each buffer, at least, at each statement."""
+    """One kernel alone: what is reserved, waited for and on its way of each buffer, at least, at each statement."""
 
     program: Program
+    kernel: Kernel
     faults: dict[int, Fault] = field(default_factory=dict[int, Fault])
 
-    def kernel(self, kernel: Kernel) -> list[Fault]:
-        self._body(kernel.body, {})
+    def faults_of(self) -> list[Fault]:
+        held = self._body(self.kernel.body, {})
+        for name in [name for (name, what), count in held.items() if what == "on its way" and count]:
+            works = [op for op in ops_of(self.kernel.body) if isinstance(op, Work)]
+            last = next(op for op in reversed(works) if name in moved_by(self.kernel.role, op))
+            self.faults.setdefault(id(last), without_barrier(self.program, self.kernel.role, last, name))
         return list(self.faults.values())
 
     def _body(self, body: tuple[Op, ...], held: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
@@ -97,12 +116,18 @@ class _Walk:
                     )
                     if count > have:
                         self._fault(op, kind, buffer, done, count, side[1], have)
+                    elif held.pop((buffer, "on its way"), 0):
+                        self.faults.setdefault(id(op), without_barrier(self.program, self.kernel.role, op, buffer))
                     held[side] = max(have - count, 0)
+                case Barrier(way):
+                    if way == MOVES.get(self.kernel.role):
+                        held = {key: count for key, count in held.items() if key[1] != "on its way"}
                 case Work(_, fronts, fills):
                     for name in fronts:
                         self._needs(op, "read without wait", name, "reads", "waited for", held)
                     if fills is not None:
                         self._needs(op, "write without reserve", fills, "writes", "reserved", held)
+                    held = held | {(name, "on its way"): 1 for name in moved_by(self.kernel.role, op)}
                 case Loop(body=inner):
                     # a second pass sees what the first one leaves; what holds in both is at least what both have
                     after = self._body(inner, held)

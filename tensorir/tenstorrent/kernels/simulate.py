@@ -19,10 +19,12 @@ import numpy as np
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.source import NOWHERE
 from tensorir.tenstorrent.grid import number
-from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles
+from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles, without_barrier
 from tensorir.tenstorrent.kernels.multicast import Sender, senders
 from tensorir.tenstorrent.kernels.nodes import (
+    MOVES,
     ROLES,
+    Barrier,
     Bind,
     Branch,
     CircularBuffer,
@@ -30,8 +32,10 @@ from tensorir.tenstorrent.kernels.nodes import (
     Loop,
     Op,
     Program,
+    Role,
     Sync,
     Work,
+    moved_by,
 )
 from tensorir.tenstorrent.kernels.protocol import capacities, ownership
 from tensorir.tenstorrent.kernels.queues import Queue, pages_to_block
@@ -195,15 +199,19 @@ _MOVED, _BLOCKED = True, False
 
 @dataclass(eq=False, slots=True)
 class _Core:
-    """A core: its number, its circular buffers, and where each of its kernels stands."""
+    """A core: its number, its circular buffers, and where each of its kernels stands.
+
+    `moving` are the statements of each kernel that are not done before a barrier, by circular buffer.
+    """
 
     number: int
     queues: dict[str, Queue]
-    machines: dict[str, Machine]
-    at: dict[str, Sync] = field(default_factory=dict[str, Sync])
-    blocked: set[str] = field(default_factory=set[str])
-    in_line: set[str] = field(default_factory=set[str])
-    alive: dict[str, Generator[bool, None, None]] = field(default_factory=dict[str, Any])
+    machines: dict[Role, Machine]
+    at: dict[Role, Sync] = field(default_factory=dict[Role, Sync])
+    moving: dict[Role, dict[str, Work]] = field(default_factory=lambda: {role: {} for role in ROLES})
+    blocked: set[Role] = field(default_factory=set[Role])
+    in_line: set[Role] = field(default_factory=set[Role])
+    alive: dict[Role, Generator[bool, None, None]] = field(default_factory=dict[Role, Any])
 
 
 @dataclass(eq=False, slots=True)
@@ -257,7 +265,7 @@ class _Run:
         roles = ROLES if order != "writer first" else ROLES[::-1]
         turn = 0
         while core.alive:
-            ready = [r for r in roles if r in core.alive and r not in core.blocked]
+            ready: list[Role] = [r for r in roles if r in core.alive and r not in core.blocked]
             if not ready:
                 raise _Stop(self._deadlock(core))
             role = ready[turn % len(ready)] if order == "round robin" else ready[0]
@@ -274,7 +282,7 @@ class _Run:
             drawn = draws.pop() * len(going)
             place = int(drawn)
             core = going[place]
-            ready = [r for r in ROLES if r in core.alive and r not in core.blocked]
+            ready: list[Role] = [r for r in ROLES if r in core.alive and r not in core.blocked]
             if not ready:
                 raise _Stop(self._deadlock(core))
             self._step(core, ready[int((drawn - place) * len(ready))])
@@ -288,7 +296,9 @@ class _Run:
         roles = ROLES if order != "writer first" else ROLES[::-1]
         turn = 0
         while any(core.alive for core in cores):
-            ready = [(c, r) for r in roles for c in cores if r in c.alive and r not in c.blocked]
+            ready: list[tuple[_Core, Role]] = [
+                (c, r) for r in roles for c in cores if r in c.alive and r not in c.blocked
+            ]
             if not ready:
                 alive = [core for core in cores if core.alive]
                 raise _Stop(self._deadlock(next((core for core in alive if not core.in_line), alive[0])))
@@ -302,10 +312,12 @@ class _Run:
         for core in cores:
             self._left(core)
 
-    def _step(self, core: _Core, role: str) -> None:
+    def _step(self, core: _Core, role: Role) -> None:
         match next(core.alive[role], None):
             case None:
                 del core.alive[role]
+                for name, op in core.moving[role].items():
+                    raise _Stop(without_barrier(self.program, role, op, name, core.number))
             case True:
                 core.blocked.clear()
             case _:
@@ -313,7 +325,7 @@ class _Run:
 
     # What kernels do
 
-    def _body(self, body: tuple[Op, ...], role: str, core: _Core, m: Machine) -> Generator[bool, None, None]:
+    def _body(self, body: tuple[Op, ...], role: Role, core: _Core, m: Machine) -> Generator[bool, None, None]:
         for op in body:
             match op:
                 case Sync(action, name, count):
@@ -324,13 +336,19 @@ class _Run:
                             yield _BLOCKED
                     elif count > (queue.reserved if action == "push" else queue.waited):
                         raise _Stop(self._unasked(op, queue, core))
+                    elif name in core.moving[role]:
+                        raise _Stop(without_barrier(self.program, role, op, name, core.number))
                     queue.do(action, count)
                     self.trace.append(Event(core.number, role, action, name, count, queue.fill))
                     yield _MOVED
+                case Barrier(way):
+                    if way == MOVES.get(role):
+                        core.moving[role].clear()
                 case Work() if (line := self.lines.get((id(op), core.number))) is not None:
                     yield from self._in_line(op, role, core, m, line)
                 case Work():
                     self._work(op, core, m)
+                    core.moving[role].update(dict.fromkeys(moved_by(role, op), op))
                 case Bind(var, value):
                     m.env[var] = compiled(value)(m)
                 case Loop(var, start, extent, inner):
@@ -342,7 +360,7 @@ class _Run:
                 case Branch(condition, then, otherwise):
                     yield from self._body(then if compiled(condition)(m) else otherwise, role, core, m)
 
-    def _in_line(self, op: Work, role: str, core: _Core, m: Machine, line: Sender) -> Generator[bool, None, None]:
+    def _in_line(self, op: Work, role: Role, core: _Core, m: Machine, line: Sender) -> Generator[bool, None, None]:
         """A load that is multicast: the first core waits until all others have asked, they until it has sent."""
         assert op.fills is not None
         queue = core.queues[op.fills]
@@ -412,7 +430,7 @@ class _Run:
         return fault_at(self.program, op, kind, op.buffer, {done: op.count, by: asked}, message, core.number)
 
     def _deadlock(self, core: _Core) -> Fault:
-        waiting = [role for role in ROLES if role in core.alive]
+        waiting: list[Role] = [role for role in ROLES if role in core.alive]
         told = tuple(self._waits(core, role) for role in waiting)
         role = self._culprit(core, waiting)
         op = core.at[role]
@@ -423,7 +441,7 @@ class _Run:
         )
         return fault_at(self.program, op, "deadlock", op.buffer, counts, message, core.number, told)
 
-    def _waits(self, core: _Core, role: str) -> str:
+    def _waits(self, core: _Core, role: Role) -> str:
         op = core.at[role]
         queue = core.queues[op.buffer]
         full = op.action == "reserve"
@@ -432,10 +450,10 @@ class _Run:
         verb = "waited for and not popped" if full else "reserved and not pushed"
         return f"{role} waits for {tiles(op.count)} of {op.buffer}: {there}" + (f", {kept} {verb}" if kept else "")
 
-    def _culprit(self, core: _Core, waiting: list[str]) -> str:
+    def _culprit(self, core: _Core, waiting: list[Role]) -> Role:
         """The kernel that waits for one that is done; else, for tiles that the other side began and did not finish."""
 
-        def partner(role: str) -> str | None:
+        def partner(role: Role) -> Role | None:
             op = core.at[role]
             wanted = ("wait", "pop") if op.action == "reserve" else ("reserve", "push")
             for kernel in self.program.kernels:
@@ -443,14 +461,15 @@ class _Run:
                     return kernel.role
             return None
 
-        def begun(role: str) -> bool:
+        def begun(role: Role) -> bool:
             op = core.at[role]
             queue = core.queues[op.buffer]
             return (queue.waited if op.action == "reserve" else queue.reserved) > 0
 
-        alone = [role for role in waiting if partner(role) not in core.alive]
-        starved = [role for role in waiting if begun(role) and core.at[role].action == "wait"]
-        return (alone or starved or [role for role in waiting if begun(role)] or waiting)[0]
+        alone: list[Role] = [role for role in waiting if partner(role) not in core.alive]
+        started: list[Role] = [role for role in waiting if begun(role)]
+        starved: list[Role] = [role for role in started if core.at[role].action == "wait"]
+        return (alone or starved or started or waiting)[0]
 
     def _left(self, core: _Core) -> None:
         for name, queue in core.queues.items():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.source import Span
 from tensorir.tir import nodes as n
 
-__all__ = ["BUFFERS", "CARDS", "Card", "card_named"]
+__all__ = ["BUFFERS", "CARDS", "Card", "card_named", "refuse"]
 
 BUFFERS = 32
 """The circular buffers of a core."""
@@ -61,3 +63,8 @@ def card_named(name: str) -> Card:
         return found
     message = f"there is no card {name!r}; there are {' and '.join(CARDS)}."
     raise DiagnosticError(Diagnostic("TN18", message, n.NOWHERE, help=did_you_mean(name, CARDS) or "write wormhole."))
+
+
+def refuse(message: str, span: Span, help: str, code: str = "TN16") -> NoReturn:
+    """Raise what the card has no call for, where it stands."""
+    raise DiagnosticError(Diagnostic(code, message, span, help=help))

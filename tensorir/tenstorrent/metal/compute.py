@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tensorir.tenstorrent.kernels.expressions import Names, cpp, cpp_type
-from tensorir.tenstorrent.kernels.nodes import Bind, Sync
+from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Sync
 from tensorir.tenstorrent.metal.arguments import Arguments
+from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.flow import Accumulate, Arranged, Drop, Made
 from tensorir.tenstorrent.metal.queues import Queue, Queues
 from tensorir.tenstorrent.metal.registers import Call, Operand, calls_of, copy, float_bits
 from tensorir.tenstorrent.metal.shapes import Shapes
-from tensorir.tenstorrent.metal.steps import Fold, Item, Leaf, Map, Number, Product, Repeat, Turn, When, leaves, refuse
+from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When
+from tensorir.tenstorrent.metal.tiles import Leaf, Number, is_zero, leaves
 from tensorir.tir import nodes as n
 
 __all__ = ["Computation", "compute_kernel"]
@@ -60,6 +63,23 @@ class Writer:
         self.arguments.name(var, self.names.at_least(start))
         name = self.names.of(var)
         self.line(f"for ({cpp_type(var.dtype)} {name} = {low}; {name} < {end}; ++{name}) {{")
+
+    def control(self, op: Loop | Branch | Repeat | When, inside: Callable[[Sequence[Any]], None]) -> None:
+        """A loop or a branch, with what `inside` writes of its bodies."""
+        match op:
+            case Loop(var, start, extent, body) | Repeat(var, start, extent, body):
+                self.loop(var, start, extent)
+                bodies: list[tuple[Any, ...]] = [body]
+            case Branch(condition, then, otherwise) | When(condition, then, otherwise):
+                self.line(f"if ({self.expr(condition)}) {{")
+                bodies = [then, otherwise] if otherwise else [then]
+        for place, body in enumerate(bodies):
+            if place:
+                self.line("} else {")
+            self.depth += 1
+            inside(body)
+            self.depth -= 1
+        self.line("}")
 
     def counted(self, name: str, count: int, step: int = 1) -> bool:
         """The head of a loop from 0, if there is more than one iteration."""
@@ -163,17 +183,8 @@ class _Compute:
                     raise AssertionError(item)
                 case Bind(var, value):
                     self.out.bind(var, value)
-                case Repeat(var, start, extent, body):
-                    self.out.loop(var, start, extent)
-                    self.inside(body)
-                    self.out.line("}")
-                case When(condition, then, otherwise):
-                    self.out.line(f"if ({self.out.expr(condition)}) {{")
-                    self.inside(then)
-                    if otherwise:
-                        self.out.line("} else {")
-                        self.inside(otherwise)
-                    self.out.line("}")
+                case Repeat() | When():
+                    self.out.control(item, self.inside)
                 case Drop(buffer):
                     self.read(buffer)
                     self.pop(self.queues.of(buffer))
@@ -187,9 +198,7 @@ class _Compute:
     def inside(self, body: Sequence[Arranged | Item]) -> None:
         """Items in a loop or a branch: what is set up or waited for there is not so behind, nor at the beginning."""
         self.now, self.waited = {}, set()
-        self.out.depth += 1
         self.suite(body)
-        self.out.depth -= 1
         self.now, self.waited = {}, set()
 
     def step(self, step: Map | Product | Fold | Turn | Accumulate, replaces: bool) -> None:
@@ -200,8 +209,8 @@ class _Compute:
             self.packed = step.dst
             self.first = step.product if isinstance(step, Accumulate) else step
         match step:
-            case Map(_, value):
-                self.map(step, value)
+            case Map():
+                self.map(step)
             case Product():
                 self.spilled(step)
             case Fold():
@@ -293,7 +302,7 @@ class _Compute:
 
     # Steps
 
-    def map(self, step: Map, value: Leaf | Number | object) -> None:
+    def map(self, step: Map) -> None:
         shape = self.shapes.of(step.dst)
         found = list(leaves(step.value))
         vectors = any(leaf.over != "tile" for leaf in found)
@@ -316,12 +325,14 @@ class _Compute:
             return self.queue(made)
 
         def number(given: Number) -> str:
-            return self.out.arguments.bits(given.value) if isinstance(given.value, n.Var) else float_bits(given.value)
+            if isinstance(given.value, n.Var):
+                return self.out.arguments.bits(given.value)
+            return float_bits(given.value) if given.kind == "float" else f"0x{int(given.value) % 2**32:x}"
 
         calls: list[Call] = []
         at = 0
-        if step.value != Number(0.0):  # registers are zeros when they are acquired
-            calls, at = calls_of(step.value, operand, number, zeros, self.registers, step.span)
+        if not is_zero(step.value):  # registers are zeros when they are acquired
+            calls, at = calls_of(step.value, operand, number, zeros, self.registers, step.span, self.registers == 4)
         self.read(*(leaf.buffer for leaf in found))
         for call in calls:
             if call.sources:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tensorir.tenstorrent.blocks import is_whole
-from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Kernel, Loop, Op, Program, Sync, Work
+from tensorir.tenstorrent.kernels.nodes import MOVES, Barrier, Bind, Branch, Kernel, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.kernels.printing import free
 from tensorir.tenstorrent.metal.arguments import Arguments, Sent
+from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.compute import ONES, Writer
 from tensorir.tenstorrent.metal.memory import Memory, tile_of
 from tensorir.tenstorrent.metal.queues import Queues
-from tensorir.tenstorrent.metal.steps import refuse
 from tensorir.tenstorrent.traffic import Line
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, Copy, operation
@@ -71,6 +71,7 @@ class _Mover:
     lines: Mapping[int, Line]
     sent: dict[int, str] = field(default_factory=dict[int, str])
     used: dict[str, None] = field(default_factory=dict[str, None])
+    moving: bool = False
 
     def moves(self, body: Sequence[Op]) -> list[Work]:
         found: list[Work] = []
@@ -154,36 +155,57 @@ class _Mover:
                     self.out.line(f"{_CALLS[action]}({buffer}, {count});")
                 case Bind(var, value):
                     self.out.bind(var, value)
-                case Loop(var, start, extent, inner):
-                    self.out.loop(var, start, extent)
-                    self.inside(inner)
-                    self.out.line("}")
-                case Branch(condition, then, otherwise):
-                    self.out.line(f"if ({self.out.expr(condition)}) {{")
-                    self.inside(then)
-                    if otherwise:
-                        self.out.line("} else {")
-                        self.inside(otherwise)
-                    self.out.line("}")
+                case Loop(body=inner):
+                    self.moving = self.moves_behind(inner, self.moving)
+                    self.out.control(op, self.suite)
+                case Branch():
+                    before, behind = self.moving, self.moves_behind((op,), self.moving)
+
+                    def side(body: Sequence[Op], before: bool = before) -> None:
+                        self.moving = before
+                        self.suite(body)
+
+                    self.out.control(op, side)
+                    self.moving = behind
                 case Work():
                     self.move(op)
+                    self.moving = self.moves_behind((op,), self.moving)
+                case Barrier(way):
+                    # what is multicast is there already: it is read, or received, before its kernel goes on
+                    if self.moving or way != MOVES.get(self.kernel.role):
+                        self.out.line(f"noc_async_{way}_barrier();")
+                    self.moving = self.moves_behind((op,), self.moving)
 
-    def inside(self, body: Sequence[Op]) -> None:
-        self.out.depth += 1
-        self.suite(body)
-        self.out.depth -= 1
+    def moves_behind(self, body: Sequence[Op], before: bool) -> bool:
+        """Whether tiles may be on their way behind a body: moved by the core itself, with no barrier since."""
+        now = before
+        for op in body:
+            match op:
+                case Work():
+                    now = now or id(op) not in self.sent
+                case Barrier(way):
+                    now = now and way != MOVES.get(self.kernel.role)
+                case Loop(body=inner):
+                    now = now or self.moves_behind(inner, now)
+                case Branch(_, then, otherwise):
+                    now = self.moves_behind(then, now) or self.moves_behind(otherwise, now)
+                case Sync() | Bind():
+                    pass
+        return now
 
     def move(self, op: Work) -> None:
         """A block of tiles: moved by the core itself, or sent by the first core of its row or column."""
         if (name := self.sent.get(id(op))) is None:
             self.moved_here(op)
             return
+        # its own barrier: it is there before it is sent
         queue = self.queues.of(self.boxes(op)[1].buffer)
         to = f"get_noc_multicast_addr({', '.join(f'{name}_{x}' for x in ('next_x', 'next_y', 'last_x', 'last_y'))}, "
         line = self.out.line
         line(f"if ({name}_sends) {{")
         self.out.depth += 1
         self.moved_here(op)
+        line("noc_async_read_barrier();")
         line(f"if ({name}_others > 0) {{")
         self.out.depth += 1
         # all others have room for the block; they have it before they are told so
@@ -206,7 +228,7 @@ class _Mover:
         self.out.end()
 
     def moved_here(self, op: Work) -> None:
-        """The tiles of a box, one after the other, and the barrier behind which they are there."""
+        """The tiles of a box, one after the other; they are there behind a barrier."""
         box, tile = self.boxes(op)
         reads = self.kernel.role == "reader"
         memory, queue = self.memories[box.buffer.data], self.queues.of(tile.buffer)
@@ -232,7 +254,6 @@ class _Mover:
         for one in opened:
             self.out.end(one)
         self.out.end()
-        self.out.line(f"noc_async_{'read' if reads else 'write'}_barrier();")
 
 
 def _is_zero(value: n.Expr) -> bool:

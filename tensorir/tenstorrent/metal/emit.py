@@ -12,7 +12,7 @@ from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.check import check
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.metal.arguments import Arguments, Sent, arguments_for
-from tensorir.tenstorrent.metal.cards import BUFFERS, Card, card_named
+from tensorir.tenstorrent.metal.cards import BUFFERS, Card, card_named, refuse
 from tensorir.tenstorrent.metal.compute import ONES, compute_kernel
 from tensorir.tenstorrent.metal.dataflow import dataflow_kernel
 from tensorir.tenstorrent.metal.flow import arranged
@@ -20,7 +20,7 @@ from tensorir.tenstorrent.metal.host import Kernels, host_program
 from tensorir.tenstorrent.metal.memory import Memory, memories_of
 from tensorir.tenstorrent.metal.queues import Queue, Queues
 from tensorir.tenstorrent.metal.shapes import TILE, shapes_of
-from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When, read_by, refuse, steps_of
+from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When, read_by, steps_of
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.traffic import lines_of, row_of
 from tensorir.tir import nodes as n
@@ -95,7 +95,10 @@ def emit(
             refuse(f"{' and '.join(map(repr, views))} are one memory under two shapes, and tiles lie in one.",
                    program.func.span, "copy one into the other.")  # fmt: skip
     used = [q.format for q in queues.all] + [queues.format_of(b) for b in own]
-    wide = any(format.name == "Float32" for format in used)
+    wide = any(format.wide for format in used)
+    if wide and (short := next((b for b in (*own, *queues.by_block) if str(b.dtype) == "uint16"), None)) is not None:
+        message = f"{short.name!r} is of uint16 and others of 32 bits, and a core's registers are of one width."
+        refuse(message, short.span, "make it uint32.")
     registers = 4 if wide else 8
     room = {b: shapes.of(b).tiles for b in (*own, *queues.by_block)}
     flow = arranged(items, own, room, registers)

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from tensorir.source import NOWHERE, Span
 from tensorir.tenstorrent.kernels.nodes import Bind, Sync
-from tensorir.tenstorrent.metal.steps import Item, Leaf, Map, Number, Product, Repeat, Step, When, read_by
+from tensorir.tenstorrent.metal.steps import Item, Map, Product, Repeat, Step, When, read_by
+from tensorir.tenstorrent.metal.tiles import Leaf, Number, is_zero
 from tensorir.tir import nodes as n
 
 __all__ = ["Accumulate", "Arranged", "Drop", "Made", "arranged"]
@@ -105,7 +106,7 @@ def _summed(items: Sequence[Item], room: Mapping[n.Buffer, int], registers: int)
             last = next((k for k in range(len(made) - 1, -1, -1) if _touches(made[k], product.dst)), None)
             if start is not None and last is not None:
                 before = made[last]
-                if isinstance(before, Map) and before.value == Number(0.0):
+                if isinstance(before, Map) and is_zero(before.value):
                     made.pop(last)  # registers are zeros when they are acquired
                     start = None
             body = item.body if isinstance(item, Repeat) else (item,)

@@ -103,7 +103,7 @@ def host_program(
             f".noc = NOC::RISCV_{network}_default,",
             f"                           .compile_args = {role}_layouts}});",
         ]
-    exact = [q for q in queues if q.format.name == "Float32" and q.copied and not q.multiplied]
+    exact = [q for q in queues if q.format.wide and q.copied and not q.multiplied]
     if exact:
         lines.append("    std::vector<UnpackToDestMode> unpacked(NUM_CIRCULAR_BUFFERS, UnpackToDestMode::Default);")
         lines += [f"    unpacked[{q.index}] = UnpackToDestMode::UnpackToDestFp32;  // {q.name}" for q in exact]
@@ -174,7 +174,8 @@ def _upload(memory: Memory, name: str) -> list[str]:
     rows, columns = memory.padded[0] * memory.padded[1], memory.padded[2]
     size = memory.format.bytes
     shapes = f"{{{', '.join(map(str, memory.shape))}}}, {{{', '.join(map(str, memory.padded))}}}"
-    tiles = f"tilize_nfaces(fitted({name}, {shapes}), {rows}, {columns})"
+    sent = memory.format.sent or memory.format.host
+    tiles = f"tilize_nfaces(fitted<{sent}>({name}, {shapes}), {rows}, {columns})"
     packed = memory.format.name == "Bfp8_b"
     lines = [
         f"    distributed::ReplicatedBufferConfig {name}_size{{.size = {memory.tiles * size}}};",
@@ -199,13 +200,13 @@ def _download(memory: Memory, name: str) -> list[str]:
     if memory.format.name != "Bfp8_b":
         return [
             f"    distributed::EnqueueReadMeshBuffer(commands, {name}_tiles, {name}_dram, /*blocking=*/true);",
-            f"    {name} = fitted(untilize_nfaces({name}_tiles, {rows}, {columns}), {shapes});",
+            f"    {name} = fitted<{memory.format.host}>(untilize_nfaces({name}_tiles, {rows}, {columns}), {shapes});",
         ]
     return [
         f"    distributed::EnqueueReadMeshBuffer(commands, {name}_packed, {name}_dram, /*blocking=*/true);",
         f"    {name}_tiles = unpack_bfp8_tiles_into_float_vec(tt::stl::Span<const uint32_t>({name}_packed), "
         "/*row_major_output=*/false, /*is_exp_a=*/false);",
-        f"    {name} = fitted(untilize_nfaces({name}_tiles, {rows}, {columns}), {shapes});",
+        f"    {name} = fitted<float>(untilize_nfaces({name}_tiles, {rows}, {columns}), {shapes});",
     ]
 
 
@@ -213,13 +214,13 @@ _PADDING = """\
 using Extents = std::array<uint32_t, 3>;
 
 // The elements of an array that others have too, and zeros for the rest: so arrays become whole tiles, and back.
-template <typename T>
-std::vector<T> fitted(const std::vector<T>& from, const Extents& have, const Extents& want) {
+template <typename T, typename F>
+std::vector<T> fitted(const std::vector<F>& from, const Extents& have, const Extents& want) {
     std::vector<T> made(want[0] * want[1] * want[2], T(0.0f));
     for (uint32_t m = 0; m < have[0] && m < want[0]; ++m) {
         for (uint32_t r = 0; r < have[1] && r < want[1]; ++r) {
             for (uint32_t c = 0; c < have[2] && c < want[2]; ++c) {
-                made[(m * want[1] + r) * want[2] + c] = from[(m * have[1] + r) * have[2] + c];
+                made[(m * want[1] + r) * want[2] + c] = T(from[(m * have[1] + r) * have[2] + c]);
             }
         }
     }

@@ -8,9 +8,9 @@ from functools import reduce
 from math import prod
 
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Op, Program, Work
+from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.queues import Format, Queues
 from tensorir.tenstorrent.metal.shapes import TILE, Shapes, extents
-from tensorir.tenstorrent.metal.steps import refuse
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32

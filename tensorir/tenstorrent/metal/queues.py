@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from tensorir.tenstorrent.kernels.nodes import Program, Work, ops_of
 from tensorir.tenstorrent.kernels.printing import free
+from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.shapes import TILE, Shapes
-from tensorir.tenstorrent.metal.steps import refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Copy, operation
 
@@ -17,16 +17,25 @@ __all__ = ["FORMATS", "Format", "Queue", "Queues"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How the elements of a tile are stored: the name in tt-metal, the bytes of a tile, the type that the host has."""
+    """How the elements of a tile are stored: the name in tt-metal, the bytes of a tile, the type that the host has.
+
+    `sent` is the type that the host makes tiles of, where that is another one.
+    """
 
     name: str
     bytes: int
     host: str
+    sent: str = ""
 
     @property
     def narrow(self) -> bool:
         """Whether the matrix unit takes elements whole."""
-        return self.name != "Float32"
+        return self.name in ("Float16_b", "Bfp8_b")
+
+    @property
+    def wide(self) -> bool:
+        """Whether registers need 32 bits for an element, and the unpacker a way around the source registers."""
+        return self.bytes == 4 * TILE * TILE
 
 
 # bfp8 has a byte for each element, and an exponent for every 16 of them
@@ -34,7 +43,14 @@ FORMATS: Mapping[str, Format] = {
     "float32": Format("Float32", 4 * TILE * TILE, "float"),
     "bfloat16": Format("Float16_b", 2 * TILE * TILE, "bfloat16"),
     "bfp8": Format("Bfp8_b", TILE * TILE + TILE * TILE // 16, "float"),
+    "int32": Format("Int32", 4 * TILE * TILE, "int32_t", "uint32_t"),
+    "uint32": Format("UInt32", 4 * TILE * TILE, "uint32_t"),
+    "uint16": Format("UInt16", 2 * TILE * TILE, "uint16_t"),
 }
+_HALF = (
+    "tt-metal refuses the format Float16 beside bfloat16 and bfp8, and its host has no arrays of it: store float32, "
+    "which holds float16 whole, or bfloat16."
+)
 
 
 @dataclass(slots=True)
@@ -79,7 +95,8 @@ class Queues:
             word = self.formats.get(buffer.name, word)
         if word not in FORMATS:
             message = f"tiles of {word} have no format on the card here."
-            refuse(message, buffer.span, "compute in float32 or bfloat16; formats={'A': 'bfp8'} stores float32 so.")
+            known = "tiles have float32, bfloat16, int32, uint32 or uint16; formats={'A': 'bfp8'} stores float32 so."
+            refuse(message, buffer.span, _HALF if word == "float16" else known)
         return FORMATS[word]
 
     def of(self, buffer: n.Buffer) -> Queue:
@@ -96,7 +113,7 @@ class Queues:
         """A circular buffer of one tile of a constant."""
         found = next((queue for queue in self.all if queue.purpose == purpose), None)
         if found is None:
-            narrow = all(queue.format.narrow for queue in self.all)
+            narrow = not any(queue.format.wide for queue in self.all)
             word = "bfloat16" if narrow else "float32"
             found = Queue(free(name, self.taken), len(self.all), FORMATS[word], 1, 1, purpose)
             self.all.append(found)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tensorir.source import Span
-from tensorir.tenstorrent.metal.steps import Apply, Leaf, Number, Tile, refuse
+from tensorir.tenstorrent.metal.cards import refuse
+from tensorir.tenstorrent.metal.tiles import FORMAT_OF, Apply, Kind, Leaf, Number, Tile, kind_of
 
 __all__ = ["Call", "Operand", "calls_of", "copy", "fill", "float_bits"]
 
@@ -63,16 +64,59 @@ UNARY: Mapping[str, _Function] = {
     "cos": _unary("cos", "eltwise_unary/trigonometry.h"), "erf": _unary("erf", "eltwise_unary/erf_erfc.h"),
     "floor": _Function("floor_tile", "eltwise_unary/rounding.h", "rounding_op_tile_init();"),
     "ceil": _Function("ceil_tile", "eltwise_unary/rounding.h", "rounding_op_tile_init();"),
+    "not": _unary("eqz", "eltwise_unary/comp.h"),
 }  # fmt: skip
+COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
 BINARY: Mapping[str, _Function] = {
-    **{name: _Function(f"{name}_binary_tile", "eltwise_binary_sfpu.h") for name in ("add", "sub", "mul", "div")},
+    **{name: _Function(f"{name}_binary_tile", "eltwise_binary_sfpu.h")
+       for name in ("add", "sub", "mul", "div", *COMPARED)},
     "max": _Function("binary_max_tile", "binary_max_min.h"),
     "min": _Function("binary_min_tile", "binary_max_min.h"),
-}
-SCALAR: Mapping[str, str] = {"add": "add_unary_tile", "sub": "sub_unary_tile", "mul": "mul_unary_tile"}
+}  # fmt: skip
+_WITH_SCALAR = "binop_with_scalar_tile_init();"
+SCALAR: Mapping[str, _Function] = {
+    **{name: _Function(f"{name}_unary_tile", "eltwise_unary/binop_with_scalar.h", _WITH_SCALAR)
+       for name in ("add", "sub", "mul", "rsub")},
+    **{name: _Function(f"unary_{name}_tile", "eltwise_unary/comp.h") for name in COMPARED},
+}  # fmt: skip
 """Functions of a tile and a number; `rsub_unary_tile` is the number less the tile."""
-OF_TILES = ("add", "sub", "mul")
-"""What the matrix unit does element by element with tiles of two circular buffers."""
+TURNED: Mapping[str, str] = {
+    "add": "add", "sub": "rsub", "mul": "mul", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne",
+}  # fmt: skip
+"""Functions of a number and a tile, as functions of the tile and the number."""
+
+
+def _function(op: str, kind: Kind, made: Kind, wide: bool) -> _Function:
+    """The call of a function of elements of a kind, which makes elements of a kind; `wide` are registers of 32 bits."""
+    if op == "where":
+        return _Function(
+            f"where_tile<DataFormat::{_format(made, wide)}>", "eltwise_unary/where.h", "where_tile_init();"
+        )
+    if op == "to_float":
+        formats = f"uint32_t(DataFormat::{_format(kind, wide)}), uint32_t(DataFormat::{_format(made, wide)})"
+        setup = f"typecast_tile_init<{formats}>();"
+        return _Function(f"typecast_tile<{formats}>", "eltwise_unary/typecast.h", setup)
+    if kind == "float":
+        return UNARY[op] if op in UNARY else BINARY[op]
+    of_kind = f"<DataFormat::{FORMAT_OF[kind]}>"
+    match op:
+        case "add" | "sub":
+            return _Function(f"{op}_int_tile{of_kind}", f"{op}_int_sfpu.h", f"{op}_int_tile_init();")
+        case "mul":
+            return _Function(f"mul_int_tile{of_kind}", "mul_int_sfpu.h", f"mul_int_tile_init{of_kind}();")
+        case "max" | "min":
+            return _Function(f"binary_{op}_{kind}_tile", "binary_max_min.h")
+        case "not":
+            return _Function(f"eqz_tile_{kind}", "eltwise_unary/comp.h", "eqz_tile_init();")
+        case "abs":
+            return _Function("abs_tile_int32", "compute_kernel_api.h", "abs_tile_init();")
+        case _:
+            assert op in ("lt", "le", "gt", "ge"), op
+            return _Function(f"{op}_int_tile{of_kind}", "binary_comp.h", f"{op}_int_tile_init{of_kind}();")
+
+
+def _format(kind: Kind, wide: bool) -> str:
+    return ("Float32" if wide else "Float16_b") if kind == "float" else FORMAT_OF[kind]
 
 
 def float_bits(value: float) -> str:
@@ -115,8 +159,9 @@ def calls_of(
     zeros: Callable[[], str],
     count: int,
     span: Span,
+    wide: bool,
 ) -> tuple[list[Call], int]:
-    """The calls that make a value, and the register tile that it ends in.
+    """The calls that make a value, and the register tile that it ends in; `wide` are registers of 32 bits.
 
     `operand` says where a tile lies, `number` the bits of a number, `zeros` the circular buffer of a tile of zeros, to
     which vectors are added where they are broadcast. Raises TN16 where `count` register tiles do not suffice.
@@ -135,9 +180,9 @@ def calls_of(
                 # zeros of the matrix unit: what it takes of float32 is cut either way
                 made.append(_of_two("add", Operand(zeros(), "0", source.narrow), source, at, over))
                 return at
-            case Number():
+            case Number(_, kind):
                 at = registers.take()
-                made.append(fill(number(tile), at))
+                made.append(fill(number(tile), at, kind))
                 return at
             case Apply("add" | "sub" | "mul" as op, (Leaf(_, "tile") as a, Leaf() as b)) if _both(a, b):
                 at = registers.take(untouched=True)
@@ -147,33 +192,23 @@ def calls_of(
                 at = registers.take(untouched=True)
                 made.append(_of_two(op, operand(a), operand(b), at, b.over))
                 return at
-            case Apply("add" | "sub" | "mul" as op, (x, Number() as y)):
+            case Apply(op, (x, Number() as y)) if _takes_scalar(op, x):
                 return scalar(SCALAR[op], of(x), y)
-            case Apply("add" | "mul" as op, (Number() as y, x)):
-                return scalar(SCALAR[op], of(x), y)
-            case Apply("sub", (Number() as y, x)):
-                return scalar("rsub_unary_tile", of(x), y)
-            case Apply(op, (x,)):
-                at = of(x)
-                made.append(_sfpu(UNARY[op], f"{at}"))
-                return at
-            case Apply(op, (x, y)):
-                # the side that needs more register tiles first: then fewest are held meanwhile
-                if _need(y) > _need(x):
-                    right = of(y)
-                    left = of(x)
-                else:
-                    left = of(x)
-                    right = of(y)
-                made.append(_sfpu(BINARY[op], f"{left}, {right}, {left}"))
-                registers.free.append(right)
-                return left
-            case _:
-                raise AssertionError(tile)
+            case Apply(op, (Number() as y, x)) if _takes_scalar(op, x):
+                return scalar(SCALAR[TURNED[op]], of(x), y)
+            case Apply(op, args, kind):
+                # what needs most register tiles first: then fewest are held meanwhile
+                order = sorted(range(len(args)), key=lambda k: -_need(args[k]))
+                places = {k: of(args[k]) for k in order}
+                first, *others = (places[k] for k in range(len(args)))
+                given = [first, *others, first] if others else [first]
+                function = _function(op, kind_of(args[0]), kind, wide)
+                made.append(_sfpu(function, ", ".join(map(str, given))))
+                registers.free.extend(others)
+                return first
 
-    def scalar(call: str, at: int, value: Number) -> int:
-        header = "eltwise_unary/binop_with_scalar.h"
-        made.append(Call(f"{call}({at}, {number(value)});", "sfpu", "binop_with_scalar_tile_init();", header))
+    def scalar(function: _Function, at: int, value: Number) -> int:
+        made.append(_sfpu(function, f"{at}, {number(value)}"))
         return at
 
     def _both(a: Leaf, b: Leaf) -> bool:
@@ -186,13 +221,16 @@ def _need(tile: Tile) -> int:
     match tile:
         case Leaf() | Number():
             return 1
-        case Apply(_, (x,)) | Apply(_, (x, Number())) | Apply("add" | "mul" | "sub", (Number(), x)):
+        case Apply(op, (x, Number()) | (Number(), x)) if _takes_scalar(op, x):
             return _need(x)
-        case Apply(_, (x, y)):
-            a, b = _need(x), _need(y)
-            return a + 1 if a == b else max(a, b)
-        case Apply():
-            raise AssertionError(tile)
+        case Apply(_, args):
+            # while one is computed, those before it are held
+            return max(held + need for held, need in enumerate(sorted(map(_need, args), reverse=True)))
+
+
+def _takes_scalar(op: str, tile: Tile) -> bool:
+    """Whether a function of a tile and a number is one call."""
+    return op in SCALAR and kind_of(tile) == "float"
 
 
 def copy(source: Operand, at: int | str) -> Call:
@@ -218,6 +256,7 @@ def _sfpu(function: _Function, given: str) -> Call:
     return Call(f"{function.call}({given});", "sfpu", function.init, function.header)
 
 
-def fill(bits: str, at: int) -> Call:
+def fill(bits: str, at: int, kind: Kind = "float") -> Call:
     """A register tile of one number."""
-    return Call(f"fill_tile_bitcast({at}, {bits});", "sfpu", "fill_tile_init();", "eltwise_unary/fill.h")
+    call = "fill_tile_bitcast" if kind == "float" else f"fill_tile_int<DataFormat::{FORMAT_OF[kind]}>"
+    return Call(f"{call}({at}, {bits});", "sfpu", "fill_tile_init();", "eltwise_unary/fill.h")

@@ -6,52 +6,27 @@ broadcast along the rows or the columns of a tile, or a number. What has no such
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NoReturn, TypeAlias
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Span
 from tensorir.tenstorrent.blocks import is_whole
-from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Op, Program, Sync, Work
+from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
+from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.shapes import TILE, Shapes, extents
+from tensorir.tenstorrent.metal.tiles import Apply, Leaf, Number, Tile, kind_of_type, leaves
+from tensorir.tenstorrent.metal.values import Values, converted, is_only
+from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32
 from tensorir.tir.tiles.operations import Box, Copy, Fill, Gemm, Nothing, Reduce, Transpose, is_tile, operation
+from tensorir.tir.walk import walk
 
 __all__ = [
-    "Apply", "Fold", "Item", "Leaf", "Map", "Number", "Product", "Repeat", "Step", "Tile", "Turn", "When", "leaves",
-    "read_by", "refuse", "steps_of",
+    "Fold", "Item", "Map", "Product", "Repeat", "Step", "Turn", "When", "read_by", "steps_of",
 ]  # fmt: skip
-
-Over: TypeAlias = Literal["tile", "rows", "columns"]
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A tile of a block; a vector is broadcast over the rows or the columns of the tile that is made."""
-
-    buffer: n.Buffer
-    over: Over = "tile"
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number in every element: a constant, or an argument of the program."""
-
-    value: float | n.Var
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """A function of tiles, element by element, by the name that its call has in `registers`."""
-
-    op: str
-    args: tuple[Tile, ...]
-
-
-Tile: TypeAlias = Leaf | Number | Apply
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,22 +95,6 @@ class When:
 Item: TypeAlias = Step | Sync | Bind | Repeat | When
 
 
-def refuse(message: str, span: Span, help: str, code: str = "TN16") -> NoReturn:
-    raise DiagnosticError(Diagnostic(code, message, span, help=help))
-
-
-def leaves(tile: Tile) -> Iterator[Leaf]:
-    """The operands of an expression that are tiles, from the left."""
-    match tile:
-        case Leaf():
-            yield tile
-        case Apply(_, args):
-            for arg in args:
-                yield from leaves(arg)
-        case Number():
-            pass
-
-
 def read_by(step: Step) -> tuple[n.Buffer, ...]:
     """The blocks that a step reads: what a product or a fold adds to is among them."""
     match step:
@@ -149,7 +108,7 @@ def read_by(step: Step) -> tuple[n.Buffer, ...]:
 
 def steps_of(program: Program, shapes: Shapes) -> tuple[Item, ...]:
     """The computation of a program as steps; raises TN16 for what the card has no call for."""
-    reader = _Reader(shapes, frozenset(queue.block for queue in program.buffers))
+    reader = _Reader(shapes, frozenset(queue.block for queue in program.buffers), program.func.params)
     made = tuple(reader.suite(program["compute"].body))
     for product in reader.first:
         refuse("whether this product begins anew is known when it runs only.", product.span, _FIRST)
@@ -161,13 +120,14 @@ _FIRST = "clear always, never, or in the first iteration of the loop around it, 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the computation: `moved` are the blocks between kernels, `first` products that a loop has the start of.
+    """Reads the computation: `moved` are the blocks between kernels, `params` those of the program.
 
-    These begin anew in its first iteration.
+    The products of `first` begin anew in the first iteration of a loop.
     """
 
     shapes: Shapes
     moved: frozenset[n.Buffer]
+    params: Collection[n.Var]
     first: dict[Product, n.Var] = field(default_factory=dict[Product, n.Var])
 
     def suite(self, body: Sequence[Op]) -> list[Item]:
@@ -182,6 +142,9 @@ class _Reader:
                         refuse(message, op.span, "emit the program that ti.tt.split made.")
                 case Sync() | Bind():
                     made.append(op)
+                case Barrier(way):
+                    message = f"the computation moves nothing from or to memory, and waits here for its {way}s."
+                    refuse(message, op.span, "leave barriers to the reader and the writer.")
                 case Loop(var, start, extent, inner):
                     made.extend(self.loop(var, start, extent, self.suite(inner)))
                 case Branch(condition, then, otherwise):
@@ -220,7 +183,7 @@ class _Reader:
             case n.BufferStore(_, _, indices) if all(isinstance(i, n.IntImm) for i in indices):
                 return [self.store(node, (), node.span)]
             case _:
-                message = f"{_kind(node)} on the elements of tiles has no call on the card."
+                message = f"{in_words(node)} on the elements of tiles has no call on the card."
                 refuse(message, node.span, "compute whole tiles: nests over all elements, or tile operations.")
 
     # Tile operations
@@ -229,14 +192,17 @@ class _Reader:
         record = operation(call)
         match record:
             case Copy(src, dst, None):
-                return [Map(self.whole(dst), Leaf(self.whole(src)), call.span)]
+                moved = converted(Leaf(self.whole(src)), dst.buffer.dtype, call)
+                return [Map(self.whole(dst), moved, call.span)]
             case Fill(dst, n.IntImm(value) | n.FloatImm(value)):
-                return [Map(self.whole(dst), Number(float(value)), call.span)]
-            case Gemm(a, b, c, (False, turned), clear):
-                return [self.product(a, b, c, turned, clear, call.span)]
-            case Gemm():
-                refuse("a product with A transposed has no call on the card.", call.span,
-                       "transpose A before it comes to the card, or into another tile: T.transpose.")  # fmt: skip
+                kind = kind_of_type(dst.buffer.dtype) or "float"  # a type that has no format is refused where it lies
+                number = Number(float(value) if kind == "float" else int(value), kind)
+                return [Map(self.whole(dst), number, call.span)]
+            case Gemm() | Reduce() | Transpose() if (other := self.integers(record)) is not None:
+                message = f"T.{call.op} of {other.dtype} tiles has no call on the card."
+                refuse(message, call.span, "make them float32 or bfloat16.")
+            case Gemm(a, b, c, (upright, turned), clear):
+                return self.product(a, b, c, (upright, turned), clear, call.span)
             case Reduce(src, dst, "sum" | "max" as kind, dim, n.IntImm(value=clear)):
                 return self.fold(src, dst, kind, dim, bool(clear), call.span)
             case Reduce(kind=kind):
@@ -256,19 +222,29 @@ class _Reader:
             refuse(message, box.span, "copy the part into a tile of its own where it is loaded.")
         return box.buffer
 
-    def product(self, a: Box, b: Box, c: Box, turned: bool, clear: n.Expr, span: Span) -> Product:
+    def integers(self, record: Gemm | Reduce | Transpose) -> n.Buffer | None:
+        """A block of integers among those of an operation of the matrix unit."""
+        boxes = (record.a, record.b, record.c) if isinstance(record, Gemm) else (record.src, record.dst)
+        return next((box.buffer for box in boxes if not box.buffer.dtype.is_float), None)
+
+    def product(self, a: Box, b: Box, c: Box, turned: tuple[bool, bool], clear: n.Expr, span: Span) -> list[Item]:
+        """A product; the call transposes tiles of B, and A is transposed into a block of its own before."""
         left, right, sum = self.whole(a), self.whole(b), self.whole(c)
-        inner = self.shapes.of(left).columns
+        before: list[Item] = []
+        inner = self.shapes.of(left).rows if turned[0] else self.shapes.of(left).columns
         if inner % TILE and not {left, right} <= self.moved:
             message = f"{inner} elements are summed over, and what lies behind them in the last tile was computed."
             refuse(message, span, f"give both tiles {-(-inner // TILE) * TILE}, with zeros where nothing is.")
+        if turned[0]:
+            left = self.like(left, "transposed", (*extents(left)[:-2], *reversed(extents(left)[-2:])))
+            before = [Turn(self.whole(a), left, span)]
         match clear:
             case n.IntImm(value):
-                return Product(left, right, sum, turned, bool(value), span)
+                return [*before, Product(left, right, sum, turned[1], bool(value), span)]
             case n.EQ(n.Var() as var, n.IntImm(0)) | n.EQ(n.IntImm(0), n.Var() as var):
-                made = Product(left, right, sum, turned, False, span)
+                made = Product(left, right, sum, turned[1], False, span)
                 self.first[made] = var
-                return made
+                return [*before, made]
             case _:
                 refuse("whether this product begins anew is known when it runs only.", span, _FIRST)
 
@@ -286,12 +262,16 @@ class _Reader:
             return [Fold(source, target, kind, along, span)]
         # folded for itself, then joined: with the extents of a matrix, which lie as the vector does
         shape = self.shapes.of(target)
-        sizes = tuple(const(size, INT32) for size in (shape.count * shape.rows, shape.columns))
-        name = f"{target.name}_part"
-        data = n.Var(name, n.PointerType(n.PrimType(target.dtype), "shared"), target.span)
-        part = n.Buffer(data, target.dtype, sizes, name=name, span=target.span)
+        part = self.like(target, "part", (shape.count * shape.rows, shape.columns))
         joined = Apply("add" if kind == "sum" else "max", (Leaf(target), Leaf(part)))
         return [Fold(source, part, kind, along, span), Map(target, joined, span)]
+
+    def like(self, buffer: n.Buffer, word: str, sizes: Sequence[int]) -> n.Buffer:
+        """A block of the computation's own, named after another one."""
+        name = f"{buffer.name}_{word}"
+        data = n.Var(name, n.PointerType(n.PrimType(buffer.dtype), "shared"), buffer.span)
+        shape = tuple(const(size, INT32) for size in sizes)
+        return n.Buffer(data, buffer.dtype, shape, name=name, span=buffer.span)
 
     # Nests over the elements of tiles
 
@@ -306,6 +286,7 @@ class _Reader:
             loops.append((body.loop_var, body.extent.value))
             body = body.body
         stores = list(_stores(body))
+        _conditions_stay(body)
         made = [self.store(store, loops, node.span) for store in stores]
         written = {m.dst: place for place, m in enumerate(made)}
         for place, step in enumerate(made):
@@ -318,16 +299,25 @@ class _Reader:
 
     def store(self, store: n.BufferStore, loops: Sequence[tuple[n.Var, int]], span: Span) -> Map:
         buffer = store.buffer
-        at = [i for i, size in zip(store.indices, extents(buffer), strict=True) if not _is_zero(i, size)]
+        at = [i for i, size in zip(store.indices, extents(buffer), strict=True) if not is_only(i, size)]
         wanted = [(i, size) for i, size in zip(store.indices, extents(buffer), strict=True) if i in at]
         if store.predicate is not None or {v: e for v, e in loops if e != 1 or v in at} != dict(wanted):
             message = f"not all elements of {buffer.name!r} are written here, each in its own iteration."
             refuse(message, store.span, "write every element of a tile: y[i, j] in loops over i and j.")
-        return Map(buffer, _Value(self.shapes, buffer, [v for v in at if isinstance(v, n.Var)]).of(store.value), span)
+        values = Values(self.shapes, buffer, [v for v in at if isinstance(v, n.Var)], self.params)
+        value = values.of(store.value, store.span)
+        return Map(buffer, converted(value, buffer.dtype, store.value), span)
 
 
 def _stores(body: n.Stmt) -> Iterator[n.BufferStore]:
+    """The stores of a nest; one under a condition keeps what its element has where that does not hold."""
     match body:
+        case n.IfThenElse(condition, then, otherwise):
+            for side, holds in ((then, True), (otherwise, False)):
+                for store in () if side is None else _stores(side):
+                    kept = n.BufferLoad(store.buffer, store.indices, span=store.span)
+                    a, b = (store.value, kept) if holds else (kept, store.value)
+                    yield replace(store, value=n.Select(condition, a, b, store.span))
         case n.SeqStmt(parts):
             for part in parts:
                 yield from _stores(part)
@@ -338,97 +328,19 @@ def _stores(body: n.Stmt) -> Iterator[n.BufferStore]:
         case n.AllocBuffer() | n.DeclBuffer() | n.Evaluate(n.IntImm()):
             pass
         case _:
-            message = f"{_kind(body)} on the elements of tiles has no call on the card."
-            refuse(message, body.span, "compute whole tiles: nests over all elements, without conditions.")
+            message = f"{in_words(body)} on the elements of tiles has no call on the card."
+            refuse(message, body.span, "compute whole tiles: nests over all elements, and conditions on them.")
 
 
-def _kind(node: n.Node) -> str:
-    name = type(node).__name__
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
-
-
-def _is_zero(index: n.Expr, size: int) -> bool:
-    return size == 1 and isinstance(index, n.IntImm) and index.value == 0
-
-
-_BINARY: Mapping[type[n.Expr], str] = {
-    n.Add: "add", n.Sub: "sub", n.Mul: "mul", n.Div: "div", n.Max: "max", n.Min: "min",
-}  # fmt: skip
-_CALLS: Mapping[str, str] = {
-    "exp": "exp", "__exp": "exp", "exp2": "exp2", "log": "log", "sqrt": "sqrt", "rsqrt": "rsqrt", "tanh": "tanh",
-    "sigmoid": "sigmoid", "abs": "abs", "fabs": "abs", "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil",
-    "erf": "erf", "ieee_add": "add", "ieee_sub": "sub", "ieee_mul": "mul", "ieee_fdiv": "div", "ieee_fsqrt": "sqrt",
-    "ieee_frsqrt": "rsqrt", "ieee_frcp": "recip",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """The value of a store as an expression of tiles; `at` are the variables that run along the dims of its buffer."""
-
-    shapes: Shapes
-    target: n.Buffer
-    at: Sequence[n.Var]
-
-    def of(self, e: n.Expr) -> Tile:
-        if not e.dtype.is_float and not isinstance(e, n.IntImm):
-            refuse(f"{e.dtype} has no tiles on the card's vector unit here.", e.span,
-                   "compute in float32 or bfloat16.")  # fmt: skip
-        match e:
-            case n.IntImm(value) | n.FloatImm(value):
-                return Number(float(value))
-            case n.Var():
-                return Number(e)
-            case n.Cast(value, dtype) if dtype.is_float and (value.dtype.is_float or isinstance(value, n.IntImm)):
-                return self.of(value)  # registers are as wide as they are: what is packed has the type of its block
-            case n.Add(a, b) | n.Sub(a, b) | n.Mul(a, b) | n.Div(a, b) | n.Max(a, b) | n.Min(a, b):
-                return simple(_BINARY[type(e)], (self.of(a), self.of(b)))
-            case n.Call(op=str(op), args=args) if op in _CALLS:
-                # texts among the arguments say how to round
-                given = [a for a in args if isinstance(a, n.Expr) and not isinstance(a, n.StringImm)]
-                return simple(_CALLS[op], tuple(map(self.of, given)))
-            case n.BufferLoad(buffer, indices):
-                return Leaf(buffer, self.over(buffer, indices, e.span))
-            case n.Call(op=op):
-                refuse(f"T.{op} of the elements of tiles has no call on the card.", e.span, _SAY)
-            case _:
-                refuse(f"{_kind(e)} of the elements of tiles has no call on the card.", e.span, _SAY)
-
-    def over(self, buffer: n.Buffer, indices: Sequence[n.Expr], span: Span) -> Over:
-        """How the elements of a load lie to those of the store."""
-        sizes = extents(buffer)
-        at = [i for i, size in zip(indices, sizes, strict=True) if not _is_zero(i, size)]
-        whole = [size for i, size in zip(indices, sizes, strict=True) if not _is_zero(i, size)]
-        target = [size for size in extents(self.target) if size != 1]
-        if (
-            at == list(self.at)
-            and self.shapes.of(buffer) == self.shapes.of(self.target)
-            and whole == target[-len(whole) :]
-        ):
-            return "tile"
-        if len(self.at) >= 2 and at == [self.at[-2]] and self.shapes.of(buffer).columns == 1:
-            return "columns"
-        if len(self.at) >= 2 and at == [self.at[-1]] and self.shapes.of(buffer).rows == 1:
-            return "rows"
-        message = f"these elements of {buffer.name!r} do not lie in tiles as those of {self.target.name!r} do."
-        refuse(
-            message, span, "read x[i, j], or a vector along one of both dims, v[i] or v[j], where y[i, j] is written."
-        )
-
-
-_SAY = "write it with arithmetic, extremes, exp, log, sqrt, rsqrt, tanh, sigmoid, abs, sin, cos, erf, floor and ceil."
-
-
-def simple(op: str, args: tuple[Tile, ...]) -> Tile:
-    """A function of tiles in the card's words: 1 / x is `recip`, 0 - x `neg`, max(x, 0) `relu`."""
-    match op, args:
-        case "div", (Number(1.0), x):
-            return Apply("recip", (x,))
-        case "sub", (Number(0.0), x):
-            return Apply("neg", (x,))
-        case "mul", (Number(-1.0), x) | (x, Number(-1.0)):
-            return Apply("neg", (x,))
-        case "max", (Number(0.0), x) | (x, Number(0.0)):
-            return Apply("relu", (x,))
-        case _:
-            return Apply(op, args)
+def _conditions_stay(body: n.Stmt) -> None:
+    """Refuse a store under a condition that changes the condition of a store behind it: masks are made for each."""
+    for part in walk(body):
+        if not isinstance(part, n.IfThenElse):
+            continue
+        asked = {load.buffer for load in walk(part.condition) if isinstance(load, n.BufferLoad)}
+        sides = [side for side in (part.then_case, part.else_case) if side is not None]
+        stores = [store for side in sides for store in walk(side) if isinstance(store, n.BufferStore)]
+        for store in stores[:-1]:
+            if store.buffer in asked:
+                message = f"{store.buffer.name!r} is changed here, and the condition of the next store asks for it."
+                refuse(message, store.span, "write into another tile first.")

@@ -178,13 +178,13 @@ struct MeshWorkload {
     void add_program(MeshCoordinateRange, Program&& program) { programs.push_back(std::move(program)); }
 };
 
-// All kernels of all cores, each a thread.
+// All kernels of all cores, each a thread, and a computation three.
 inline void run(const Program& program) {
     using namespace card;
     Machine machine;
     std::vector<std::unique_ptr<Core>> cores;
     std::vector<std::thread> threads;
-    machine.alive = int(program.cores.size() * program.kernels.size());
+    std::vector<std::function<void()>> starts;
     for (const CoreCoord& at : program.cores) {
         need(program.arguments.contains(at), "a placed core is given no arguments");
         Core& core = *cores.emplace_back(std::make_unique<Core>());
@@ -208,30 +208,37 @@ inline void run(const Program& program) {
             for (uint32_t b = 0; b < kernel.config.unpack_to_dest_mode.size(); ++b) {
                 core.rings[b].exact = kernel.config.unpack_to_dest_mode[b] == UnpackToDestMode::UnpackToDestFp32;
             }
-            threads.emplace_back([&machine, &core, &kernel, semaphores = program.semaphores, &arguments = program.arguments.at(at).at(k)] {
-                Thread own{&machine, &core, kernel.role, &arguments, &kernel.compile_arguments, {}, {}, {}, false, kernel.network,
-                           semaphores};
-                self = &own;
-                auto registers = std::make_unique<Unit>();
-                unit = registers.get();
-                unit->wide = kernel.config.fp32_dest_acc_en;
-                try {
-                    kernel.run();
-                    need(own.reads.empty() && own.writes.empty() && own.sends.empty() && !own.counting, "a kernel ends before its reads or writes are done");
-                    need(unit->state == Unit::FREE, "registers are acquired and never released");
-                } catch (const std::exception& caught) {
-                    machine.fail(caught.what());
-                }
-                machine.leave();
-            });
+            const bool computes = kernel.role == COMPUTE;
+            if (computes) core.registers.wide = kernel.config.fp32_dest_acc_en;
+            for (const Part part : computes ? std::vector{UNPACK, MATH, PACK} : std::vector{UNPACK}) {
+                starts.push_back([&machine, &core, &kernel, part, semaphores = program.semaphores,
+                                  &arguments = program.arguments.at(at).at(k)] {
+                    Thread own{&machine, &core, kernel.role, part, &arguments, &kernel.compile_arguments, {}, {}, {}, false,
+                               kernel.network, semaphores};
+                    Unit has;
+                    self = &own, unit = &has;
+                    try {
+                        kernel.run();
+                        need(own.reads.empty() && own.writes.empty() && own.sends.empty() && !own.counting, "a kernel ends before its reads or writes are done");
+                        need(!has.holds, part == MATH ? "registers are acquired and never committed" : "registers are waited for and never released");
+                    } catch (const std::exception& caught) {
+                        machine.fail(caught.what());
+                    }
+                    machine.leave();
+                });
+            }
         }
     }
+    machine.alive = int(starts.size());
+    for (const auto& start : starts) threads.emplace_back(start);
     for (auto& thread : threads) thread.join();
     if (machine.failure.empty()) {
         for (const auto& core : cores) {
             for (const Ring& r : core->rings) {
                 if (r.fill) machine.failure = "tiles are left over";
             }
+            if (core->registers.full) machine.failure = "registers are committed and never waited for";
+            if (!core->registers.unpacked.empty()) machine.failure = "tiles are unpacked and never computed with";
         }
     }
     need(machine.failure.empty(), machine.failure);
