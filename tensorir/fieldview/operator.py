@@ -24,7 +24,7 @@ from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
 from tensorir.fieldview.taken_types import TakenType, refuse_beyond
-from tensorir.fieldview.trace import Tracing, current, fail, tracing
+from tensorir.fieldview.trace import Tracing, current, fail, refuse_degrees, tracing
 from tensorir.fieldview.traced import Traced, foreign, wrap
 from tensorir.ir import Closure, Expr, Fencil, Var
 from tensorir.locations import assigned, here, located, of_function
@@ -197,18 +197,18 @@ class FieldOperator(Displayed):
         region = None if domain is None else domain_of(domain)
         buffer = None if out is None else key_of(out, place)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        angles = frozenset(n for name, v in bound.items() for n in in_degrees(name if name != "out" else "out_", v))
+        angles = frozenset(n for name, v in bound.items() for n in in_degrees(name, v))
         key = (call_key(self.function, bound, types, place), buffer, region, tables, angles)
         try:
-            return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place, angles))
+            return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place))
         except DiagnosticError as found:
             raise with_narrow_hint(found, bound.values()) from None
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
-        provider: Mapping[str, Any], place: Mapping[int, Dims], angles: frozenset[str],
+        provider: Mapping[str, Any], place: Mapping[int, Dims],
     ) -> Plan:  # fmt: skip
-        with tracing(dict(provider), angles) as trace:
+        with tracing(dict(provider)) as trace:
             params: list[Var] = []
             given: dict[str, Any] = {}
             for name, value in bound.items():
@@ -236,6 +236,7 @@ class FieldOperator(Displayed):
                 output, closure = _output(name, expr, kind, region)
                 outputs.append(output)
                 closures.append(closure)
+            refuse_degrees(closures, trace.degrees)
             constants = dict(trace.constants.values())
             fencil = build.fencil(self.name, [*outputs, *params, *trace.tables.values(), *constants], closures)
             results = _nest(dict(zip(values, names, strict=True)))

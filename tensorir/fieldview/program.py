@@ -28,7 +28,7 @@ from tensorir.fieldview.operator import (
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.taken_types import refuse_beyond
-from tensorir.fieldview.trace import Tracing, tracing
+from tensorir.fieldview.trace import Tracing, refuse_degrees, tracing
 from tensorir.ir import Fencil, Var
 from tensorir.locations import located, of_function
 from tensorir.types import TensorType
@@ -113,13 +113,12 @@ class Program(Displayed):
         tables = tuple((n, key_of(t)) for n, t in provider.items())
         angles = frozenset(n for name, v in bound.items() for n in in_degrees(name, v))
         key = call_key(self.function, bound, types, place), tables, angles
-        return self.plans.of(key, lambda: self._trace(bound, types, provider, angles))
+        return self.plans.of(key, lambda: self._trace(bound, types, provider))
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], provider: Mapping[str, Any],
-        angles: frozenset[str],
     ) -> Plan:  # fmt: skip
-        with recorded() as recorder, tracing(dict(provider), angles) as trace:
+        with recorded() as recorder, tracing(dict(provider)) as trace:
             params, given = _symbols(bound, types, trace)
             applied(self.function, self.signature, given)
             if not recorder.closures:
@@ -127,6 +126,7 @@ class Program(Displayed):
                     Diagnostic("V26", f"'{self.name}' writes nothing.", of_function(self.function),
                                help="call an operator with out=.")
                 )  # fmt: skip
+            refuse_degrees(recorder.closures, trace.degrees)
             constants = dict(trace.constants.values())
             fencil = build.fencil(self.name, [*params, *trace.tables.values(), *constants], recorder.closures)
             held = {v.name: arrays for v, arrays in constants.items()}

@@ -10,9 +10,11 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse, type_of_named
 from tensorir.errors import DiagnosticError
 from tensorir.fieldview.annotations import FieldType
+from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir import Var
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
@@ -147,6 +149,7 @@ def _check(name: str, found: TensorType, annotation: FieldType, where: str, hint
 def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:
     """The parameter for an argument, and what the function gets for it."""
     variable = Var(name, kind)
+    current().degrees.update(in_degrees(name, value))
     return variable, like(value, _weakened(value, tuple_of(Traced(variable))))
 
 

@@ -12,7 +12,6 @@ import ml_dtypes
 import numpy as np
 
 from tensorir import build
-from tensorir.binding.angles import degrees, in_radians
 from tensorir.builtins import TABLE
 from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
@@ -268,8 +267,6 @@ def _logical(x: Traced, logic: str, bits: str) -> str:
 def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     """A builtin of traced operands, at the user's line."""
     operands = [wrap(a) for a in args]
-    if TABLE[op].of_angle:
-        _refuse_degrees(op, operands[0])
     if TABLE[op].elementwise or op == "make_tuple":
         operands = _aligned(operands)
     made = build.call(op, *(o.expr for o in operands), static=static, span=here())
@@ -277,15 +274,6 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     if weak and isinstance(element := made.tensor.element, Scalar) and element.is_integer:
         _takes(made, element)
     return assignable(made, weak)
-
-
-def _refuse_degrees(op: str, angle: Traced) -> None:
-    """Raise V36 for an angle that DataArrays say is in degrees."""
-    trace = CURRENT.get()
-    factor = degrees(angle.expr, trace.degrees, trace.angles) if trace is not None and trace.degrees else None
-    if factor is not None and not in_radians(factor):
-        told = f"{op} takes radians, and this is in degrees, as the units of an argument say."
-        fail("V36", told, 'write ti.radians(x), or say what it is: x.assign_attrs(units="radians").')
 
 
 def _takes(number: Expr, element: Scalar) -> None:
