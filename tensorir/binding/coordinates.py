@@ -99,10 +99,13 @@ class Labels:
         return any(interval_of(x) is not None for s, _ in self.sources if (x := labels_of(s, dim)) is not None)
 
 
-def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> Any:
+def extended(
+    array: Any, result: Any, widths: Mapping[str, tuple[int, int]], periods: Mapping[str, float | None]
+) -> Any:
     """A result with halos around an array, with all coordinates of the array: where their steps are equal they go on.
 
-    Others are NaN (NaT, None) in the halo, which a warning says.
+    The coordinate of a periodic dim goes on by its period, where that is said. Others are NaN (NaT, None) in the halo,
+    which a warning says.
     """
     lost: list[str] = []
     coords: dict[str, Any] = {}
@@ -110,7 +113,8 @@ def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> 
         variable, missing = coordinate.variable.drop_encoding(), False
         for dim in [d for d in coordinate.dims if str(d) in widths]:
             before, after = widths[str(dim)]
-            values = _further(variable.values, before, after) if variable.ndim == 1 else None
+            period = periods.get(str(name))
+            values = _further(variable.values, before, after, period) if variable.ndim == 1 else None
             if values is None:
                 missing = True
                 variable = _with_missing(variable.to_base_variable(), dim, before, after)
@@ -130,8 +134,12 @@ def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> 
     return found.assign_coords(own) if indexed else found
 
 
-def _further(values: Any, before: int, after: int) -> Any:
-    """The values of a coordinate with equal steps and those that go on on both sides, None for others."""
+def _further(values: Any, before: int, after: int, period: float | None = None) -> Any:
+    """A coordinate with the values that go on on both sides: by a period, or by equal steps, None for others."""
+    if period is not None and max(before, after) <= len(values) and values.dtype.kind in "iuf":
+        around = [values[len(values) - before :] - period, values, values[:after] + period]
+        whole = np.int64 if period == int(period) else np.float64
+        return np.concatenate(around).astype(values.dtype if values.dtype.kind == "f" else whole)
     if len(values) < 2 or values.dtype.kind not in "iufmMO":
         return None
     try:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from tensorir import build
 from tensorir.binding.angles import taken_in_degrees
+from tensorir.binding.known_coordinates import Coordinates
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType
@@ -40,6 +41,16 @@ class Tracing:
     """What variables of the functions of scans stand for, where that is a number of Python."""
     degrees: set[str] = field(default_factory=set[str])
     """The parameters that are angles in degrees, members of tuples as `x[0]`."""
+    coordinates: Coordinates = field(default_factory=lambda: Coordinates({}))
+    """Those of the arguments."""
+    arguments: dict[int, tuple[Expr, Any]] = field(default_factory=dict[int, "tuple[Expr, Any]"])
+    """The arrays that expressions stand for, by the identity of these."""
+    looked: set[str] = field(default_factory=set[str])
+    """The names of coordinates that were asked for."""
+    fields: dict[tuple[str, int], Var] = field(default_factory=dict[tuple[str, int], Var])
+    """The parameters that coordinates became, by their name and which of this name they are."""
+    periods: dict[str, float] = field(default_factory=dict[str, float])
+    """By how much the coordinates of periodic dims go on, as boundary conditions say."""
     latest: tuple[object, Expr] | None = None
     """The expression of Python that made the latest value, and the value."""
 
@@ -55,9 +66,9 @@ CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
 
 
 @contextmanager
-def tracing(offsets: dict[str, Any]) -> Generator[Tracing]:
+def tracing(offsets: dict[str, Any], coordinates: Coordinates) -> Generator[Tracing]:
     """A trace under way, within the one around it if there is one."""
-    trace = Tracing(offsets)
+    trace = Tracing(offsets, coordinates=coordinates)
     token = CURRENT.set(trace)
     try:
         yield trace

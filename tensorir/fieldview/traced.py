@@ -22,6 +22,7 @@ from tensorir.fieldview.trace import CURRENT, Tracing, current, fail
 from tensorir.ir import Expr, Literal
 from tensorir.locations import assigned, here, raised_at
 from tensorir.source import Span
+from tensorir.staggered import HALF, half_way
 from tensorir.types import (
     BOOL,
     DTYPES,
@@ -509,15 +510,11 @@ def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
     return Traced(make("cartesian_shift", x, static=(str(dimension), int(distance))).expr, x.weak)
 
 
-HALF = "Half"
-"""What the name of a dim ends in whose points lie half way between: IHalf has i half a point before i of I."""
-
-
 def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
     """A field on I at points of IHalf, or on IHalf at points of I: `f(IHalf + 0.5)[i] = f[i]`."""
     name = str(dimension)
     half = name.endswith(HALF)
-    other = name.removesuffix(HALF) if half else name + HALF
+    other = half_way(name)
     for dim in (name, other):
         if dim in current().scanned:
             told = f"inside of a scan along {dim} a field has one level of it, and no neighbour there."
