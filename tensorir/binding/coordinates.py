@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +16,24 @@ from tensorir.binding.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.binding.labels import Place, labels_of, xarray_option
 from tensorir.binding.quantities import Quantity, quantities
 from tensorir.ir import Fencil, Var
+from tensorir.staggered import around, half_way
 from tensorir.types import Dims, Interval
 
-__all__ = ["Labels"]
+__all__ = ["Labels", "extended", "stated"]
+
+
+PERIODS: ContextVar[Mapping[str, float]] = ContextVar("periods of the coordinates of a call's dims")
+"""What boundary conditions of the operator that is called say."""
+
+
+@contextmanager
+def stated(periods: Mapping[str, float]) -> Generator[None]:
+    """Periods, for the labels of the results of a call."""
+    token = PERIODS.set(periods)
+    try:
+        yield
+    finally:
+        PERIODS.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +41,7 @@ class Labels:
     """What the DataArrays of a call say of their dims.
 
     The first array that shares dims with a result gives it its name; coordinates are cut to its interval, and
-    attributes stay with what is the same quantity.
+    attributes stay with what is the same quantity. A staggered dim has the midpoints.
     """
 
     sources: tuple[tuple[Any, Dims], ...]
@@ -32,6 +49,8 @@ class Labels:
     place: Place
     quantities: Mapping[str, Quantity]
     """What results are, as far as the units of the arguments say it."""
+    periods: Mapping[str, float]
+    """By how much the coordinates of periodic dims go on."""
 
     @staticmethod
     def of(fencil: Fencil, arguments: Mapping[str, Any], place: Place) -> Labels:
@@ -47,7 +66,7 @@ class Labels:
                     own[name] = leaf
         given = {n: _units_of(leaf) for n, leaf in own.items()}
         refuse_degrees(fencil, given)
-        return Labels(tuple(found), own, place, quantities(fencil, given))
+        return Labels(tuple(found), own, place, quantities(fencil, given), PERIODS.get({}))
 
     def attach(self, param: Var, array: Array, leaf: str = "") -> Any:
         """A result as a DataArray; `leaf` is what it is called as a member of a tuple: `x[0]`."""
@@ -64,6 +83,9 @@ class Labels:
                     # how a file stored it is not how what is computed is stored
                     coords[str(name)] = coordinate.isel(part).variable.drop_encoding()
         for name, interval in self.place.outside(dims).items:
+            between = None if name in coords else self._between(name, dims[name])
+            if between is not None:
+                coords[name] = between
             if name not in coords and (interval.start or self._counted(name)):
                 # an interval that does not start at 0, or goes on from one that has labels, is kept by its own
                 coords[name] = (name, np.arange(interval.start, interval.stop))
@@ -93,6 +115,29 @@ class Labels:
             if quantity.unit:
                 attrs["units"] = quantity.unit
         return attrs
+
+    def _between(self, dim: str, interval: Interval) -> tuple[str, Any, dict[str, Any]] | None:
+        """The coordinate of a staggered dim: midpoints of that of the dim half way, where its labels are no points."""
+        other, need = half_way(dim), around(dim, interval)
+        for source, have in self.sources:
+            labels = labels_of(source, other)
+            if labels is None or interval_of(labels) is not None or not len(need):
+                continue
+            before, after = max(0, have[other].start - need.start), max(0, need.stop - have[other].stop)
+            values: Any = np.asarray(labels)
+            if before or after:
+                values = _further(values, before, after, self.periods.get(other))
+            if values is None or values.dtype.kind not in "iufmMO":
+                continue
+            first = need.start - have[other].start + before
+            low, high = values[first : first + len(need) - 1], values[first + 1 : first + len(need)]
+            try:
+                middle = low + (high - low) / 2
+            except TypeError:  # objects that are no dates
+                continue
+            attrs = source.coords[other].attrs
+            return dim, middle, {k: v for k, v in attrs.items() if k != "bounds"}  # of other cells
+        return None
 
     def _counted(self, dim: str) -> bool:
         """Whether an array's labels along a dim are the points themselves."""

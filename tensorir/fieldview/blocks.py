@@ -29,7 +29,7 @@ from typing import Any, cast
 import numpy as np
 
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
-from tensorir.binding.coordinates import Labels
+from tensorir.binding.coordinates import Labels, stated
 from tensorir.binding.known_coordinates import Coordinate, Coordinates, knowing
 from tensorir.binding.labels import Place
 from tensorir.builtins import TABLE
@@ -74,7 +74,8 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     local = local_dims(fencil)
     arrays = {**arrays, **read}
     cuts = _cuts(operator.name, fencil, arrays, place, local)
-    labels = Labels.of(fencil, {**stand_in, **read}, place)
+    with stated(plan.periods):
+        labels = Labels.of(fencil, {**stand_in, **read}, place)
     halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
     told = {parameter: (c.name, c.units, c.even) for parameter, c in coordinates.items()}
     blocks = _Blocks(operator, given, arrays, told, place, halos, cuts)

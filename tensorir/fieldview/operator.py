@@ -15,6 +15,7 @@ from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
 from tensorir.binding.bound import bind
 from tensorir.binding.calls import nested
+from tensorir.binding.coordinates import stated
 from tensorir.binding.known_coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
@@ -151,7 +152,8 @@ class FieldOperator(Displayed):
             if out is None:
                 _refuse_ambiguous(self.name, plan, values)
             plan.compiled = compile(plan.program)
-        return restored(plan.shape, gathered(plan.results, plan.compiled(**values)))
+        with stated(plan.periods):
+            return restored(plan.shape, gathered(plan.results, plan.compiled(**values)))
 
     def plan(self, bound: Mapping[str, Any]) -> Plan:
         """What is run for these arguments by name, without a buffer for the result."""
@@ -179,7 +181,8 @@ class FieldOperator(Displayed):
         plan = self._plan(bound, None, None, provider)
         values = self._values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
+        with stated(plan.periods):
+            return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
 
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""
