@@ -23,6 +23,7 @@ from lowering.distribution.processes import on_host
 from lowering.distribution.several_steps import DistributedCall, calls_of, rounds, several_steps_at_once
 from lowering.field import Field
 from lowering.kernels import repeated
+from lowering.known_coordinates import KnownCoordinate, known_to
 from lowering.pace import Pace, interrupts
 from lowering.progress import Bar, is_shown
 from lowering.snapshots import Snapshots
@@ -103,34 +104,35 @@ def iterate(
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
     clock = clock_of(dt, start, state)
-    state, leave = entered(state)
+    state, known, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
-    if inside_trace(jax.tree_util.tree_leaves(state)):
-        several = _check(step, state)
-        with calls_of(None):
-            return _traced(
-                _in_order(step), state, n, several, every or max(1, math.ceil(n / REPORTS)), chosen, checkpoint
-            )
-    with jax.enable_x64(True):
-        state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
-        loop = LOOPS.of(_loop_key(step, state), lambda: _checked_loop(step, state))
-        if uneven:
-            token = UNSTEADY.set(uneven)
-            try:
-                _check(lambda s: step(s), state)  # a function of its own: JAX remembers what it traced
-            finally:
-                UNSTEADY.reset(token)
-        held = Checkpoints(checkpoint_dir, state) if checkpoint_dir is not None else None
-        found = held.resumed() if held else None
-        done, state = found or (0, state)
-        run = _Run(loop, n, every, callback, chosen, clock, leave, held)
-        if held and not found:
-            held.save(0, state)
-        if to is not None:
-            run.file = Snapshots(to, resumed=found is not None)
-        if is_shown(progress):
-            run.bar = Bar(n, patience=0.0 if progress else 0.5)
-        return run.ended(*run.advance(done, state), on_interrupt)
+    with known_to(known):
+        if inside_trace(jax.tree_util.tree_leaves(state)):
+            several = _check(step, state)
+            with calls_of(None):
+                return _traced(
+                    _in_order(step), state, n, several, every or max(1, math.ceil(n / REPORTS)), chosen, checkpoint
+                )
+        with jax.enable_x64(True):
+            state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
+            loop = LOOPS.of(_loop_key(step, (state, known)), lambda: _checked_loop(step, state))
+            if uneven:
+                token = UNSTEADY.set(uneven)
+                try:
+                    _check(lambda s: step(s), state)  # a function of its own: JAX remembers what it traced
+                finally:
+                    UNSTEADY.reset(token)
+            held = Checkpoints(checkpoint_dir, state) if checkpoint_dir is not None else None
+            found = held.resumed() if held else None
+            done, state = found or (0, state)
+            run = _Run(loop, n, every, callback, chosen, clock, leave, known, held)
+            if held and not found:
+                held.save(0, state)
+            if to is not None:
+                run.file = Snapshots(to, resumed=found is not None)
+            if is_shown(progress):
+                run.bar = Bar(n, patience=0.0 if progress else 0.5)
+            return run.ended(*run.advance(done, state), on_interrupt)
 
 
 @dataclass(eq=False)
@@ -144,6 +146,8 @@ class _Run:
     keep: Callable[[Any], Any] | None
     clock: Clock
     leave: Callable[..., Any]
+    known: tuple[KnownCoordinate, ...]
+    """The coordinates of the state, which no step changes."""
     held: Checkpoints | None
     file: Snapshots | None = None
     bar: Bar | None = None
@@ -162,7 +166,7 @@ class _Run:
                     target = min(done - done % often + often, self.n)
                     some = self.loop.pace.chunk(target - done)
                     begin = time.perf_counter()
-                    state = jax.block_until_ready(self.loop.run(state, some))
+                    state = jax.block_until_ready(self.loop.run(state, some, self.known))
                     self.loop.pace.measured(some, time.perf_counter() - begin)
                     done += some
                     if self.bar:
@@ -220,19 +224,20 @@ class _Loop:
     pace: Pace = field(default_factory=Pace)
     compiled: Any = None
 
-    def run(self, state: Any, some: int) -> Any:
+    def run(self, state: Any, some: int, known: tuple[KnownCoordinate, ...]) -> Any:
         """Some steps; one program for any number of them, in buffers that are reused."""
         if self.compiled is None:
             step, several = _in_order(self.step), self.several
 
-            def run(state: Any, some: Any) -> Any:
-                for advance, count in rounds(step, several, state, some):
-                    state = _steps(advance, state, count)
+            def run(state: Any, some: Any, known: Any) -> Any:
+                with known_to(known):
+                    for advance, count in rounds(step, several, state, some):
+                        state = _steps(advance, state, count)
                 return state
 
             self.compiled = jax.jit(run, donate_argnums=0, compiler_options=self.options)
         with calls_of(None):
-            return self.compiled(state, np.int32(some))
+            return self.compiled(state, np.int32(some), known)
 
 
 LOOPS: RecentCache[Any, _Loop] = RecentCache("time loops", 32)

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from lowering.field import Field
+from lowering.known_coordinates import known_to
 from lowering.one_program import one_program
 from lowering.tracing import inside_trace
 from lowering.xarray_states import entered, is_data_array, is_dataset, is_named_arrays
@@ -48,13 +49,14 @@ def value_and_grad(
     transformed = jax.value_and_grad(checked, argnums, has_aux)
 
     def run(*arguments: Any, **more: Any) -> Any:
-        fields, leave = entered(arguments)
+        fields, known, leave = entered(arguments)
         for k in wanted:
             for leaf in jax.tree_util.tree_leaves(fields[k]):
                 _refuse_inexact(leaf, getattr(arguments[k], "name", None) or f"argument {k}")
         if inside_trace(jax.tree_util.tree_leaves((fields, more))):
-            return transformed(*fields, **more)
-        with jax.enable_x64(True):
+            with known_to(known):
+                return transformed(*fields, **more)
+        with jax.enable_x64(True), known_to(known):
             found, slopes = transformed(*fields, **more)
         each = dict(zip(wanted, (slopes,) if isinstance(argnums, int) else slopes, strict=True))
         # in the places of the arguments, whose labels they have
@@ -92,11 +94,16 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
     >>> jit(lambda h: 2 * h)(h).sel(lat=50.0).item()
     6.0
     """
-    compiled = one_program(lambda arguments, more: function(*arguments, **more))
+
+    def whole_function(arguments: Any, more: Any, known: Any) -> Any:
+        with known_to(known):
+            return function(*arguments, **more)
+
+    compiled = one_program(whole_function)
 
     def run(*arguments: Any, **more: Any) -> Any:
-        (fields, named), leave = entered((arguments, more))
-        found = compiled(fields, named)
+        (fields, named), known, leave = entered((arguments, more))
+        found = compiled(fields, named, known)
         if inside_trace(jax.tree_util.tree_leaves((fields, named))):
             return found
         whole = [x for x in (*arguments, *more.values()) if is_dataset(x)]

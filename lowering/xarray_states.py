@@ -11,6 +11,7 @@ import numpy as np
 
 from lowering.distribution.processes import on_host
 from lowering.field import Field, as_field
+from lowering.known_coordinates import KnownCoordinate, known_coordinates
 from tensorir.binding.arrays import kind_of, refuse_foreign
 from tensorir.binding.labels import Operand, placed, unsteady
 
@@ -63,8 +64,8 @@ def uneven_labels(state: Any) -> dict[str, str]:
     return unsteady([Operand("state", x) for x in leaves if is_data_array(x)])
 
 
-def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
-    """A state with Fields in place of its DataArrays, and the way back; a Dataset is a dict of them.
+def entered(state: Any) -> tuple[Any, tuple[KnownCoordinate, ...], Callable[..., Any]]:
+    """A state with Fields in place of its DataArrays, their coordinates, and the way back; a Dataset is a dict of them.
 
     The way back gives a Field on the dims of one of the DataArrays that one's coordinates, name and attributes; it
     takes any pytree of Fields, and those without such a model stay Fields. Arrays are NumPy's where the state's leaf
@@ -114,7 +115,7 @@ def entered(state: Any) -> tuple[Any, Callable[..., Any]]:
 
         return xr.Dataset(x, attrs=datasets[path].attrs)
 
-    return fields, leave
+    return fields, known_coordinates(models.values(), [p for p, _ in known]), leave
 
 
 def dataset(kept: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:

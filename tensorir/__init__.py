@@ -58,8 +58,8 @@ _ROOMS = {"tt": "tenstorrent"}
 _PASSES = {"DEFAULT_PASSES": "stages", "Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
 """What is found in a file of `tensorir.passes`."""
 _FIELD_VIEW = {
-    "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "field_operator", "max_over", "min_over",
-    "neighbor_sum", "program", "scan_operator", "where",
+    "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "coord", "field_operator", "max_over",
+    "min_over", "neighbor_sum", "program", "scan_operator", "where",
 }  # fmt: skip
 _MATHEMATICS = {
     *(row.name for row in TABLE.values() if row.elementwise and not row.glyphs),

@@ -34,6 +34,7 @@ from tensorir.fieldview import as_offset as as_offset
 from tensorir.fieldview import astype as astype
 from tensorir.fieldview import broadcast as broadcast
 from tensorir.fieldview import concat_where as concat_where
+from tensorir.fieldview import coord as coord
 from tensorir.fieldview import field_operator as field_operator
 from tensorir.fieldview import max_over as max_over
 from tensorir.fieldview import min_over as min_over

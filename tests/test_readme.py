@@ -100,6 +100,7 @@ def test_the_code_of_the_readme_runs(shown):
         'stored["elevation"].sizes["time"]',
         "grown.sharding.is_equivalent_to(rows, 1)",
         "lazy.compute().equals(laplacian(terrain))",
+        "slope(tracer).lonHalf.values[-1]",
         "print(product)",
         "ti.compile(product.fencil).raised()",
         "ti.compile(product.fencil, raising=()).raised()",
@@ -111,6 +112,12 @@ def test_what_stands_beside_a_line_is_what_it_gives(shown, text):
 
 def test_the_report_of_the_readme_ends_as_it_says(shown):
     assert shown["print(product.report)"].rstrip().endswith(stated("print(product.report)").removeprefix("... "))
+
+
+def test_the_slope_of_the_readme_is_that_of_a_wave(shown):
+    slope = shown["slope"](shown["tracer"])
+    want = 3 * np.cos(np.deg2rad(3 * slope.lonHalf)) / (6.371e6 * np.cos(np.deg2rad(slope.lat)))
+    assert abs(slope - want.transpose("lat", "lonHalf")).max() < 2e-4 * want.max()
 
 
 def test_the_intermediates_of_the_readme_are_found(shown):

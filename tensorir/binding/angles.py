@@ -1,13 +1,16 @@
 """Angles in degrees, as the units of DataArrays say, where functions take radians.
 
 An expression is degrees times a factor where it is made of a parameter in degrees by moves, sums, choices and products
-with literals; with π/180 it is an angle in radians. Others are refused as angles, and not converted: `np.deg2rad` of a
-DataArray leaves "degrees" in its attributes, and would be converted twice.
+with literals, in the functions of scans and loops too; with π/180 it is an angle in radians. Others are refused as
+angles, and not converted: `np.deg2rad` of a DataArray leaves "degrees" in its attributes, and would be converted twice.
 
 >>> import tensorir as ti
->>> f = ti.parse("f(y: tensor<float, J[0:4]>, lat: tensor<float, J[0:4]>) { y ← (lat - 90.0) × 3.14159265 / 180.0; }")
->>> round(degrees(f.closures[0].value, {"lat"}, {}) * 180)
-3
+>>> f = ti.parse("f(y: tensor<float, J[0:4]>, lat: tensor<float, J[0:4]>) { y ← sin((lat - 90.0) × 3.14159 / 90.0); }")
+>>> taken_in_degrees(f.closures, {"lat"})
+[]
+>>> f = ti.parse("f(y: tensor<float, J[0:4]>, lat: tensor<float, J[0:4]>) { y ← sin(2.0 × lat); }")
+>>> [(call.op, param) for call, param in taken_in_degrees(f.closures, {"lat"})]
+[('sin', 'lat')]
 >>> in_radians(1.0), in_radians(math.pi / 180), in_radians(-math.pi / 90), in_radians(1.3), in_radians(math.nan)
 (False, True, True, False, False)
 """
@@ -15,17 +18,18 @@ DataArray leaves "degrees" in its attributes, and would be converted twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
+from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.binding.arrays import is_tuple, refuse
 from tensorir.builtins import ALL, TABLE
 from tensorir.caches import RecentCache, WeakCache
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
-from tensorir.walk import postorder, values
+from tensorir.ir import Call, Closure, Expr, Fencil, Literal, Operator
+from tensorir.types import Element, Scalar
 
-__all__ = ["DEGREES", "Angle", "degrees", "in_degrees", "in_radians", "refuse_degrees"]
+__all__ = ["DEGREES", "in_degrees", "in_radians", "is_degrees", "refuse_degrees", "taken_in_degrees"]
 
 DEGREES = frozenset({
     "°", "deg", "degree", "degrees", "arc_degree", "arc_degrees",
@@ -37,48 +41,63 @@ MULTIPLES = 1e-5
 """How far a factor may be from a whole multiple: π is written with five digits and more."""
 
 
+def is_degrees(units: object) -> bool:
+    """Whether the units of an array are degrees of an angle."""
+    return isinstance(units, str) and units.strip() in DEGREES
+
+
 def in_degrees(name: str, value: Any) -> Iterator[str]:
-    """The names of the DataArrays in degrees in an argument, members of tuples as `name_0`."""
+    """The names of the DataArrays in degrees in an argument, members of tuples as `name[0]`."""
     if is_tuple(value):
         for k, member in enumerate(value):
-            yield from in_degrees(f"{name}_{k}", member)
-    elif getattr(value, "attrs", None) and str(value.attrs.get("units", "")).strip() in DEGREES:
+            yield from in_degrees(f"{name}[{k}]", member)
+    elif getattr(value, "attrs", None) and is_degrees(value.attrs.get("units")):
         yield name
 
 
 @dataclass(frozen=True, slots=True)
 class Angle:
-    """What is known of an expression: by what it multiplies degrees (None: it has none), and which number it is."""
+    """What is known of a value: what it multiplies degrees by (None: it has none, NaN: not known), and of which
+    parameter they are; of a literal, which number it is."""
 
-    of: Expr
     factor: float | None = None
+    param: str = ""
     number: float | None = None
 
 
-def degrees(root: Expr, params: Collection[str], known: dict[int, Angle]) -> float | None:
-    """What an expression multiplies degrees by: None where it has none, NaN where it is not known.
+_Known = Angle | tuple["_Known", ...]
+"""What is known of a value: of a tuple what is of each member."""
 
-    `known` has what was found before, by identity.
+
+def taken_in_degrees(closures: Iterable[Closure], params: Collection[str]) -> list[tuple[Call, str]]:
+    """The functions of angles that get degrees, each with the parameter that these come from.
+
+    `params` are those in degrees; of a tuple, members are called `x[0]`.
     """
-    waiting = [root]
-    while waiting:
-        node = waiting[-1]
-        needed = [a for a in node.args if id(a) not in known] if isinstance(node, Call) else []
-        if needed:
-            waiting += needed
-            continue
-        waiting.pop()
-        match node:
-            case Literal(value) if not isinstance(value, bool):
-                known[id(node)] = Angle(node, number=float(value))
-            case Var(name):
-                known[id(node)] = Angle(node, 1.0 if name in params else None)
-            case Call(op, args):
-                operands = [known[id(a)] for a in args]
-                known[id(node)] = Angle(node, _factor(op, args, operands), _number(op, [o.number for o in operands]))
-            case _:
-                known[id(node)] = Angle(node)
-    return known[id(root)].factor
+    wrong: dict[int, tuple[Call, str]] = {}
+
+    def rule(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Known:
+        if isinstance(node, Call) and TABLE[node.op].of_angle:
+            angle: Angle = operands[0]
+            if angle.factor is not None and not in_radians(angle.factor):
+                wrong[id(node)] = node, angle.param
+        return _value(node, operands, apply)
+
+    written: dict[Any, _Known] = {}
+    for closure in closures:
+        free = closure.value.free
+        env = {v: written.get(v, _given(v.type.element, v.name, params)) for v in free}
+        value = evaluate(closure.value, env, rule)
+        out = closure.output
+        old = written.get(out, _given(out.type.element, out.name, params) if closure.region is not None else None)
+        written[out] = value if old is None else _joined(old, value)
+    return list(wrong.values())
+
+
+def _given(element: Element, name: str, params: Collection[str]) -> _Known:
+    if isinstance(element, Scalar):
+        return Angle(1.0, name) if name in params else Angle()
+    return tuple(_given(m, f"{name}[{k}]", params) for k, m in enumerate(element.members))
 
 
 def refuse_degrees(fencil: Fencil, units: Mapping[str, str]) -> None:
@@ -86,12 +105,11 @@ def refuse_degrees(fencil: Fencil, units: Mapping[str, str]) -> None:
 
     `units` are those of parameters, by name.
     """
-    params = frozenset(n for n, unit in units.items() if unit.strip() in DEGREES)
+    params = frozenset(n for n, unit in units.items() if is_degrees(unit))
     if not params:
         return
-    for op, name in CALLS.of(fencil, lambda _: RecentCache("sines of angles", 4)).of(
-        params, lambda: _wrong(fencil, params)
-    ):
+    found = CALLS.of(fencil, lambda _: RecentCache("sines of angles", 4))
+    for op, name in found.of(params, lambda: [(c.op, p) for c, p in taken_in_degrees(fencil.closures, params)]):
         told = f"'{name}' is in {units[name]}, and {op} takes radians."
         hint = f'multiply it by π/180, or say what it is: {name}.assign_attrs(units="radians").'
         raise refuse("A43", told, hint)
@@ -101,61 +119,100 @@ CALLS: WeakCache[RecentCache[frozenset[str], list[tuple[str, str]]]] = WeakCache
 """Of each program what was found, by the parameters in degrees."""
 
 
-def _wrong(fencil: Fencil, params: frozenset[str]) -> list[tuple[str, str]]:
-    known: dict[int, Angle] = {}
-    found: list[tuple[str, str]] = []
-    for node in postorder(*values(fencil.closures)):
-        if isinstance(node, Call) and TABLE[node.op].of_angle:
-            factor = degrees(node.args[0], params, known)
-            if factor is not None and not in_radians(factor):
-                name = next(v.name for v in sorted(node.args[0].free, key=lambda v: v.name) if v.name in params)
-                found.append((node.op, name))
-    return found
+# What values are
 
 
-def _number(op: str, values: list[float | None]) -> float | None:
-    match op, values:
+def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Known:
+    result: int = node.static[0] if isinstance(node, Call) and node.op in ("loop", "cond", "blocked") else 0
+    match node:
+        case Literal(value):
+            return Angle(number=None if isinstance(value, bool) else float(value))
+        case Operator(op):
+            return _each(lambda values: _of(op, values), operands)
+        case Call("make_tuple"):
+            return tuple(operands)
+        case Call("tuple_get"):
+            return operands[0][node.static[0]]
+        case Call("scan" | "reduce"):
+            f, init, *xs = cast("list[Any]", operands)
+            return _settled([init], lambda state: [apply(f, *state, *xs)])[0]
+        case Call("loop"):
+            condition, step, *carried = cast("list[Any]", operands)
+            found = _settled(carried, lambda state: apply.each(step, Angle(), *state))
+            apply(condition, Angle(), *found)
+            return found[result]
+        case Call("cond"):
+            f, g, _, *xs = cast("list[Any]", operands)
+            first, second = (apply.each(h, *xs)[result] for h in (f, g))
+            return _joined(first, second)
+        case Call("blocked"):
+            f, *xs = cast("list[Any]", operands)
+            return apply.each(f, *xs)[result]
+        case Call(op) if not any(isinstance(o, Bound) for o in operands):
+            return _each(lambda values: _of(op, values), operands)
+        case _:
+            return Angle()
+
+
+def _settled(begin: Sequence[_Known], step: Callable[[list[_Known]], Sequence[_Known]]) -> list[_Known]:
+    """What is known of carried values at every step: what they begin as, joined with what steps make of them."""
+    state = [_each(lambda one: replace(one[0], number=None), [b]) for b in begin]
+    while True:
+        further = [_joined(a, b) for a, b in zip(state, step(state), strict=True)]
+        if repr(further) == repr(state):  # of which NaN is NaN
+            return state
+        state = further
+
+
+def _joined(a: _Known, b: _Known) -> _Known:
+    """A value that is the one or the other."""
+    return _each(_alike, [a, b])
+
+
+def _each(rule: Callable[[list[Angle]], Angle], values: Sequence[_Known]) -> _Known:
+    """What a rule says of values, of tuples member by member."""
+    count = max((len(v) for v in values if isinstance(v, tuple)), default=None)
+    if count is not None:
+        return tuple(_each(rule, [v[k] if isinstance(v, tuple) else v for v in values]) for k in range(count))
+    return rule([v for v in values if isinstance(v, Angle)])
+
+
+def _alike(values: Sequence[Angle]) -> Angle:
+    """One of several values, or their sum: numbers are taken for the same kind."""
+    angles = [a for a in values if a.factor is not None]
+    if not angles:
+        return Angle()
+    first = angles[0]
+    same = len({abs(a.factor or 0.0) for a in angles}) == 1
+    return Angle(first.factor if same else math.nan, first.param)
+
+
+def _of(op: str, operands: Sequence[Angle]) -> Angle:
+    """A builtin of values."""
+    row = TABLE[op]
+    match op, list(operands):
+        case ("plus" | "minus", _):
+            return _alike(operands)
         case ("cast" | "add_dim", [a]):
             return a
-        case ("neg", [float(a)]):
-            return -a
-        case ("multiplies", [float(a), float(b)]):
-            return a * b
-        case ("divides", [float(a), float(b)]) if b:
-            return a / b
+        case ("neg", [a]):
+            return replace(a, number=None if a.number is None else -a.number)
+        case ("multiplies", [Angle(None, _, float(a)), Angle(None, _, float(b))]):
+            return Angle(number=a * b)
+        case ("divides", [Angle(None, _, float(a)), Angle(None, _, float(b))]) if b:
+            return Angle(number=a / b)
+        case ("multiplies", [Angle(float(factor), param), Angle(None, _, number)]) | (
+            "multiplies", [Angle(None, _, number), Angle(float(factor), param)]
+        ):  # fmt: skip
+            return Angle(factor * (math.nan if number is None else number), param)
+        case ("divides", [Angle(float(factor), param), Angle(None, _, number)]):
+            return Angle(factor / number if number else math.nan, param)
+        case ("if", [_, *branches]):
+            return _alike(branches)
+        case _ if row.homogeneous and (row.moves or row.chooses):
+            return _alike(operands[row.moved or ALL])
         case _:
-            return None
-
-
-def _factor(op: str, args: tuple[Expr, ...], operands: Sequence[Angle]) -> float | None:
-    def alike(some: Sequence[Angle]) -> float | None:
-        """The factor of one of several values, or of their sum: numbers are taken for the same kind."""
-        factors = {abs(a.factor) for a in some if a.factor is not None}
-        return None if not factors else factors.pop() if len(factors) == 1 else math.nan
-
-    match op, args:
-        case ("plus" | "minus", _) | ("neg" | "cast", _):
-            return alike(operands)
-        case ("multiplies", _):
-            a, b = operands
-            if (a.factor is None) == (b.factor is None):
-                return None
-            angle, other = (a, b) if b.factor is None else (b, a)
-            assert angle.factor is not None
-            return angle.factor * (math.nan if other.number is None else other.number)
-        case ("divides", _):
-            a, b = operands
-            if a.factor is None or b.factor is not None:
-                return None
-            return a.factor / b.number if b.number else math.nan
-        case ("if", _):
-            return alike(operands[1:])
-        case ("reduce", (Operator(inner), *_)) if TABLE[inner].homogeneous and TABLE[inner].associative:
-            return alike(operands[2:])
-        case _ if TABLE[op].homogeneous and (TABLE[op].moves or TABLE[op].chooses):
-            return alike(operands[TABLE[op].moved or ALL])
-        case _:
-            return None
+            return Angle()
 
 
 def in_radians(factor: float) -> bool:

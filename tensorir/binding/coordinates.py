@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +16,24 @@ from tensorir.binding.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.binding.labels import Place, labels_of, xarray_option
 from tensorir.binding.quantities import Quantity, quantities
 from tensorir.ir import Fencil, Var
+from tensorir.staggered import around, half_way
 from tensorir.types import Dims, Interval
 
-__all__ = ["Labels"]
+__all__ = ["Labels", "extended", "stated"]
+
+
+PERIODS: ContextVar[Mapping[str, float]] = ContextVar("periods of the coordinates of a call's dims")
+"""What boundary conditions of the operator that is called say."""
+
+
+@contextmanager
+def stated(periods: Mapping[str, float]) -> Generator[None]:
+    """Periods, for the labels of the results of a call."""
+    token = PERIODS.set(periods)
+    try:
+        yield
+    finally:
+        PERIODS.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +41,7 @@ class Labels:
     """What the DataArrays of a call say of their dims.
 
     The first array that shares dims with a result gives it its name; coordinates are cut to its interval, and
-    attributes stay with what is the same quantity.
+    attributes stay with what is the same quantity. A staggered dim has the midpoints.
     """
 
     sources: tuple[tuple[Any, Dims], ...]
@@ -32,6 +49,8 @@ class Labels:
     place: Place
     quantities: Mapping[str, Quantity]
     """What results are, as far as the units of the arguments say it."""
+    periods: Mapping[str, float]
+    """By how much the coordinates of periodic dims go on."""
 
     @staticmethod
     def of(fencil: Fencil, arguments: Mapping[str, Any], place: Place) -> Labels:
@@ -47,7 +66,7 @@ class Labels:
                     own[name] = leaf
         given = {n: _units_of(leaf) for n, leaf in own.items()}
         refuse_degrees(fencil, given)
-        return Labels(tuple(found), own, place, quantities(fencil, given))
+        return Labels(tuple(found), own, place, quantities(fencil, given), PERIODS.get({}))
 
     def attach(self, param: Var, array: Array, leaf: str = "") -> Any:
         """A result as a DataArray; `leaf` is what it is called as a member of a tuple: `x[0]`."""
@@ -64,6 +83,9 @@ class Labels:
                     # how a file stored it is not how what is computed is stored
                     coords[str(name)] = coordinate.isel(part).variable.drop_encoding()
         for name, interval in self.place.outside(dims).items:
+            between = None if name in coords else self._between(name, dims[name])
+            if between is not None:
+                coords[name] = between
             if name not in coords and (interval.start or self._counted(name)):
                 # an interval that does not start at 0, or goes on from one that has labels, is kept by its own
                 coords[name] = (name, np.arange(interval.start, interval.stop))
@@ -94,15 +116,41 @@ class Labels:
                 attrs["units"] = quantity.unit
         return attrs
 
+    def _between(self, dim: str, interval: Interval) -> tuple[str, Any, dict[str, Any]] | None:
+        """The coordinate of a staggered dim: midpoints of that of the dim half way, where its labels are no points."""
+        other, need = half_way(dim), around(dim, interval)
+        for source, have in self.sources:
+            labels = labels_of(source, other)
+            if labels is None or interval_of(labels) is not None or not len(need):
+                continue
+            before, after = max(0, have[other].start - need.start), max(0, need.stop - have[other].stop)
+            values: Any = np.asarray(labels)
+            if before or after:
+                values = _further(values, before, after, self.periods.get(other))
+            if values is None or values.dtype.kind not in "iufmMO":
+                continue
+            first = need.start - have[other].start + before
+            low, high = values[first : first + len(need) - 1], values[first + 1 : first + len(need)]
+            try:
+                middle = low + (high - low) / 2
+            except TypeError:  # objects that are no dates
+                continue
+            attrs = source.coords[other].attrs
+            return dim, middle, {k: v for k, v in attrs.items() if k != "bounds"}  # of other cells
+        return None
+
     def _counted(self, dim: str) -> bool:
         """Whether an array's labels along a dim are the points themselves."""
         return any(interval_of(x) is not None for s, _ in self.sources if (x := labels_of(s, dim)) is not None)
 
 
-def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> Any:
+def extended(
+    array: Any, result: Any, widths: Mapping[str, tuple[int, int]], periods: Mapping[str, float | None]
+) -> Any:
     """A result with halos around an array, with all coordinates of the array: where their steps are equal they go on.
 
-    Others are NaN (NaT, None) in the halo, which a warning says.
+    The coordinate of a periodic dim goes on by its period, where that is said. Others are NaN (NaT, None) in the halo,
+    which a warning says.
     """
     lost: list[str] = []
     coords: dict[str, Any] = {}
@@ -110,7 +158,8 @@ def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> 
         variable, missing = coordinate.variable.drop_encoding(), False
         for dim in [d for d in coordinate.dims if str(d) in widths]:
             before, after = widths[str(dim)]
-            values = _further(variable.values, before, after) if variable.ndim == 1 else None
+            period = periods.get(str(name))
+            values = _further(variable.values, before, after, period) if variable.ndim == 1 else None
             if values is None:
                 missing = True
                 variable = _with_missing(variable.to_base_variable(), dim, before, after)
@@ -130,8 +179,12 @@ def extended(array: Any, result: Any, widths: Mapping[str, tuple[int, int]]) -> 
     return found.assign_coords(own) if indexed else found
 
 
-def _further(values: Any, before: int, after: int) -> Any:
-    """The values of a coordinate with equal steps and those that go on on both sides, None for others."""
+def _further(values: Any, before: int, after: int, period: float | None = None) -> Any:
+    """A coordinate with the values that go on on both sides: by a period, or by equal steps, None for others."""
+    if period is not None and max(before, after) <= len(values) and values.dtype.kind in "iuf":
+        around = [values[len(values) - before :] - period, values, values[:after] + period]
+        whole = np.int64 if period == int(period) else np.float64
+        return np.concatenate(around).astype(values.dtype if values.dtype.kind == "f" else whole)
     if len(values) < 2 or values.dtype.kind not in "iufmMO":
         return None
     try:

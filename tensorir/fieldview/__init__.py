@@ -17,6 +17,7 @@ slope(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
 
 from __future__ import annotations
 
+from tensorir.fieldview.coordinates import coord
 from tensorir.fieldview.functions import (
     MATHEMATICS,
     as_offset,
@@ -43,6 +44,7 @@ __all__ = [
     "astype",
     "broadcast",
     "concat_where",
+    "coord",
     "field_operator",
     "max_over",
     "min_over",

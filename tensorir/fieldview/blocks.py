@@ -29,10 +29,12 @@ from typing import Any, cast
 import numpy as np
 
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
-from tensorir.binding.coordinates import Labels
+from tensorir.binding.coordinates import Labels, stated
+from tensorir.binding.known_coordinates import Coordinate, Coordinates, knowing
 from tensorir.binding.labels import Place
 from tensorir.builtins import TABLE
-from tensorir.fieldview.operator import FieldOperator, bound_arguments, gathered
+from tensorir.fieldview.operator import FieldOperator, bound_arguments
+from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
 from tensorir.ir import Call, Fencil
 from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, scalar_of
@@ -66,12 +68,17 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     stand_in = {n: v.copy(data=_blank(v, n)) for n, v in arrays.items()}
     plan = operator.plan({**given, **stand_in})
     fencil = plan.fencil
-    place = Place.of(fencil, stand_in, {})
+    coordinates = Coordinates({**given, **stand_in}).taken(plan.coordinates)
+    read = {parameter: c.value for parameter, c in coordinates.items()}
+    place = Place.of(fencil, {**stand_in, **read}, {})
     local = local_dims(fencil)
+    arrays = {**arrays, **read}
     cuts = _cuts(operator.name, fencil, arrays, place, local)
-    labels = Labels.of(fencil, stand_in, place)
+    with stated(plan.periods):
+        labels = Labels.of(fencil, {**stand_in, **read}, place)
     halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
-    blocks = _Blocks(operator, given, arrays, place, halos, cuts)
+    told = {parameter: (c.name, c.units, c.even) for parameter, c in coordinates.items()}
+    blocks = _Blocks(operator, given, arrays, told, place, halos, cuts)
     found = {p.name: labels.attach(p, blocks.result(p.name, p.type)) for p in fencil.outputs}
     return restored(plan.shape, gathered(plan.results, found))
 
@@ -160,6 +167,8 @@ class _Blocks:
     operator: FieldOperator
     given: Mapping[str, Any]
     arrays: Mapping[str, Any]
+    coordinates: Mapping[str, tuple[str, str, bool]]
+    """Of the arrays that are coordinates of arguments, the name, the units, and whether steps are equal."""
     place: Place
     halos: Mapping[str, Mapping[str, tuple[int, int]]]
     cuts: Mapping[str, Sequence[int]]
@@ -189,7 +198,7 @@ class _Blocks:
                 parts[name] = array.isel(index).data
                 intervals[name] = {d: (i.start - origin.get(d, 0), i.stop - origin.get(d, 0)) for d, i in need.items()}
             lengths = {d: (0, len(i)) for d, i in block.items()}
-            value = run(self.operator, output, others, parts, intervals, lengths)
+            value = run(self.operator, output, others, parts, intervals, lengths, self.coordinates)
             return dask.from_delayed(value, shape=tuple(map(len, done)), dtype=dtype)
 
         return dask.block(made((), kind.dims.items)) if kind.dims.names else made((), ())
@@ -207,12 +216,16 @@ class _Blocks:
 def _run(
     operator: FieldOperator, output: str, others: Mapping[str, Any], parts: Mapping[str, Any],
     intervals: Mapping[str, Mapping[str, tuple[int, int]]], block: Mapping[str, tuple[int, int]],
+    coordinates: Mapping[str, tuple[str, str, bool]],
 ) -> Any:  # fmt: skip
     """One block of one result."""
     from tensorir.backends import backend
 
     as_field = backend("jax").fields().as_field
     fields = {n: as_field(dict(intervals[n]), np.asarray(part)) for n, part in parts.items()}
-    found = operator.outputs({**others, **fields})[output]
+    known = [Coordinate(name, fields[p], fields[p].dims, units, even) for p, (name, units, even) in coordinates.items()]
+    own = {n: field for n, field in fields.items() if n not in coordinates}
+    with knowing(known):
+        found = operator.outputs({**others, **own})[output]
     index = tuple(slice(block[d][0] - i.start, block[d][1] - i.start) for d, i in found.dims.items)
     return np.asarray(found.data)[index]

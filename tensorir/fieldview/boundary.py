@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from tensorir.binding.arrays import is_tuple, kind_of
 from tensorir.dimensions import Dimension
 from tensorir.fieldview.operator import FieldOperator, field_operator
-from tensorir.fieldview.trace import fail
+from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.types import Dims, Interval
 
@@ -41,20 +41,26 @@ class BoundaryCondition:
     halo: Halo
     needs: int
     """How many points of the field it reads along the dim, at least."""
+    period: float | None = None
+    """By how much the coordinate of a periodic dim goes on, where that is said."""
 
     def __repr__(self) -> str:
         return f"<{self.name} boundary condition>"
 
 
-def periodic() -> BoundaryCondition:
-    """The field goes on at its other end."""
+def periodic(period: float | None = None) -> BoundaryCondition:
+    """The field goes on at its other end.
+
+    `period` is by how much the coordinate of the dim goes on where the field does: 360.0 for a longitude in degrees. It
+    need not be said where the steps of the coordinate are equal.
+    """
 
     def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
         i = x.type.dims[dim]
         part = Interval(i.stop - width, i.stop) if low else Interval(i.start, i.start + width)
         return _moved(_part(x, dim, part), dim, -len(i) if low else len(i))
 
-    return BoundaryCondition("periodic", halo, 0)
+    return BoundaryCondition("periodic", halo, 0, None if period is None else float(period))
 
 
 def dirichlet(value: Any) -> BoundaryCondition:
@@ -117,12 +123,17 @@ def extend(x: F, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> F:
             return result
         from tensorir.binding.coordinates import extended
 
-        return extended(x, result, {str(d): _both(w) for d, w in widths.items()})
+        periods = {str(d): _sides(bc, str(d))[0].period for d in widths}
+        return extended(x, result, {str(d): _both(w) for d, w in widths.items()}, periods)
     field: Any = x
     for key, width in widths.items():
         dim = str(key)
         before, after = _both(width)
         low, high = _sides(bc, dim)
+        if low.period is not None:
+            known = current().periods.setdefault(dim, low.period)
+            if known != low.period:
+                fail("V31", f"the period of {dim} is {known} before, and {low.period} here.", "a dim has one period.")
         field = _extended(field, dim, before, after, low, high)
     return field
 
@@ -180,6 +191,9 @@ def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
             fail("V31", f"{type(side).__name__} is no boundary condition.", kinds)
     if (low.name == "periodic") != (high.name == "periodic"):
         fail("V31", f"one side of {dim} is periodic and the other is not.", "a dim is periodic as a whole.")
+    if low.period != high.period:
+        told = f"the period of {dim} is {low.period} at one side and {high.period} at the other"
+        fail("V31", f"{told}.", "a dim has one period.")
     return low, high
 
 

@@ -15,6 +15,8 @@ from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
 from tensorir.binding.bound import bind
 from tensorir.binding.calls import nested
+from tensorir.binding.coordinates import stated
+from tensorir.binding.known_coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
 from tensorir.display import Displayed
@@ -22,19 +24,30 @@ from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
+from tensorir.fieldview.results import (
+    at_path,
+    check_region,
+    gathered,
+    members_of,
+    nest,
+    on_common_dims,
+    output_of,
+    placed_result,
+    spread,
+)
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
 from tensorir.fieldview.taken_types import TakenType, refuse_beyond
-from tensorir.fieldview.trace import Tracing, current, fail, tracing
-from tensorir.fieldview.traced import Traced, foreign, wrap
-from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.fieldview.trace import Tracing, current, refuse_degrees, tracing
+from tensorir.fieldview.traced import Traced, foreign
+from tensorir.ir import Closure, Fencil, Var
 from tensorir.locations import assigned, here, located, of_function
 from tensorir.source import Span
-from tensorir.types import Dims, Interval, TensorType
+from tensorir.types import Dims, TensorType
 
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection
 
-__all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "field_operator", "gathered"]
+__all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "field_operator", "planned"]
 
 
 @dataclass(eq=False)
@@ -52,7 +65,30 @@ class Plan:
     """Values of parameters that bound programs brought along."""
     taken: Sequence[TakenType] = ()
     """Which types the numbers of Python among its arguments take."""
+    coordinates: Mapping[str, tuple[str, int]] = field(default_factory=dict[str, "tuple[str, int]"])
+    """Of the parameters that are coordinates of arguments, the name of each and which of this name it is."""
+    looked: frozenset[str] = frozenset()
+    """The names of coordinates that the trace asked for."""
+    periods: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By how much the coordinates of periodic dims go on."""
     compiled: Any = None
+
+    @staticmethod
+    def of(
+        name: str, params: Sequence[Var], closures: Sequence[Closure], trace: Tracing, shape: Any = None,
+        results: Any = None,
+    ) -> Plan:  # fmt: skip
+        """The plan of a trace that is over; raises V36 for angles in degrees."""
+        refuse_degrees(closures, trace.degrees)
+        constants = dict(trace.constants.values())
+        fencil = build.fencil(
+            name, [*params, *trace.tables.values(), *trace.fields.values(), *constants], closures
+        )  # fmt: skip
+        return Plan(
+            fencil, shape, results, tuple(trace.tables), places(trace.assigned.values()),
+            {v.name: arrays for v, arrays in constants.items()}, trace.taken,
+            {v.name: which for which, v in trace.fields.items()}, frozenset(trace.looked), trace.periods,
+        )  # fmt: skip
 
     @property
     def program(self) -> Any:
@@ -76,6 +112,8 @@ class FieldOperator(Displayed):
     body: Callable[..., Any]
     plans: RecentCache[Any, Plan] = field(default_factory=lambda: RecentCache("traces of operators", SIZES))
     """What was traced, by the types of the arguments."""
+    looked: set[str] = field(default_factory=set[str])
+    """The names of coordinates that traces asked for."""
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
@@ -107,14 +145,15 @@ class FieldOperator(Displayed):
         values = self._values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         if out is not None:
-            values.update(_spread(plan.results, out, "out"))
+            values.update(spread(plan.results, out, "out"))
         if plan.compiled is None:
             from tensorir.backends import compile
 
             if out is None:
                 _refuse_ambiguous(self.name, plan, values)
             plan.compiled = compile(plan.program)
-        return restored(plan.shape, gathered(plan.results, plan.compiled(**values)))
+        with stated(plan.periods):
+            return restored(plan.shape, gathered(plan.results, plan.compiled(**values)))
 
     def plan(self, bound: Mapping[str, Any]) -> Plan:
         """What is run for these arguments by name, without a buffer for the result."""
@@ -142,7 +181,8 @@ class FieldOperator(Displayed):
         plan = self._plan(bound, None, None, provider)
         values = self._values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
+        with stated(plan.periods):
+            return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
 
     def inline(self, bound: Mapping[str, Any]) -> Any:
         """The operator as part of the one that calls it."""
@@ -197,18 +237,22 @@ class FieldOperator(Displayed):
         region = None if domain is None else domain_of(domain)
         buffer = None if out is None else key_of(out, place)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
-        angles = frozenset(n for name, v in bound.items() for n in in_degrees(name if name != "out" else "out_", v))
+        angles = frozenset(n for name, v in bound.items() for n in in_degrees(name, v))
         key = (call_key(self.function, bound, types, place), buffer, region, tables, angles)
         try:
-            return self.plans.of(key, lambda: self._trace(bound, types, out, region, provider, place, angles))
+            coordinates = Coordinates(bound)
+            return planned(
+                self.plans, self.looked, key, coordinates,
+                lambda: self._trace(bound, types, out, region, provider, place, coordinates),
+            )  # fmt: skip
         except DiagnosticError as found:
             raise with_narrow_hint(found, bound.values()) from None
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
-        provider: Mapping[str, Any], place: Mapping[int, Dims], angles: frozenset[str],
+        provider: Mapping[str, Any], place: Mapping[int, Dims], coordinates: Coordinates,
     ) -> Plan:  # fmt: skip
-        with tracing(dict(provider), angles) as trace:
+        with tracing(dict(provider), coordinates) as trace:
             params: list[Var] = []
             given: dict[str, Any] = {}
             for name, value in bound.items():
@@ -224,24 +268,20 @@ class FieldOperator(Displayed):
                 if (told := foreign(problem)) is None:
                     raise
                 raise told from None
-            values = _members(self._result(result))
-            kinds = [_place(_at(out, path), v.type, region, place) for path, v in values.items()]
+            values = members_of(self._result(result))
+            kinds = [placed_result(at_path(out, path), v.type, region, place) for path, v in values.items()]
             if region is not None:
-                _check_region(region, kinds)
+                check_region(region, kinds)
             names = [trace.fresh(f"out_{'_'.join(map(str, path))}") if path else "out" for path in values]
             exprs = named([v.expr for v in values.values()], trace.assigned)
             outputs: list[Var] = []
             closures: list[Closure] = []
             for name, expr, kind in zip(names, exprs, kinds, strict=True):
-                output, closure = _output(name, expr, kind, region)
+                output, closure = output_of(name, expr, kind, region)
                 outputs.append(output)
                 closures.append(closure)
-            constants = dict(trace.constants.values())
-            fencil = build.fencil(self.name, [*outputs, *params, *trace.tables.values(), *constants], closures)
-            results = _nest(dict(zip(values, names, strict=True)))
-            held = {v.name: arrays for v, arrays in constants.items()}
-            where = places(trace.assigned.values())
-            return Plan(fencil, structure(result), results, tuple(trace.tables), where, held, trace.taken)
+            results = nest(dict(zip(values, names, strict=True)))
+            return Plan.of(self.name, [*outputs, *params], closures, trace, structure(result), results)
 
     def _result(self, result: Any) -> Any:
         if result is None:
@@ -249,7 +289,7 @@ class FieldOperator(Displayed):
         if not isinstance(result, (Traced, numbers.Number, tuple, list)):
             told = f"'{self.name}' returns {article(type(result).__name__)}."
             raise at_function(self.function, "V20", told, "return a field, or a tuple of fields.")
-        value = _on_common_dims(result)
+        value = on_common_dims(result)
         expected = self.annotations.get("return")
         from tensorir.fieldview.annotations import FieldType
 
@@ -275,7 +315,19 @@ class FieldOperator(Displayed):
             else:
                 values.update({n: v for n, v in _leaves(own, value) if n in names})
         refuse_beyond(plan.taken, values)
+        values.update(Coordinates(bound).values(plan.coordinates))
         return values
+
+
+def planned(
+    plans: RecentCache[Any, Plan], looked: set[str], key: Any, coordinates: Coordinates, make: Callable[[], Plan]
+) -> Plan:
+    """A plan by what its trace depends on, with the coordinates that traces have asked for: `looked` grows by those."""
+    plan = plans.of((key, coordinates.key(looked)), make)
+    if not plan.looked <= looked:
+        looked |= plan.looked
+        plans.put((key, coordinates.key(looked)), plan)
+    return plan
 
 
 def bound_arguments(
@@ -361,36 +413,6 @@ def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
     return [(name, value), *(leaf for k, v in enumerate(value) for leaf in _leaves(f"{name}_{k}", v))]
 
 
-def _on_common_dims(result: Any) -> Any:
-    """A result as one field, or, where the members of a tuple have dims or intervals of their own, as a tuple."""
-    if not is_tuple(result):
-        return wrap(result)
-    members = tuple(map(_on_common_dims, result))
-    first = members[0] if members else None
-    if isinstance(first, Traced) and all(isinstance(m, Traced) and m.type.dims == first.type.dims for m in members):
-        return wrap(members)
-    return members
-
-
-def _members(value: Any, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], Traced]:
-    """The fields of a result by where they stand in it."""
-    if isinstance(value, Traced):
-        return {path: value}
-    return {at: field for k, member in enumerate(value) for at, field in _members(member, (*path, k)).items()}
-
-
-def _nest(names: Mapping[tuple[int, ...], str]) -> Any:
-    """Names by where they stand, as a nested tuple.
-
-    >>> _nest({(0,): "a", (1, 0): "b", (1, 1): "c"}), _nest({(): "a"})
-    (('a', ('b', 'c')), 'a')
-    """
-    if () in names:
-        return names[()]
-    count = 1 + max(path[0] for path in names)
-    return tuple(_nest({p[1:]: name for p, name in names.items() if p[0] == k}) for k in range(count))
-
-
 def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
     """Raise V34 where a bare result has as many points as an argument, and starts elsewhere.
 
@@ -406,75 +428,6 @@ def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
             if same.start != interval.start:
                 told = f"'{name}' gives {dim}{interval} of {dim}{same}, and a bare array cannot say which points it has"
                 raise refuse("V34", f"{told}.", "pass a ti.Field or a DataArray, or give out= and domain=.")
-
-
-def gathered(results: Any, outputs: Mapping[str, Any]) -> Any:
-    """The results of an operator from the outputs of its fencil."""
-    return outputs[results] if isinstance(results, str) else tuple(gathered(r, outputs) for r in results)
-
-
-def _spread(results: Any, out: Any, name: str) -> dict[str, Any]:
-    """The buffers of a call by parameter; raises A04 where they are not nested as the result is."""
-    if isinstance(results, str):
-        return {results: out}
-    if not is_tuple(out) or len(out) != len(results):
-        got = f"a tuple of {len(out)}" if is_tuple(out) else type(out).__name__
-        raise refuse("A04", f"'{name}' takes a tuple of {len(results)} fields, and this is {got}.")
-    found: dict[str, Any] = {}
-    for k, (result, member) in enumerate(zip(results, out, strict=True)):
-        found.update(_spread(result, member, f"{name}[{k}]"))
-    return found
-
-
-def _at(out: Any, path: tuple[int, ...]) -> Any:
-    """The buffer for one member of a result, None where there is none (`_spread` says so)."""
-    for k in path:
-        out = out[k] if is_tuple(out) and k < len(out) else None
-    return out
-
-
-def _output(name: str, value: Expr, kind: TensorType, region: Dims | None) -> tuple[Var, Closure]:
-    """An output parameter and the closure that fills it, on the part of a region along the dims that it has."""
-    output = build.var(name, kind)
-    if region is None:
-        return output, build.closure(output, value, span=value.span)
-    part = _part(region, kind)
-    for dim, i in part.items:
-        have = kind.dims[dim]
-        if not have.covers(i):
-            fail("V22", f"the domain {dim}{i} is not inside of {dim}{have}, all of '{name}'.", "make it smaller.")
-    return output, build.closure(output, value, kind.dims.replaced(part), span=value.span)
-
-
-def _part(region: Dims, kind: TensorType) -> Dims:
-    return Dims(tuple(item for item in region.items if item[0] in kind.dims))
-
-
-def _check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
-    have = dict.fromkeys(n for kind in kinds for n in kind.dims)
-    unknown = [n for n in region if n not in have]
-    if unknown:
-        shown = str(kinds[0].dims) if len(kinds) == 1 else ", ".join(have)
-        told = f"the domain names {', '.join(unknown)}, and the result has {shown}."
-        fail("V22", told, did_you_mean(unknown[0], list(have)))
-
-
-def _place(out: Any, kind: TensorType, region: Dims | None, placed: Mapping[int, Dims]) -> TensorType:
-    """The type of a result in the buffer that is given for it, or, without one, on the region alone."""
-    if out is None:
-        return kind if region is None else kind.on(kind.dims.replaced(_part(region, kind)))
-    first = out
-    while is_tuple(first):
-        first = first[0]
-    named = type_of_named(first, placed)
-    if named is not None:
-        return kind.on(named.dims)
-    shape = tuple(getattr(first, "shape", ()))
-    if len(shape) != len(kind.dims):
-        raise refuse("A03", f"'out' has {len(shape)} axes, and the result has {kind.dims}.")
-    if region is None and shape == kind.dims.shape:
-        return kind
-    return kind.on(Dims(tuple((n, Interval(0, s)) for n, s in zip(kind.dims.names, shape, strict=True))))
 
 
 def table_value(param: Var, table: Any) -> Any:

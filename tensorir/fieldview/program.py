@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tensorir import build
 from tensorir.binding.angles import in_degrees
+from tensorir.binding.known_coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
 from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.fieldview.naming import places
 from tensorir.fieldview.operator import (
     Plan,
     applied,
     bound_arguments,
     call_key,
     key_of,
+    planned,
     provided,
     table_value,
 )
@@ -45,6 +45,8 @@ class Program(Displayed):
 
     function: Callable[..., Any]
     plans: RecentCache[Any, Plan] = field(default_factory=lambda: RecentCache("traces of programs", SIZES))
+    looked: set[str] = field(default_factory=set[str])
+    """The names of coordinates that traces asked for."""
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
@@ -70,6 +72,7 @@ class Program(Displayed):
         plan = self._plan(bound, provider)
         values = {p.name: bound[p.name] for p in plan.fencil.params if p.name in bound}
         refuse_beyond(plan.taken, values)
+        values.update(Coordinates(bound).values(plan.coordinates))
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         return run(plan)(**values)
 
@@ -104,6 +107,7 @@ class Program(Displayed):
         names = {p.name for p in plan.fencil.params}
         values = {n: copy.deepcopy(v) if n in written else v for n, v in bound.items() if n in names}
         refuse_beyond(plan.taken, values)
+        values.update(Coordinates(bound).values(plan.coordinates))
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         return compile(plan.program).inspect(**values).placed(plan.places)
 
@@ -113,13 +117,16 @@ class Program(Displayed):
         tables = tuple((n, key_of(t)) for n, t in provider.items())
         angles = frozenset(n for name, v in bound.items() for n in in_degrees(name, v))
         key = call_key(self.function, bound, types, place), tables, angles
-        return self.plans.of(key, lambda: self._trace(bound, types, provider, angles))
+        coordinates = Coordinates(bound)
+        return planned(
+            self.plans, self.looked, key, coordinates, lambda: self._trace(bound, types, provider, coordinates)
+        )
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], provider: Mapping[str, Any],
-        angles: frozenset[str],
+        coordinates: Coordinates,
     ) -> Plan:  # fmt: skip
-        with recorded() as recorder, tracing(dict(provider), angles) as trace:
+        with recorded() as recorder, tracing(dict(provider), coordinates) as trace:
             params, given = _symbols(bound, types, trace)
             applied(self.function, self.signature, given)
             if not recorder.closures:
@@ -127,11 +134,7 @@ class Program(Displayed):
                     Diagnostic("V26", f"'{self.name}' writes nothing.", of_function(self.function),
                                help="call an operator with out=.")
                 )  # fmt: skip
-            constants = dict(trace.constants.values())
-            fencil = build.fencil(self.name, [*params, *trace.tables.values(), *constants], recorder.closures)
-            held = {v.name: arrays for v, arrays in constants.items()}
-            where = places(trace.assigned.values())
-            return Plan(fencil, None, None, tuple(trace.tables), where, held, trace.taken)
+            return Plan.of(self.name, params, recorder.closures, trace)
 
 
 def _compiled(plan: Plan) -> Any:

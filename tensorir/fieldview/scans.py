@@ -70,6 +70,8 @@ def _scanned(
     variables = {n: build.var(trace.fresh(n), a.type.on(a.type.dims.without(axis))) for n, a in args.items()}
     given = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
     trace.numbers.update({v: args[n].expr for n, v in variables.items() if args[n].weak})
+    arrays = {id(v): known[1] for n, v in variables.items() if (known := trace.arguments.get(id(args[n].expr)))}
+    trace.arguments.update({id(v): (v, arrays[id(v)]) for v in variables.values() if id(v) in arrays})
     trace.scanned.append(axis)
     result = applied(function, signature, {state: like(init, tuple_of(Traced(state_variable))), **given})
     trace.scanned.pop()

@@ -10,11 +10,13 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse, type_of_named
 from tensorir.errors import DiagnosticError
 from tensorir.fieldview.annotations import FieldType
+from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, tuple_of
-from tensorir.ir import Var
+from tensorir.ir import Expr, Var
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
 
 __all__ = ["annotations_of", "argument_type", "symbol"]
@@ -147,7 +149,18 @@ def _check(name: str, found: TensorType, annotation: FieldType, where: str, hint
 def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:
     """The parameter for an argument, and what the function gets for it."""
     variable = Var(name, kind)
-    return variable, like(value, _weakened(value, tuple_of(Traced(variable))))
+    made = tuple_of(Traced(variable))
+    current().degrees.update(in_degrees(name, value))
+    current().arguments.update(_stands_for(made, value))
+    return variable, like(value, _weakened(value, made))
+
+
+def _stands_for(made: Any, value: Any) -> dict[int, tuple[Expr, Any]]:
+    """The arrays of an argument by the identity of the expressions that stand for them."""
+    if not is_tuple(made):
+        return {id(made.expr): (made.expr, value)}
+    members = zip(made, value if is_tuple(value) else [value] * len(made), strict=True)
+    return {at: pair for m, v in members for at, pair in _stands_for(m, v).items()}
 
 
 def _weakened(value: Any, made: Any) -> Any:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tensorir import build
-from tensorir.binding.angles import Angle
+from tensorir.binding.angles import taken_in_degrees
+from tensorir.binding.known_coordinates import Coordinates
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType
-from tensorir.ir import Expr, Var
+from tensorir.ir import Closure, Expr, Var
 from tensorir.locations import here
 
-__all__ = ["CURRENT", "Tracing", "current", "fail", "tracing"]
+__all__ = ["CURRENT", "Tracing", "current", "fail", "refuse_degrees", "tracing"]
 
 
 @dataclass(slots=True)
@@ -38,10 +39,18 @@ class Tracing:
     """Which types numbers of Python took."""
     numbers: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
     """What variables of the functions of scans stand for, where that is a number of Python."""
-    degrees: frozenset[str] = frozenset()
-    """The parameters that are angles in degrees."""
-    angles: dict[int, Angle] = field(default_factory=dict[int, Angle])
-    """Of expressions, whether they are such angles."""
+    degrees: set[str] = field(default_factory=set[str])
+    """The parameters that are angles in degrees, members of tuples as `x[0]`."""
+    coordinates: Coordinates = field(default_factory=lambda: Coordinates({}))
+    """Those of the arguments."""
+    arguments: dict[int, tuple[Expr, Any]] = field(default_factory=dict[int, "tuple[Expr, Any]"])
+    """The arrays that expressions stand for, by the identity of these."""
+    looked: set[str] = field(default_factory=set[str])
+    """The names of coordinates that were asked for."""
+    fields: dict[tuple[str, int], Var] = field(default_factory=dict[tuple[str, int], Var])
+    """The parameters that coordinates became, by their name and which of this name they are."""
+    periods: dict[str, float] = field(default_factory=dict[str, float])
+    """By how much the coordinates of periodic dims go on, as boundary conditions say."""
     latest: tuple[object, Expr] | None = None
     """The expression of Python that made the latest value, and the value."""
 
@@ -57,9 +66,9 @@ CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
 
 
 @contextmanager
-def tracing(offsets: dict[str, Any], degrees: frozenset[str] = frozenset()) -> Generator[Tracing]:
+def tracing(offsets: dict[str, Any], coordinates: Coordinates) -> Generator[Tracing]:
     """A trace under way, within the one around it if there is one."""
-    trace = Tracing(offsets, degrees=degrees)
+    trace = Tracing(offsets, coordinates=coordinates)
     token = CURRENT.set(trace)
     try:
         yield trace
@@ -74,6 +83,15 @@ def current() -> Tracing:
             "V02", "fields are computed with inside of operators.", "call this in a function under @ti.field_operator."
         )
     return found
+
+
+def refuse_degrees(closures: Sequence[Closure], params: set[str]) -> None:
+    """Raise V36 for angles that DataArrays say are in degrees, at the lines where functions of angles take them."""
+    found = taken_in_degrees(closures, params) if params else []
+    hint = 'write ti.radians(x), or say what it is: x.assign_attrs(units="radians").'
+    if found:
+        told = "takes radians, and this is in degrees, as the units of an argument say."
+        raise DiagnosticError([Diagnostic("V36", f"{call.op} {told}", call.span, help=hint) for call, _ in found])
 
 
 def fail(code: str, message: str, help: str = "") -> NoReturn:

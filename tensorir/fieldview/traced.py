@@ -12,7 +12,6 @@ import ml_dtypes
 import numpy as np
 
 from tensorir import build
-from tensorir.binding.angles import degrees, in_radians
 from tensorir.builtins import TABLE
 from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
@@ -23,6 +22,7 @@ from tensorir.fieldview.trace import CURRENT, Tracing, current, fail
 from tensorir.ir import Expr, Literal
 from tensorir.locations import assigned, here, raised_at
 from tensorir.source import Span
+from tensorir.staggered import HALF, half_way
 from tensorir.types import (
     BOOL,
     DTYPES,
@@ -268,8 +268,6 @@ def _logical(x: Traced, logic: str, bits: str) -> str:
 def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     """A builtin of traced operands, at the user's line."""
     operands = [wrap(a) for a in args]
-    if TABLE[op].of_angle:
-        _refuse_degrees(op, operands[0])
     if TABLE[op].elementwise or op == "make_tuple":
         operands = _aligned(operands)
     made = build.call(op, *(o.expr for o in operands), static=static, span=here())
@@ -277,15 +275,6 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     if weak and isinstance(element := made.tensor.element, Scalar) and element.is_integer:
         _takes(made, element)
     return assignable(made, weak)
-
-
-def _refuse_degrees(op: str, angle: Traced) -> None:
-    """Raise V36 for an angle that DataArrays say is in degrees."""
-    trace = CURRENT.get()
-    factor = degrees(angle.expr, trace.degrees, trace.angles) if trace is not None and trace.degrees else None
-    if factor is not None and not in_radians(factor):
-        told = f"{op} takes radians, and this is in degrees, as the units of an argument say."
-        fail("V36", told, 'write ti.radians(x), or say what it is: x.assign_attrs(units="radians").')
 
 
 def _takes(number: Expr, element: Scalar) -> None:
@@ -521,15 +510,11 @@ def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
     return Traced(make("cartesian_shift", x, static=(str(dimension), int(distance))).expr, x.weak)
 
 
-HALF = "Half"
-"""What the name of a dim ends in whose points lie half way between: IHalf has i half a point before i of I."""
-
-
 def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
     """A field on I at points of IHalf, or on IHalf at points of I: `f(IHalf + 0.5)[i] = f[i]`."""
     name = str(dimension)
     half = name.endswith(HALF)
-    other = name.removesuffix(HALF) if half else name + HALF
+    other = half_way(name)
     for dim in (name, other):
         if dim in current().scanned:
             told = f"inside of a scan along {dim} a field has one level of it, and no neighbour there."

@@ -67,5 +67,5 @@ def _numbers(data: Any) -> Array | None:
 def operator_page(operator: Any) -> str:
     """An operator: its signature, and the program of every set of types that it was called with."""
     head = markup('<span class="name">{}</span><code>{}</code>', operator.name, operator.signature)
-    plans = [fencil_tree(plan.fencil) for plan in operator.plans.values()[-4:]]
+    plans = [fencil_tree(plan.fencil) for plan in dict.fromkeys(operator.plans.values()[-4:])]
     return page(head, *plans)

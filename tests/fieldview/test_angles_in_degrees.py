@@ -102,3 +102,67 @@ def test_a_trace_of_many_angles_is_linear_in_them():
         return count_calls(lambda: ti.field_operator(body).fencil(LAT))
 
     assert calls(80) < 2.3 * calls(40)
+
+
+def scan(body, init=0.0):
+    return ti.scan_operator(axis=J, init=init)(body)
+
+
+IN_SCANS = {
+    "an angle": (scan(lambda s, x: s + ti.cos(ti.radians(x))), np.cumsum(np.cos(RADIANS))),
+    "of a sum": (scan(lambda s, x: s + ti.radians(x)), np.cumsum(RADIANS)),
+    "of the state": (scan(lambda s, x: ti.sin(s) + ti.radians(x)), None),
+}
+IN_SCANS_DEGREES = {
+    "an angle": scan(lambda s, x: s + ti.cos(x)),
+    "of the state": scan(lambda s, x: ti.cos(s) + x),
+    "of a member of the state": scan(lambda s, x: (x, ti.cos(s[0])), (0.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("of", IN_SCANS)
+def test_angles_that_are_converted_are_taken_in_scans(of):
+    operator, want = IN_SCANS[of]
+    if want is None:
+        want = RADIANS.copy()
+        for k in (1, 2):
+            want[k] += np.sin(want[k - 1])
+    np.testing.assert_allclose(operator(LAT), want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("of", IN_SCANS_DEGREES)
+def test_angles_in_degrees_are_refused_in_scans(of):
+    code, message, _ = refused(lambda: IN_SCANS_DEGREES[of](LAT))
+    assert (code, message.partition(",")[0]) == ("V36", "cos takes radians")
+    IN_SCANS_DEGREES[of](LAT.assign_attrs(units="radians"))
+
+
+def test_degrees_of_what_a_scan_adds_up_are_degrees():
+    total = scan(lambda s, x: s + x)
+    assert refused(lambda: ti.field_operator(lambda x: ti.sin(total(x)))(LAT))[0] == "V36"
+
+
+def test_members_of_tuples_in_degrees_are_refused():
+    cosine = ti.field_operator(lambda pair: pair[0] * ti.cos(pair[1]))
+    assert refused(lambda: cosine((LAT, LAT)))[0] == "V36"
+    assert refused(lambda: cosine((LAT.rename(lat="lon"), LAT)))[0] == "V36"
+    cosine((LAT, LAT.assign_attrs(units="radians")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y ← scan(λ(s: tensor<float>, v: tensor<float>) → s + cos(v), true, 0.0)(x);",
+        "y ← reduce(λ(s: tensor<float>, v: tensor<float>) → s + cos(v), 0.0, lat)(x);",
+        "y ← (λ(v: tensor<float, lat[0:3]>) → cos(v))(x);",
+        "y ← cos(loop(0, 2)(λ(i: tensor<int>, a: tensor<float, lat[0:3]>) → true, "
+        "λ(i: tensor<int>, a: tensor<float, lat[0:3]>) → a + x, 0.0 × x));",
+        "y ← cond(0)(λ(v: tensor<float, lat[0:3]>) → v, λ(v: tensor<float, lat[0:3]>) → cos(v), false, x);",
+        "y ← x; y ← cos(y);",
+    ],
+)
+def test_the_text_of_a_program_takes_radians_in_functions(text):
+    size = "lat[0:3]" if "reduce" not in text else ""
+    f = ti.parse(f"f(y: tensor<float{', ' * bool(size)}{size}>, x: tensor<float, lat[0:3]>) {{ {text} }}")
+    assert refused(lambda: f(x=LAT))[:2] == ("A43", "'x' is in degrees_north, and cos takes radians.")
+    f(x=LAT.assign_attrs(units="radians"))

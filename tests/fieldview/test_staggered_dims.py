@@ -69,3 +69,60 @@ def test_a_third_of_a_point_is_refused():
 
     with pytest.raises(ti.DiagnosticError, match="a shift is by a whole number of points, or by a half"):
         third(field("I", 4))
+
+
+def labelled(labels, **attrs):
+    f = field("I K", len(labels), 3)
+    return f.assign_coords(I=("I", labels, attrs))
+
+
+def test_a_staggered_dim_has_the_coordinates_between():
+    depths = np.array([0.0, 1.0, 3.0, 7.0, 15.0, 31.0])
+    d = to_faces(labelled(depths, units="m", axis="Z", bounds="I_bounds"))
+    np.testing.assert_array_equal(d.IHalf, [0.5, 2.0, 5.0, 11.0, 23.0])
+    assert d.IHalf.attrs == {"units": "m", "axis": "Z"}
+    np.testing.assert_array_equal(to_centres(d).I, [1.25, 3.5, 8.0, 17.0])
+    text = "f(y: tensor<float, IHalf[1:6], K[0:3]>, x: tensor<float, I[0:6], K[0:3]>) { y ← rename(I → IHalf)(x); }"
+    np.testing.assert_array_equal(ti.parse(text)(x=labelled(depths))["y"].IHalf, d.IHalf)
+
+
+def test_descending_labels_and_dates_have_those_between():
+    d = to_faces(labelled([30.0, 20.0, 0.0, -10.0]))
+    np.testing.assert_array_equal(d.IHalf, [25.0, 10.0, -5.0])
+    days = to_faces(labelled(np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "datetime64[ns]")))
+    np.testing.assert_array_equal(days.IHalf, np.array(["2026-01-01T12", "2026-01-02T12"], "datetime64[ns]"))
+    whole = to_faces(labelled([0, 10, 20]))
+    np.testing.assert_array_equal(whole.IHalf, [5.0, 15.0])
+
+
+def test_labels_that_are_the_points_stay_those():
+    np.testing.assert_array_equal(to_faces(labelled([3, 4, 5])).IHalf, [4, 5])
+
+
+def test_what_came_back_from_the_points_between_meets_the_field_by_its_labels():
+    f = labelled([0.5, 1.5, 2.5, 3.5, 4.5])
+    back = to_centres(to_faces(f))
+    np.testing.assert_array_equal(back.I, [1.5, 2.5, 3.5])
+    np.testing.assert_allclose(f + back, f[1:-1] + np.diff(f, 2, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("labels", "period"), [([0.0, 10.0, 50.0, 200.0, 350.0], 360.0), (np.arange(0.5, 360.0, 1.0), None)]
+)
+def test_periodic_labels_wrap_with_the_period_of_the_boundary(labels, period):
+    @ti.field_operator
+    def around(f):
+        return to_faces(ti.extend(f, {I: (0, 1)}, ti.periodic(period)))
+
+    f = labelled(labels, units="degrees_east")
+    d = around(f)
+    follow = np.append(f.I.values[1:], f.I.values[0] + 360.0)
+    np.testing.assert_array_equal(d.IHalf, (f.I.values + follow) / 2)
+    np.testing.assert_array_equal(d.values, np.roll(f.values, -1, axis=0) - f.values)
+    blocks = ti.map_blocks(around, f.chunk(K=2))
+    np.testing.assert_array_equal(blocks.IHalf, d.IHalf)
+
+
+def test_labels_that_nobody_knows_are_left_out():
+    around = ti.field_operator(lambda f: to_faces(ti.extend(f, {I: 1}, ti.periodic())))
+    assert "IHalf" not in around(labelled([0.0, 10.0, 50.0])).coords

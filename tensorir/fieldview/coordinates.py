@@ -1,0 +1,178 @@
+"""Coordinates as fields: `ti.coord(h, "lat")`, in operators and outside of them.
+
+In an operator a coordinate is a parameter of its program, whose values a call takes from the coordinates of its
+arguments.
+
+>>> import tensorir as ti
+>>> import xarray as xr
+>>> h = xr.DataArray([1.0, 1.0], dims="lat", coords={"lat": ("lat", [0.0, 60.0], {"units": "degrees_north"})}, name="h")
+>>> @ti.field_operator
+... def area(h):
+...     return h * ti.cos(ti.radians(ti.coord(h, "lat")))
+>>> area(h).round(6).values.tolist()
+[1.0, 0.5]
+>>> print(area.fencil(h))
+area(out: tensor<float, lat[0:2]>, h: tensor<float, lat[0:2]>, lat: tensor<float, lat[0:2]>) {
+  out ← h × cos(lat × 0.017453292519943295);
+}
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NoReturn
+
+from tensorir import build
+from tensorir.binding.angles import is_degrees
+from tensorir.binding.arrays import kind_of, refuse
+from tensorir.binding.known_coordinates import KNOWN, Coordinate, Coordinates
+from tensorir.dimensions import Dimension, Offset
+from tensorir.errors import did_you_mean
+from tensorir.fieldview.boundary import extend, linear, periodic
+from tensorir.fieldview.trace import Tracing, current, fail
+from tensorir.fieldview.traced import Traced, binary, make
+from tensorir.staggered import around, half_way
+from tensorir.types import FLOAT64, Dims, Interval
+
+__all__ = ["coord"]
+
+
+def coord(x: Any, name: Any, /) -> Any:
+    """A coordinate of a field, as a field on the dims that it has: an index, one of several dims, a cell measure.
+
+    In an operator `x` is an argument, or what was computed of arguments, whose coordinates are looked at then; beyond
+    the ends of the argument an index goes on with its steps where they are equal, or by the period of the boundary. A
+    staggered dim has the midpoints: `ti.coord(flux, "lonHalf")`. Of a DataArray outside it is `x.coords[name]`, and of
+    a Field what the DataArrays had that went into a time loop or a transformation. Units in degrees are seen by
+    functions of angles. Raises V37 for a coordinate that there is not, and V38 for one that differs or ends too early.
+    """
+    name = str(name)
+    if isinstance(x, Traced):
+        return _traced(x, name)
+    if hasattr(x, "coords"):
+        if name not in x.coords:
+            raise refuse("V37", *_missing(f"'{x.name}'" if getattr(x, "name", None) else "the array", name, x.coords))
+        return x.coords[name]
+    if kind_of(x) != "field":
+        raise refuse("V37", f"{type(x).__name__} has no coordinates.", "pass a DataArray.")
+    fitting = [c for c in Coordinates({}).named(name) if set(c.dims) <= set(x.dims)]
+    if len(fitting) == 1 and kind_of(fitting[0].value) == "field":
+        return fitting[0].value
+    if fitting:
+        raise refuse("V38", *_several("the arrays that went in", name))
+    raise refuse("V37", *_missing("the field", name, [c.name for c in KNOWN.get()]))
+
+
+def _traced(x: Traced, name: str) -> Traced:
+    trace = current()
+    trace.looked.add(name)
+    array = trace.arguments.get(id(x.expr), (None, None))[1]
+    found = _fitting(x, trace, name, array)
+    if found is not None:
+        return _on(x, trace, found)
+    between = half_way(name)
+    if name in x.dims and between not in x.dims:
+        trace.looked.add(between)
+        found = next((c for c in trace.coordinates.named(between) if c.dims.names == (between,)), None)
+        if found is not None:
+            return _between(x, trace, name, found)
+    for candidate in trace.coordinates.named(name):
+        _elsewhere(x, trace, candidate)
+    who = f"'{_name(trace, array)}'" if array is not None else "the field"
+    fail("V37", *_missing(who, name, trace.coordinates.names(array)))
+
+
+def _fitting(x: Traced, trace: Tracing, name: str, array: Any) -> Coordinate | None:
+    """The coordinate of the argument that a field is, or the only one on its dims; raises V38 where there are more."""
+    candidates = [c for c in trace.coordinates.named(name) if set(c.dims) <= set(x.dims)]
+    found = [c for c in candidates if any(a is array for a in c.arrays)] or candidates
+    if len(found) > 1:
+        owners = [f"'{c.owners[0]}'" for c in found if c.owners]
+        fail("V38", *_several(" and ".join(owners) or "the arrays that went in", name))
+    return found[0] if found else None
+
+
+def _name(trace: Tracing, array: Any) -> str:
+    """What messages call an argument."""
+    return next((n for n, v in trace.coordinates.arguments.items() if v is array), getattr(array, "name", None) or "it")
+
+
+def _missing(who: str, name: str, known: Any) -> tuple[str, str]:
+    names = [str(n) for n in known]
+    have = f"it has {', '.join(names)}" if names else "it has none"
+    near = did_you_mean(name, names) if names else ""
+    hint = near if near.endswith("?") else "x.assign_coords(...) gives it one; or pass the array as an argument."
+    return f"{who} has no coordinate '{name}'; {have}.", hint
+
+
+def _several(who: str, name: str) -> tuple[str, str]:
+    return f"{who} have different coordinates '{name}'.", "pass the one that is meant as an argument of its own."
+
+
+def _elsewhere(x: Traced, trace: Tracing, found: Coordinate) -> NoReturn:
+    name, missing = found.name, [d for d in found.dims if d not in x.dims]
+    for dim in missing:
+        if dim in trace.scanned:
+            told = f"inside of a scan along {dim} a field has one level of it, and '{name}' varies along it."
+            fail("V28", told, f"pass it as a field of its own: f(x, ti.coord(x, '{name}')).")
+    between = half_way(name)
+    help = f"ti.coord(x, '{between}') lies between." if between in x.dims else "take it of a field on its dims."
+    fail("V37", f"the coordinate '{name}' is on {found.dims}, and this field is on {x.type.dims}.", help)
+
+
+def _field(trace: Tracing, found: Coordinate) -> Traced:
+    """A coordinate as a parameter of what is being traced."""
+    kind = found.type
+    if kind is None:
+        told = f"the coordinate '{found.name}' holds {found.value.dtype}, which is no element type."
+        hint = f"make numbers of it, such as (x.{found.name} - x.{found.name}[0]) / np.timedelta64(1, 's')."
+        fail("V37", told, f"{hint}" if found.value.dtype.kind in "mM" else "pass an array of numbers.")
+    which = found.name, found.index
+    if which not in trace.fields:
+        variable = build.var(trace.fresh(re.sub(r"\W", "_", found.name)), kind)
+        trace.fields[which] = variable
+        if is_degrees(found.units):
+            trace.degrees.add(variable.name)
+    return Traced(trace.fields[which])
+
+
+def _on(x: Traced, trace: Tracing, found: Coordinate) -> Traced:
+    """A coordinate on the points of a field: an index goes on beyond its ends."""
+    field = _field(trace, found)
+    needed = x.type.dims.get(found.name)
+    return field if found.dims.names != (found.name,) or needed is None else _reaching(field, trace, found, needed)
+
+
+def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval) -> Traced:
+    """An index on an interval at least."""
+    dim, have = found.name, found.dims[found.name]
+    if have.covers(needed):
+        return field
+    before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
+    period = trace.periods.get(dim)
+    if period is not None:
+        whole = field if field.element.is_float else make("cast", field, static=(FLOAT64,))
+        field = extend(whole, {dim: (before, after)}, periodic())
+        ends = Interval(have.start - before, have.start), Interval(have.stop, have.stop + after)
+        moved = [_moved(field, dim, end, by) for end, by in zip(ends, (-period, period), strict=True) if end]
+        inner = make("subset", field, static=(Dims(((dim, have),)),))
+        parts = [moved[0], inner, *moved[1:]] if before else [inner, *moved]
+        return make("concat", *parts)
+    if not found.even:
+        told = f"'{dim}' is known on {dim}{have}, this field is on {dim}{needed}, and its steps are not equal"
+        fail("V38", f"{told}.", f"a periodic boundary says how it goes on, ti.periodic(360.0); or extend '{dim}' too.")
+    return extend(field, {dim: (before, after)}, linear())
+
+
+def _moved(field: Traced, dim: str, part: Interval, by: float) -> Traced:
+    """A part of a field, and a number more."""
+    return binary("plus", make("subset", field, static=(Dims(((dim, part),)),)), by)
+
+
+def _between(x: Traced, trace: Tracing, name: str, index: Coordinate) -> Traced:
+    """The midpoints of an index, at the points of the staggered dim that a field has."""
+    field = _reaching(_field(trace, index), trace, index, around(name, x.type.dims[name]))
+    if not field.element.is_float:
+        field = make("cast", field, static=(FLOAT64,))
+    before, after = field(Offset(Dimension(name), -0.5)), field(Offset(Dimension(name), 0.5))
+    return binary("multiplies", 0.5, binary("plus", before, after))
