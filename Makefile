@@ -40,6 +40,7 @@ test-oldest: $(OLDEST)/.installed
 docs: $(VENV)/.docs
 	$(BIN)/python docs/site.py build/site
 	$(BIN)/python -m mkdocs build --strict
+	$(BIN)/python docs/scripts.py site
 
 check: $(STAMP)
 	$(BIN)/ruff check .
