@@ -29,6 +29,9 @@ def copy(folder: Path) -> None:
         target = folder / ("index.md" if name == "README.md" else name)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target)
+    # the name of the site stands at its top already
+    home = folder / "index.md"
+    home.write_text(home.read_text(encoding="utf-8").replace("# tensorir\n", "# Overview\n", 1), encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "assets", folder / "assets")
 
 
