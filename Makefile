@@ -39,7 +39,8 @@ test-oldest: $(OLDEST)/.installed
 # the documents, the notebooks with their outputs, and the API, in the folder site
 docs: $(VENV)/.docs
 	$(BIN)/python docs/site.py build/site
-	$(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	$(BIN)/python docs/scripts.py site
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -12,6 +12,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from scripts import scripts
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tensorir/diagnostics.md", "tensorir/text/grammar.md",
@@ -27,6 +29,20 @@ def copy(folder: Path) -> None:
         target = folder / ("index.md" if name == "README.md" else name)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target)
+    # the name of the site stands at its top already
+    home = folder / "index.md"
+    home.write_text(home.read_text(encoding="utf-8").replace("# tensorir\n", "# Overview\n", 1), encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "assets", folder / "assets")
+
+
+def diagrams(folder: Path) -> None:
+    """The script that draws diagrams, on the pages that have some: it is larger than all others together."""
+    for page in folder.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        if "```mermaid" in text:
+            top = "../" * (len(page.relative_to(folder).parts) - 1)
+            tag = f'\n<script src="{top}assets/mermaid/mermaid.min.js"></script>\n'
+            page.write_text(text + tag, encoding="utf-8")
 
 
 def notebooks(folder: Path) -> None:
@@ -63,6 +79,8 @@ def reference(folder: Path) -> None:
 def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     copy(folder)
+    scripts(folder / "assets", ROOT / "build" / "packages")
+    diagrams(folder)
     reference(folder)
     notebooks(folder)
 

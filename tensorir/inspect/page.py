@@ -142,8 +142,8 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Markup:
     return markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", titles, body)
 
 
-LIGHT = "--ink:#222;--pale:#777;--line:#ccc;--light:34%;--error:#b00020;--old:#fbe3e3;--new:#ddf3e1"
-DARK = "--ink:#ddd;--pale:#999;--line:#555;--light:74%;--error:#ff8a80;--old:#5a2a2a;--new:#22482c"
+LIGHT = "--ink:#222;--pale:#777;--line:#ccc;--light:34%;--error:#b00020;--old:#fbe3e3;--new:#ddf3e1;--mark:#e3eafc"
+DARK = "--ink:#ddd;--pale:#999;--line:#555;--light:74%;--error:#ff8a80;--old:#5a2a2a;--new:#22482c;--mark:#2f3f63"
 STYLE = f"""
 .tensorir{{{LIGHT};color:var(--ink);font-size:13px;line-height:1.5}}
 {themed({".tensorir": LIGHT}, {".tensorir": DARK})}
@@ -160,6 +160,7 @@ STYLE = f"""
 .tensorir .old{{background:var(--old)}}
 .tensorir .new{{background:var(--new)}}
 .tensorir pre{{white-space:pre-wrap}}
+.tensorir .text [title]:hover:not(:has([title]:hover)){{background:var(--mark)}}
 .tensorir table{{border-collapse:collapse;margin:.4em 0;font-size:inherit;color:inherit}}
 .tensorir th,.tensorir td{{text-align:left;padding:.1em .8em .1em 0;border-bottom:1px solid var(--line)}}
 .tensorir svg{{max-width:100%;height:auto}}

@@ -13,8 +13,9 @@ import numpy as np
 
 from tensorir.binding.arrays import Array, is_array
 from tensorir.binding.bound import BoundProgram
-from tensorir.inspect.page import coloured, joined, markup, page, pre, range_of
-from tensorir.inspect.trees import bound_tree, closure_tree, expression_tree, fencil_tree, template_tree
+from tensorir.inspect.listing import listing, plain_listing
+from tensorir.inspect.page import Fold, Markup, coloured, joined, markup, page, pre, range_of
+from tensorir.inspect.trees import bound_values, closure_tree, expression_tree, fencil_tree
 from tensorir.ir import Closure, Fencil
 from tensorir.types import Dims, FunctionType, Interval, TensorType
 
@@ -26,16 +27,23 @@ def page_of(thing: Any) -> str:
     match thing:
         case Interval() | Dims() | TensorType() | FunctionType():
             return page(coloured(thing))
-        case Fencil():
-            return page(fencil_tree(thing))
         case Closure():
             return page(closure_tree(thing))
         case BoundProgram():
-            return page(bound_tree(thing))
-        case _ if hasattr(thing, "specialise"):
-            return page(template_tree(thing))
+            text, *tree = _program(thing.program)
+            return page(text, bound_values(thing), *tree)
+        case _ if isinstance(thing, Fencil) or hasattr(thing, "specialise"):
+            return page(*_program(thing))
         case _:
             return page(expression_tree(thing))
+
+
+def _program(program: Any) -> tuple[Markup | Fold, ...]:
+    """The text of a program, and its tree where its types are known."""
+    if isinstance(program, Fencil):
+        return listing(program), fencil_tree(program)
+    sizes = markup('<div class="where">for sizes <code>{}</code></div>', ", ".join(program.sizes))
+    return (joined([plain_listing(str(program)), sizes]),)
 
 
 def field_page(field: Any) -> str:
@@ -65,7 +73,10 @@ def _numbers(data: Any) -> Array | None:
 
 
 def operator_page(operator: Any) -> str:
-    """An operator: its signature, and the program of every set of types that it was called with."""
+    """An operator: its signature, and the programs of the types that it was called with, the latest one unfolded."""
     head = markup('<span class="name">{}</span><code>{}</code>', operator.name, operator.signature)
-    plans = [fencil_tree(plan.fencil) for plan in dict.fromkeys(operator.plans.values()[-4:])]
-    return page(head, *plans)
+    latest = [plan.fencil for plan in dict.fromkeys(operator.plans.values()[-4:])][::-1]
+    if not latest:
+        return page(head)
+    earlier = [Fold(markup("{}", repr(f)), (Fold(listing(f)), fencil_tree(f)), open=False) for f in latest[1:]]
+    return page(head, *_program(latest[0]), *earlier)

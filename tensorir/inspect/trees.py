@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tensorir.builtins import TABLE
-from tensorir.inspect.page import MAX_DEPTH, MAX_NODES, Fold, Markup, coloured, joined, markup, pre
+from tensorir.inspect.page import MAX_DEPTH, MAX_NODES, Fold, Markup, coloured, joined, markup
 from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.source import NOWHERE, Span
 from tensorir.walk import use_counts
@@ -19,11 +19,11 @@ from tensorir.walk import use_counts
 if TYPE_CHECKING:
     from tensorir.binding.bound import BoundProgram
 
-__all__ = ["bound_tree", "closure_tree", "expression_tree", "fencil_tree", "template_tree"]
+__all__ = ["bound_values", "closure_tree", "expression_tree", "fencil_tree"]
 
 
 def fencil_tree(fencil: Fencil) -> Fold:
-    """Parameters with their roles, closures with their expressions, and the text."""
+    """Parameters with their roles and closures with their expressions, folded: the text stands before it."""
     outputs, inputs = {p.name for p in fencil.outputs}, {p.name for p in fencil.inputs}
 
     def role(p: Var) -> str:
@@ -36,46 +36,27 @@ def fencil_tree(fencil: Fencil) -> Fold:
     seen: dict[int, str] = {}
     uses = use_counts(*(c.value for c in fencil.closures))
     return Fold(
-        markup('fencil <span class="name">{}</span>', fencil.name),
+        markup('the tree of <span class="name">{}</span>, {} nodes', fencil.name, f"{len(uses):,}"),
         (
             Fold(markup("{} parameters", len(params)), params),
             *(_closure(c, uses, seen) for c in fencil.closures[:MAX_NODES]),
-            Fold(markup("text"), (Fold(_text(fencil)),), open=False),
         ),
+        open=False,
     )
 
 
-MAX_CHARACTERS = 20_000
-"""Of a program's text on a page."""
-
-
-def _text(fencil: Any) -> Markup:
-    text = str(fencil)
-    if len(text) > MAX_CHARACTERS:
-        text = f"{text[:MAX_CHARACTERS]}\n… {len(text) - MAX_CHARACTERS:,} more characters are not shown"
-    return pre(text)
-
-
-def bound_tree(bound: BoundProgram) -> Fold:
-    """A program, and what is bound of it."""
-    whole = fencil_tree(bound.program) if isinstance(bound.program, Fencil) else template_tree(bound.program)
+def bound_values(bound: BoundProgram) -> Fold:
+    """What is bound of a program."""
     fixed = [
         *(markup('<span class="name">{}</span>{}', n, _shape(v[0])) for n, v in bound.constants.items()),
         *(markup('<span class="name">{}</span> waits for sizes', n) for n in bound.pending),
         *(markup('<span class="name">{}</span> = {}', n, s) for n, s in bound.sizes.items()),
     ]
-    return Fold(whole.head, (Fold(markup("{} bound", len(fixed)), tuple(map(Fold, fixed))), *whole.children))
+    return Fold(markup("{} bound", len(fixed)), tuple(map(Fold, fixed)))
 
 
 def _shape(array: Any) -> Markup:
     return markup(" {} {}", array.dtype, " × ".join(map(str, array.shape)) or "number")
-
-
-def template_tree(template: Any) -> Fold:
-    """A program whose sizes are not known yet: its text."""
-    sizes = ", ".join(template.sizes)
-    head = markup('fencil <span class="name">{}</span> for sizes <code>{}</code>', template.name, sizes)
-    return Fold(head, (Fold(_text(template)),))
 
 
 def closure_tree(closure: Closure) -> Fold:

@@ -1,5 +1,7 @@
 """Generated programs over all builtins: each is a well-formed page, every picture of it is well-formed."""
 
+import html
+import re
 import xml.etree.ElementTree as ElementTree
 
 from generate.data import copied
@@ -18,7 +20,9 @@ from tensorir.inspect import observed
 @given(programs(EVERY))
 def test_pages_and_pictures_of_every_program_are_well_formed(case):
     f = case.fencil
-    checked(f._repr_html_())
+    page = f._repr_html_()
+    checked(page)
+    assert html.unescape(re.sub(r"<[^>]*>", "", page[page.index("<pre") : page.index("</pre>")])) == str(f)
     checked(ti.explain(f)._repr_html_())
     for picture in (ti.inspect.dataflow(f), ti.inspect.domains(f), ti.inspect.before_after("simplify, cse", f)):
         ElementTree.fromstring(picture.svg)
