@@ -196,8 +196,9 @@ def test_what_every_pass_of_tvm_leaves_is_read_and_sound(kind: str):
 NUMBERS = {
     "int8": ["A[vi] + 100", "100 - A[vi]", "A[vi] * 2", "A[vi] // 2", "A[vi] % 3", "T.max(A[vi], 100)",
              "T.min(3, A[vi])", "T.truncdiv(A[vi], 3)", "T.ceildiv(A[vi], 3)", "A[vi] + T.int8(3)", "A[vi] + vi",
-             "A[vi] << 3",             "3 << A[vi]", "A[vi] & 15", "A[vi] ^ -1", "-A[vi]", "~A[vi]", "T.if_then_else(vi < 4, A[vi], 300)",
-             "A[vi] if vi < 4 else 300", "A[vi] < 100", "A[vi] == 100", "A[vi] < vi", "A[vi] + 0.5"],
+             "A[vi] << 3", "3 << A[vi]", "A[vi] & 15", "A[vi] ^ -1", "-A[vi]", "~A[vi]",
+             "T.if_then_else(vi < 4, A[vi], 300)", "A[vi] if vi < 4 else 300", "A[vi] < 100", "A[vi] == 100",
+             "A[vi] < vi", "A[vi] + 0.5"],
     "uint8": ["A[vi] + 200", "A[vi] > -1", "A[vi] - 1", "A[vi] & 15", "A[vi] >> 1", "T.bitwise_and(A[vi], 2)"],
     "int32": ["A[vi] + 4294967295", "A[vi] * 2**40", "A[vi] < 4294967296", "T.max(A[vi], 4294967296)", "A[vi] * 0.5",
               "A[vi] < 0.5"],
