@@ -61,7 +61,7 @@ def _of_type(other: Any, dtype: Any) -> Any:
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
     from tensorir.fieldview import field_operator
 
-    if function in (abs, operator.neg):
+    if function in (abs, operator.neg, operator.invert):
         return field_operator(lambda x: function(x))
     return field_operator(lambda a, b: function(a, b))
 
@@ -72,6 +72,9 @@ class Field(eqx.Module):
     >>> a, b = as_field({"I": (0, 3)}, np.array([1.0, 2.0, 3.0])), as_field({"I": (1, 4)}, np.ones(3))
     >>> a - b, (2 * a - b).data
     (Field(float64, I[1:3]), array([3., 5.]))
+
+    >>> ((a > 1.5) & ~(a > 2.5)).data
+    array([False,  True, False])
 
     >>> f = as_field({"I": (-1, 2)}, np.array([1.0, 2.0, 3.0]))
     >>> f
@@ -123,6 +126,10 @@ class Field(eqx.Module):
     __pow__, __rpow__ = _binary(operator.pow)
     __lt__, __gt__ = _binary(operator.lt)
     __le__, __ge__ = _binary(operator.le)
+    __invert__ = _unary(operator.invert)
+    __and__, __rand__ = _binary(operator.and_)
+    __or__, __ror__ = _binary(operator.or_)
+    __xor__, __rxor__ = _binary(operator.xor)
 
     def __getitem__(self, places: Any) -> Field:
         """The field at a coordinate, or on an interval, of some of its dims: `f[{I: 2, J: (0, 4)}]`.

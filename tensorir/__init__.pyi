@@ -7,9 +7,12 @@ import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
+import jax
 import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
 
 import tensorir.tenstorrent
 from tensorir import build as build
@@ -24,7 +27,9 @@ from tensorir.binding.labels import positional as positional
 from tensorir.build import fencil as fencil
 from tensorir.caches import Caches
 from tensorir.dimensions import Dimension as Dimension
+from tensorir.dimensions import Offset
 from tensorir.dimensions import dims as dims
+from tensorir.distribution.partition import Partition
 from tensorir.distribution.partition import partition as partition
 from tensorir.equality.comparison import equivalent as equivalent
 from tensorir.errors import Diagnostic as Diagnostic
@@ -52,6 +57,7 @@ from tensorir.fieldview.boundary import periodic as periodic
 from tensorir.fieldview.boundary import with_boundary as with_boundary
 from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.functions import radians as radians
+from tensorir.fieldview.traced import Shifting
 from tensorir.fieldview.traced import power as power
 from tensorir.interrupted import Interrupted as Interrupted
 from tensorir.ir import Fencil as Fencil
@@ -71,8 +77,15 @@ from tensorir.types import tensor as tensor
 tt = tensorir.tenstorrent
 
 _State = TypeVar("_State")
+_Kept = TypeVar("_Kept")
 _Result = TypeVar("_Result")
+_Aux = TypeVar("_Aux")
+_A = TypeVar("_A")
+_Value = TypeVar("_Value")
+_Program = TypeVar("_Program", bound=Callable[..., Any])
 _P = ParamSpec("_P")
+_Operand: TypeAlias = Field | float | np.generic | np.ndarray[Any, Any] | jax.Array
+_Domain: TypeAlias = Mapping[Dimension, int | tuple[int, int]] | Mapping[str, int | tuple[int, int]] | Dims
 
 __version__: str
 
@@ -106,88 +119,147 @@ class Field:
     leaf. In annotations, `ti.Field[[I, J], ti.float64]`.
     """
 
-    data: Any
+    data: np.ndarray[Any, Any] | jax.Array
     dims: Dims
-    def __init__(self, data: Any, dims: Dims) -> None: ...
+    def __init__(self, data: np.ndarray[Any, Any] | jax.Array, dims: Dims) -> None: ...
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:
         """The element type of the array."""
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents, in the order of the axes."""
-    def to_xarray(self, name: str | None = None, **attrs: Any) -> Any:
+    def to_xarray(self, name: str | None = None, **attrs: object) -> xr.DataArray:
         """The field as a DataArray whose integer coordinates are its intervals."""
-    def __getitem__(self, places: Any) -> Field:
+    def __getitem__(
+        self, places: Mapping[Dimension, int | tuple[int, int]] | Mapping[str, int | tuple[int, int]]
+    ) -> Field:
         """The field at a coordinate, or on an interval, of some of its dims: `f[{I: 2, J: (0, 4)}]`."""
-    def sum(self, *dims: Any, **numpy: Any) -> Any:
+    @overload
+    def sum(self, **numpy: object) -> np.number[Any] | jax.Array: ...
+    @overload
+    def sum(self, dim: Dimension | str, /, *dims: Dimension | str, **numpy: object) -> Field:
         """The sum over some dims, or over all: a field, or a number where no dim is left."""
-    def prod(self, *dims: Any, **numpy: Any) -> Any:
+    @overload
+    def prod(self, **numpy: object) -> np.number[Any] | jax.Array: ...
+    @overload
+    def prod(self, dim: Dimension | str, /, *dims: Dimension | str, **numpy: object) -> Field:
         """The product over some dims, or over all."""
-    def mean(self, *dims: Any, **numpy: Any) -> Any:
+    @overload
+    def mean(self, **numpy: object) -> np.number[Any] | jax.Array: ...
+    @overload
+    def mean(self, dim: Dimension | str, /, *dims: Dimension | str, **numpy: object) -> Field:
         """The mean over some dims, or over all."""
-    def max(self, *dims: Any, **numpy: Any) -> Any:
+    @overload
+    def max(self, **numpy: object) -> np.number[Any] | jax.Array: ...
+    @overload
+    def max(self, dim: Dimension | str, /, *dims: Dimension | str, **numpy: object) -> Field:
         """The largest element over some dims, or over all."""
-    def min(self, *dims: Any, **numpy: Any) -> Any:
+    @overload
+    def min(self, **numpy: object) -> np.number[Any] | jax.Array: ...
+    @overload
+    def min(self, dim: Dimension | str, /, *dims: Dimension | str, **numpy: object) -> Field:
         """The smallest element over some dims, or over all."""
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
-    def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray[Any, Any]: ...
-    def __jax_array__(self) -> Any: ...
-    def __class_getitem__(cls, parameters: Any) -> FieldType: ...
-    def __call__(self, *offsets: Any) -> Field:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> Field: ...
+    def __array__(
+        self, dtype: np.dtype[Any] | type[np.generic] | None = None, copy: builtins.bool | None = None
+    ) -> np.ndarray[Any, Any]: ...
+    def __jax_array__(self) -> jax.Array: ...
+    def __class_getitem__(cls, parameters: object) -> FieldType: ...
+    def __call__(self, *offsets: Dimension | Offset | FieldOffset | Shifting) -> Field:
         """What a parameter with this annotation is in an operator, shifted: `f(I + 1)`, `f(V2E)`."""
-    def __neg__(self) -> Any: ...
-    def __abs__(self) -> Any: ...
-    def __add__(self, other: Any) -> Any: ...
-    def __radd__(self, other: Any) -> Any: ...
-    def __sub__(self, other: Any) -> Any: ...
-    def __rsub__(self, other: Any) -> Any: ...
-    def __mul__(self, other: Any) -> Any: ...
-    def __rmul__(self, other: Any) -> Any: ...
-    def __truediv__(self, other: Any) -> Any: ...
-    def __rtruediv__(self, other: Any) -> Any: ...
-    def __floordiv__(self, other: Any) -> Any: ...
-    def __rfloordiv__(self, other: Any) -> Any: ...
-    def __mod__(self, other: Any) -> Any: ...
-    def __rmod__(self, other: Any) -> Any: ...
-    def __pow__(self, other: Any) -> Any: ...
-    def __rpow__(self, other: Any) -> Any: ...
-    def __lt__(self, other: Any) -> Any: ...
-    def __gt__(self, other: Any) -> Any: ...
-    def __le__(self, other: Any) -> Any: ...
-    def __ge__(self, other: Any) -> Any: ...
+    def __neg__(self) -> Field: ...
+    def __abs__(self) -> Field: ...
+    def __add__(self, other: _Operand) -> Field: ...
+    def __radd__(self, other: _Operand) -> Field: ...
+    def __sub__(self, other: _Operand) -> Field: ...
+    def __rsub__(self, other: _Operand) -> Field: ...
+    def __mul__(self, other: _Operand) -> Field: ...
+    def __rmul__(self, other: _Operand) -> Field: ...
+    def __truediv__(self, other: _Operand) -> Field: ...
+    def __rtruediv__(self, other: _Operand) -> Field: ...
+    def __floordiv__(self, other: _Operand) -> Field: ...
+    def __rfloordiv__(self, other: _Operand) -> Field: ...
+    def __mod__(self, other: _Operand) -> Field: ...
+    def __rmod__(self, other: _Operand) -> Field: ...
+    def __pow__(self, other: _Operand) -> Field: ...
+    def __rpow__(self, other: _Operand) -> Field: ...
+    def __lt__(self, other: _Operand) -> Field: ...
+    def __gt__(self, other: _Operand) -> Field: ...
+    def __le__(self, other: _Operand) -> Field: ...
+    def __ge__(self, other: _Operand) -> Field: ...
+    def __invert__(self) -> Field: ...
+    def __and__(self, other: _Operand) -> Field: ...
+    def __rand__(self, other: _Operand) -> Field: ...
+    def __or__(self, other: _Operand) -> Field: ...
+    def __ror__(self, other: _Operand) -> Field: ...
+    def __xor__(self, other: _Operand) -> Field: ...
+    def __rxor__(self, other: _Operand) -> Field: ...
 
-def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Any:
+def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Callable[..., dict[str, jax.Array]]:
     """A program that `c.export(...).serialize()` wrote, from its bytes or from a file."""
 
-def as_field(domain: Any, data: Any) -> Field:
+def as_field(domain: _Domain, data: ArrayLike) -> Field:
     """An array as a field."""
 
-def full(domain: Any, value: Any, dtype: Scalar = ...) -> Field:
+def full(domain: _Domain, value: float, dtype: Scalar = ...) -> Field:
     """A field that holds one value, in NumPy memory."""
 
-def zeros(domain: Any, dtype: Scalar = ...) -> Field:
+def zeros(domain: _Domain, dtype: Scalar = ...) -> Field:
     """A field of zeros, in NumPy memory."""
 
-def ones(domain: Any, dtype: Scalar = ...) -> Field:
+def ones(domain: _Domain, dtype: Scalar = ...) -> Field:
     """A field of ones, in NumPy memory."""
 
-def from_xarray(array: Any, origin: Any = None) -> Field:
+def from_xarray(array: xr.DataArray, origin: Mapping[Dimension, int] | Mapping[str, int] | None = None) -> Field:
     """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
 
-def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:
+def distribute(
+    program: _Program,
+    mesh: jax.sharding.Mesh,
+    dims: Mapping[Dimension, str] | Mapping[str, str],
+    *,
+    partition: Partition | None = None,
+    **options: Any,
+) -> _Program:
     """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results."""
 
-def compiler_options(function: Callable[..., Any], /, *arguments: Any) -> dict[str, str]:
+def compiler_options(function: Callable[..., object], /, *arguments: object) -> dict[str, str]:
     """What the programs that a function calls ask XLA for: `jax.jit(function, compiler_options=...)` grants it."""
 
+@overload
 def grad(
-    loss: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: builtins.bool = False, units: str = ""
-) -> Callable[..., Any]:
+    loss: Callable[Concatenate[_A, _P], object],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[False] = False,
+    units: str = "",
+) -> Callable[Concatenate[_A, _P], _A]: ...
+@overload
+def grad(
+    loss: Callable[Concatenate[_A, _P], tuple[object, _Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    units: str = "",
+) -> Callable[Concatenate[_A, _P], tuple[_A, _Aux]]: ...
+@overload
+def grad(
+    loss: Callable[_P, object], argnums: int | Sequence[int] = 0, *, has_aux: builtins.bool = False, units: str = ""
+) -> Callable[_P, Any]:
     """A function that gives the gradient of a loss by some arguments, each with the labels of its argument."""
 
+@overload
 def value_and_grad(
-    loss: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: builtins.bool = False, units: str = ""
-) -> Callable[..., Any]:
+    loss: Callable[Concatenate[_A, _P], _Result],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: builtins.bool = False,
+    units: str = "",
+) -> Callable[Concatenate[_A, _P], tuple[_Result, _A]]: ...
+@overload
+def value_and_grad(
+    loss: Callable[_P, _Result], argnums: int | Sequence[int] = 0, *, has_aux: builtins.bool = False, units: str = ""
+) -> Callable[_P, tuple[_Result, Any]]:
     """A function that gives a loss and its gradient by some arguments, each with the labels of its argument."""
 
 def jit(function: Callable[_P, _Result], /) -> Callable[_P, _Result]:
@@ -198,12 +270,12 @@ def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
 
 @overload
 def iterate(
-    step: Callable[[Any], Any],
+    step: Callable[[_State], _State],
     state: _State,
     n: int,
     *,
     every: int | None = None,
-    callback: Callable[[int, Any], object] | None = None,
+    callback: Callable[[int, _State], object] | None = None,
     keep: Literal[False] = False,
     dt: float | str | datetime.timedelta | np.timedelta64 = 1,
     start: str | datetime.date | np.datetime64 | None = None,
@@ -215,13 +287,13 @@ def iterate(
 ) -> _State: ...
 @overload
 def iterate(
-    step: Callable[[Any], Any],
+    step: Callable[[_State], _State],
     state: _State,
     n: int,
     *,
     every: int | None = None,
-    callback: Callable[[int, Any], object] | None = None,
-    keep: Callable[[Any], Any] | builtins.bool,
+    callback: Callable[[int, _State], object] | None = None,
+    keep: Literal[True],
     dt: float | str | datetime.timedelta | np.timedelta64 = 1,
     start: str | datetime.date | np.datetime64 | None = None,
     checkpoint: builtins.bool | int = True,
@@ -229,132 +301,167 @@ def iterate(
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
     on_interrupt: str = "raise",
-) -> tuple[_State, Any]:
+) -> tuple[_State, _State]: ...
+@overload
+def iterate(
+    step: Callable[[_State], _State],
+    state: _State,
+    n: int,
+    *,
+    every: int | None = None,
+    callback: Callable[[int, _State], object] | None = None,
+    keep: Callable[[_State], _Kept],
+    dt: float | str | datetime.timedelta | np.timedelta64 = 1,
+    start: str | datetime.date | np.datetime64 | None = None,
+    checkpoint: builtins.bool | int = True,
+    progress: builtins.bool | None = None,
+    to: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    on_interrupt: str = "raise",
+) -> tuple[_State, _Kept]:
     """The state after n steps, which run inside XLA: any pytree of arrays, Fields and DataArrays."""
 
 # mathematics on fields, inside of operators
-def abs(x: Any, /) -> Any:
+def abs(x: _Value, /) -> _Value:
     """The magnitude; of the least integer it is itself."""
 
-def arccos(x: Any, /) -> Any:
+def arccos(x: _Value, /) -> _Value:
     """Arc cosine (radians)."""
 
-def arccosh(x: Any, /) -> Any:
+def arccosh(x: _Value, /) -> _Value:
     """Inverse hyperbolic cosine."""
 
-def arcsin(x: Any, /) -> Any:
+def arcsin(x: _Value, /) -> _Value:
     """Arc sine (radians)."""
 
-def arcsinh(x: Any, /) -> Any:
+def arcsinh(x: _Value, /) -> _Value:
     """Inverse hyperbolic sine."""
 
-def arctan(x: Any, /) -> Any:
+def arctan(x: _Value, /) -> _Value:
     """Arc tangent (radians)."""
 
-def arctan2(x: Any, y: Any, /) -> Any:
+@overload
+def arctan2(x: float, y: _Value, /) -> _Value: ...
+@overload
+def arctan2(x: _Value, y: _Value | float, /) -> _Value:
     """The angle of the point (y, x) (radians)."""
 
-def arctanh(x: Any, /) -> Any:
+def arctanh(x: _Value, /) -> _Value:
     """Inverse hyperbolic tangent."""
 
-def cbrt(x: Any, /) -> Any:
+def cbrt(x: _Value, /) -> _Value:
     """Cube root."""
 
-def ceil(x: Any, /) -> Any:
+def ceil(x: _Value, /) -> _Value:
     """The smallest whole number that is not smaller."""
 
-def clz(x: Any, /) -> Any:
+def clz(x: _Value, /) -> _Value:
     """The number of leading bits that are not set."""
 
-def cos(x: Any, /) -> Any:
+def cos(x: _Value, /) -> _Value:
     """Cosine (radians)."""
 
-def cosh(x: Any, /) -> Any:
+def cosh(x: _Value, /) -> _Value:
     """Hyperbolic cosine."""
 
-def erf(x: Any, /) -> Any:
+def erf(x: _Value, /) -> _Value:
     """Error function."""
 
-def erfc(x: Any, /) -> Any:
+def erfc(x: _Value, /) -> _Value:
     """1 - erf(x), exact where erf is near 1."""
 
-def exp(x: Any, /) -> Any:
+def exp(x: _Value, /) -> _Value:
     """e to the x."""
 
-def exp2(x: Any, /) -> Any:
+def exp2(x: _Value, /) -> _Value:
     """2 to the x."""
 
-def expm1(x: Any, /) -> Any:
+def expm1(x: _Value, /) -> _Value:
     """e to the x, minus 1, exact near 0."""
 
-def floor(x: Any, /) -> Any:
+def floor(x: _Value, /) -> _Value:
     """The largest whole number that is not larger."""
 
-def floordiv(x: Any, y: Any, /) -> Any:
+@overload
+def floordiv(x: float, y: _Value, /) -> _Value: ...
+@overload
+def floordiv(x: _Value, y: _Value | float, /) -> _Value:
     """Quotient rounded towards minus infinity; of integers by 0 it is -1 (all bits set)."""
 
-def fmod(x: Any, y: Any, /) -> Any:
+@overload
+def fmod(x: float, y: _Value, /) -> _Value: ...
+@overload
+def fmod(x: _Value, y: _Value | float, /) -> _Value:
     """What division rounded towards zero leaves, with the sign of the dividend; of integers by 0 it is x."""
 
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: _Value, /) -> _Value:
     """Neither infinite nor NaN."""
 
-def isinf(x: Any, /) -> Any:
+def isinf(x: _Value, /) -> _Value:
     """Infinite."""
 
-def isnan(x: Any, /) -> Any:
+def isnan(x: _Value, /) -> _Value:
     """Not a number."""
 
-def lgamma(x: Any, /) -> Any:
+def lgamma(x: _Value, /) -> _Value:
     """Logarithm of the magnitude of the gamma function."""
 
-def log(x: Any, /) -> Any:
+def log(x: _Value, /) -> _Value:
     """Natural logarithm."""
 
-def log10(x: Any, /) -> Any:
+def log10(x: _Value, /) -> _Value:
     """Logarithm to base 10."""
 
-def log1p(x: Any, /) -> Any:
+def log1p(x: _Value, /) -> _Value:
     """Natural logarithm of 1 + x, exact near 0."""
 
-def log2(x: Any, /) -> Any:
+def log2(x: _Value, /) -> _Value:
     """Logarithm to base 2."""
 
-def maximum(x: Any, y: Any, /) -> Any:
+@overload
+def maximum(x: float, y: _Value, /) -> _Value: ...
+@overload
+def maximum(x: _Value, y: _Value | float, /) -> _Value:
     """The larger; NaN where either is."""
 
-def minimum(x: Any, y: Any, /) -> Any:
+@overload
+def minimum(x: float, y: _Value, /) -> _Value: ...
+@overload
+def minimum(x: _Value, y: _Value | float, /) -> _Value:
     """The smaller; NaN where either is."""
 
-def popcount(x: Any, /) -> Any:
+def popcount(x: _Value, /) -> _Value:
     """The number of bits that are set."""
 
-def round(x: Any, /) -> Any:
+def round(x: _Value, /) -> _Value:
     """The nearest whole number, halves to the even one."""
 
-def rsqrt(x: Any, /) -> Any:
+def rsqrt(x: _Value, /) -> _Value:
     """1 / sqrt(x)."""
 
-def sign(x: Any, /) -> Any:
+def sign(x: _Value, /) -> _Value:
     """-1, 0 or 1 by the sign; NaN of NaN, and zeros keep theirs."""
 
-def sin(x: Any, /) -> Any:
+def sin(x: _Value, /) -> _Value:
     """Sine (radians)."""
 
-def sinh(x: Any, /) -> Any:
+def sinh(x: _Value, /) -> _Value:
     """Hyperbolic sine."""
 
-def sqrt(x: Any, /) -> Any:
+def sqrt(x: _Value, /) -> _Value:
     """Square root, correctly rounded."""
 
-def tan(x: Any, /) -> Any:
+def tan(x: _Value, /) -> _Value:
     """Tangent (radians)."""
 
-def tanh(x: Any, /) -> Any:
+def tanh(x: _Value, /) -> _Value:
     """Hyperbolic tangent."""
 
-def trunc(x: Any, /) -> Any:
+def trunc(x: _Value, /) -> _Value:
     """Rounded towards zero."""
 
-def xor(x: Any, y: Any, /) -> Any:
+@overload
+def xor(x: float, y: _Value, /) -> _Value: ...
+@overload
+def xor(x: _Value, y: _Value | float, /) -> _Value:
     """One, and not both."""

@@ -21,7 +21,10 @@ IMPORTED = {
     alias.asname: node.module for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
     if alias.asname
 }  # fmt: skip
-DECLARED = {n.target.id for n in STUB.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+DECLARED = {
+    n.target.id for n in STUB.body
+    if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name) and not re.match(r"_[A-Z]", n.target.id)
+}  # fmt: skip
 RENAMED = {
     t.id: ast.unparse(n.value) for n in STUB.body if isinstance(n, ast.Assign) for t in n.targets
     if not t.id.startswith("_")
@@ -98,29 +101,55 @@ I, J = ti.dims("I J")
 
 
 @ti.field_operator
-def rise(h: ti.Field[[I, J], ti.float64]):
-    return h(I + 1) - h
+def rise(h: ti.Field[[I, J], ti.float64]) -> ti.Field[[I, J], ti.float64]:
+    inner = ti.extend(h, {I: 1}, ti.periodic())
+    steps = inner(I + 1) - 2.0 * inner + ti.sqrt(inner(I - 1) ** 2)
+    return ti.where((steps > 0.0) & ti.isfinite(steps), steps, ti.maximum(0.0, -steps))
+
+
+@ti.field_operator
+def twice(h: ti.Field, dt: float):
+    return dt * rise(rise(h)), h
+
+
+def energy(h: xr.DataArray, dt: float) -> float:
+    return float((rise(h) * dt).sum())
 
 
 a = xr.DataArray(np.zeros((3, 3)), dims=("I", "J"))
+f = ti.zeros({I: 3})
 reveal_type(ti.extend(a, {I: 1}, ti.periodic()))
-reveal_type(ti.with_boundary(ti.zeros({I: 3}), {I: 1}, ti.periodic()))
+reveal_type(ti.with_boundary(f, {I: 1}, (ti.periodic(), ti.neumann())))
+reveal_type(rise(a))
+reveal_type(rise(h=f, domain={I: (0, 2)}))
+reveal_type(rise(np.zeros((3, 3))))
+reveal_type(twice(a, 0.5))
+reveal_type(f(I + 1) * 2 - f)
+reveal_type(f.sum(I))
+reveal_type(ti.map_blocks(rise, a))
 reveal_type(ti.iterate(rise, a, 3))
 reveal_type(ti.iterate(lambda x: x, {"a": a}, 3, keep=True))
-ti.extnd
+reveal_type(ti.iterate(rise, f, 3, keep=lambda x: x.shape))
+reveal_type(ti.grad(energy)(a, 0.5))
+reveal_type(ti.value_and_grad(energy)(a, dt=0.5))
+reveal_type(ti.jit(energy)(a, 0.5))
+print(ti.extnd)
 """
+REVEALED = [
+    "DataArray", "Field", "DataArray", "Field", "ndarray[tuple[int, int], dtype[float64]]",
+    "tuple[DataArray, DataArray]", "Field", "Field", "DataArray", "DataArray",
+    "tuple[dict[str, DataArray], dict[str, DataArray]]", "tuple[Field, tuple[int, ...]]", "DataArray",
+    "tuple[float, DataArray]", "float",
+]  # fmt: skip
 
 
 def test_pyright_knows_what_comes_back_and_which_names_there_are(tmp_path):
     (tmp_path / "user.py").write_text(USER)
     # an editable install is an import hook, which pyright does not run
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(Path(ti.__file__).parents[1])]}))
+    config = {"extraPaths": [str(Path(ti.__file__).parents[1])], "typeCheckingMode": "strict"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
     run = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "user.py"]
     said = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path).stdout
-    assert [re.sub(r' of ".*" is', "", line.partition(" - ")[2]) for line in said.splitlines() if " - " in line] == [
-        'information: Type "DataArray"',
-        'information: Type "Field"',
-        'information: Type "DataArray"',
-        'information: Type "tuple[dict[str, DataArray], Any]"',
-        'error: "extnd" is not a known attribute of module "tensorir" (reportAttributeAccessIssue)',
-    ]
+    told = [line.partition(" - ")[2] for line in said.splitlines() if " - " in line]
+    assert [re.sub(r'^information: Type of ".*" is "(.*)"$', r"\1", line) for line in told[: len(REVEALED)]] == REVEALED
+    assert told[-1] == 'error: "extnd" is not a known attribute of module "tensorir" (reportAttributeAccessIssue)'

@@ -24,7 +24,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from tensorir.binding.coordinates import Labels, stated
 from tensorir.binding.known_coordinates import Coordinate, Coordinates, knowing
 from tensorir.binding.labels import Place
 from tensorir.builtins import TABLE
+from tensorir.fieldview.array_types import Plain
 from tensorir.fieldview.operator import FieldOperator, bound_arguments
 from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
@@ -40,9 +41,25 @@ from tensorir.ir import Call, Fencil
 from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.walk import postorder, values
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from tensorir import Field
+
 __all__ = ["local_dims", "map_blocks"]
 
 
+@overload
+def map_blocks(
+    operator: FieldOperator[Field], *arguments: xr.DataArray | xr.Dataset | Plain, **more: xr.DataArray | Plain
+) -> xr.DataArray: ...
+@overload
+def map_blocks(
+    operator: FieldOperator[tuple[Field, Field]], *arguments: xr.DataArray | xr.Dataset | Plain,
+    **more: xr.DataArray | Plain,
+) -> tuple[xr.DataArray, xr.DataArray]: ...  # fmt: skip
+@overload
+def map_blocks(operator: FieldOperator, *arguments: object, **more: object) -> Any: ...
 def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     """What an operator gives for DataArrays that dask holds in blocks, as such an array.
 
@@ -50,7 +67,8 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     each parameter its variable. Labels, names and units are as those of a call. Raises A35 where an argument has
     several blocks along a dim of which the operator needs the whole, and A36 for what is no operator.
     """
-    if not isinstance(operator, FieldOperator):
+    of: Any = operator
+    if not isinstance(of, FieldOperator):
         hint = "define one: @ti.field_operator def f(h): return program(h=h)['out']."
         raise refuse("A36", "ti.map_blocks takes a field operator and arrays with names of dims.", hint)
     if len(arguments) == 1 and hasattr(arguments[0], "data_vars"):

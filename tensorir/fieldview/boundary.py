@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from tensorir.binding.arrays import is_tuple, kind_of
 from tensorir.dimensions import Dimension
+from tensorir.fieldview.array_types import Widths
 from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
@@ -46,6 +47,11 @@ class BoundaryCondition:
 
     def __repr__(self) -> str:
         return f"<{self.name} boundary condition>"
+
+
+Sides: TypeAlias = BoundaryCondition | tuple[BoundaryCondition, BoundaryCondition]
+Conditions: TypeAlias = Sides | Mapping[Dimension, Sides] | Mapping[str, Sides]
+"""One condition for all sides, a pair (before, after), or either by dim."""
 
 
 def periodic(period: float | None = None) -> BoundaryCondition:
@@ -110,7 +116,7 @@ F = TypeVar("F")
 """A field of whatever kind."""
 
 
-def extend(x: F, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> F:
+def extend(x: F, widths: Widths, bc: Conditions) -> F:
     """The field with halos: `extend(x, {I: (2, 2), J: 1}, periodic())`.
 
     `widths` are points before and after, or one number for both. `bc` is one condition for all sides, a pair (before,
@@ -138,7 +144,7 @@ def extend(x: F, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> F:
     return field
 
 
-def with_boundary(x: F, widths: Mapping[Any, int | tuple[int, int]], bc: Any) -> F:
+def with_boundary(x: F, widths: Widths, bc: Conditions) -> F:
     """The field on its own domain, its outermost points renewed from those inside by the conditions."""
     if not isinstance(x, Traced):
         return _operator(widths, bc, with_boundary)(x)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tensorir import build
 from tensorir.binding.arrays import is_tuple
 from tensorir.builtins import TABLE
 from tensorir.dimensions import Combined, Condition, Dimension
+from tensorir.fieldview.array_types import Places, Value
 from tensorir.fieldview.offsets import as_offset
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, assignable, make, power, unify, wrap
@@ -24,6 +25,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+@overload
+def where(condition: object, a: float, b: Value) -> Value: ...
+@overload
+def where(condition: object, a: Value, b: Value | float) -> Value: ...
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`a` where the condition is true, `b` elsewhere; of tuples, member by member."""
     current()
@@ -35,17 +40,17 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     return make("if", condition, x, y)
 
 
-def astype(x: Any, element: Any) -> Any:
+def astype(x: Value, element: Scalar) -> Value:
     """The field as another element type: floats to integers towards zero, saturating."""
-    if not isinstance(element, Scalar):
+    given: Any = x
+    if not isinstance(element, Scalar):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail("V14", f"{element!r} is no element type.", "write ti.astype(x, ti.float32).")
-    if is_tuple(x):
-        return tuple(astype(member, element) for member in x)
-    value = wrap(x)
-    return assignable(build.call("cast", value.expr, static=(element,), span=here()))
+    if is_tuple(given):
+        return cast("Value", tuple(astype(member, element) for member in given))
+    return cast("Value", assignable(build.call("cast", wrap(given).expr, static=(element,), span=here())))
 
 
-def broadcast(x: Any, dims: Any) -> Any:
+def broadcast(x: Value, dims: Sequence[Dimension | str] | Places) -> Value:
     """The field on more dims: names, along which it is the same wherever it is used, or intervals by name.
 
     Fields broadcast by themselves, so names alone change nothing but are checked: none of the field's may be missing.
@@ -57,13 +62,17 @@ def broadcast(x: Any, dims: Any) -> Any:
         fail(
             "V15", f"the field varies along {', '.join(missing)}, which broadcast does not name.", "name all its dims."
         )
-    intervals = Dims() if not hasattr(dims, "items") else Dims.of(dims)
+    intervals = Dims.of(dims) if isinstance(dims, Mapping) else Dims()
     for name, interval in intervals.items:
         if name not in value.dims:
             value = make("add_dim", value, static=(name, interval.start, interval.stop))
-    return value
+    return cast("Value", value)
 
 
+@overload
+def concat_where(condition: Condition | Combined, a: float, b: Value) -> Value: ...
+@overload
+def concat_where(condition: Condition | Combined, a: Value, b: Value | float) -> Value: ...
 def concat_where(condition: Any, a: Any, b: Any) -> Any:
     """`a` on the part of a dim that meets a condition such as `K < 3`, `b` on the rest (GT4Py, experimental).
 
@@ -153,24 +162,24 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
     return assignable(build.reduce(f, start, value.expr, dim=name, span=here()))
 
 
-def can_deref(x: Any) -> Any:
+def can_deref(x: Value) -> Value:
     """False where a table held -1 on the way to an element."""
-    return make("can_deref", x)
+    return cast("Value", make("can_deref", x))
 
 
-def neighbor_sum(x: Any, *, axis: Dimension) -> Any:
+def neighbor_sum(x: Value, *, axis: Dimension) -> Value:
     """The sum over the neighbours along a local dimension; 0 where there are none."""
     return _over(x, axis, "plus", lambda e: 0)
 
 
-def max_over(x: Any, *, axis: Dimension) -> Any:
+def max_over(x: Value, *, axis: Dimension) -> Value:
     """The largest neighbour; the least value of the type where there are none. Of bools: whether any is true."""
     if wrap(x).element == BOOL:
         return _over(x, axis, "or", lambda e: False)
     return _over(x, axis, "max", lambda e: -np.inf if e.is_float else e.range.start)
 
 
-def min_over(x: Any, *, axis: Dimension) -> Any:
+def min_over(x: Value, *, axis: Dimension) -> Value:
     """The smallest neighbour; the greatest value of the type where there are none. Of bools: whether all are true."""
     if wrap(x).element == BOOL:
         return _over(x, axis, "and", lambda e: True)
@@ -200,7 +209,7 @@ def _mathematical(op: str) -> Callable[..., Any]:
     return function
 
 
-def radians(x: Any, /) -> Any:
+def radians(x: Value, /) -> Value:
     """An angle in degrees in radians, which functions of angles take."""
     current()
     return _as_float("sin", x) * math.radians(1.0)

@@ -8,7 +8,7 @@ import numbers
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from tensorir import build
 from tensorir.binding.angles import in_degrees
@@ -21,6 +21,7 @@ from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
 from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.fieldview.array_types import Array, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
@@ -45,6 +46,7 @@ from tensorir.source import Span
 from tensorir.types import Dims, TensorType
 
 if TYPE_CHECKING:
+    from tensorir import Field
     from tensorir.inspect import Inspection
 
 __all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "field_operator", "planned"]
@@ -100,7 +102,7 @@ class Plan:
 
 
 @dataclass(eq=False)
-class FieldOperator(Displayed):
+class FieldOperator(Displayed, Generic[Result]):
     """A function on fields.
 
     Called on DataArrays, Fields or (where it is annotated) bare arrays it runs, and returns the same kind; called on
@@ -125,6 +127,51 @@ class FieldOperator(Displayed):
         # by its place in a module, as functions are; a copy is the operator itself
         return self.function.__qualname__
 
+    @overload
+    def __call__(
+        self: FieldOperator[Field],
+        *args: Array | Plain | tuple[Array | Plain, ...],
+        out: object = None,
+        domain: Places | None = None,
+        offset_provider: Mapping[str, Any] | None = None,
+        **more: Array | Plain | tuple[Array | Plain, ...],
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self: FieldOperator[tuple[Field, Field]],
+        *args: Array | Plain | tuple[Array | Plain, ...],
+        out: object = None,
+        domain: Places | None = None,
+        offset_provider: Mapping[str, Any] | None = None,
+        **more: Array | Plain | tuple[Array | Plain, ...],
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def __call__(
+        self: FieldOperator[tuple[Field, Field, Field]],
+        *args: Array | Plain | tuple[Array | Plain, ...],
+        out: object = None,
+        domain: Places | None = None,
+        offset_provider: Mapping[str, Any] | None = None,
+        **more: Array | Plain | tuple[Array | Plain, ...],
+    ) -> tuple[Array, Array, Array]: ...
+    @overload
+    def __call__(
+        self: FieldOperator[tuple[Field, ...]],
+        *args: Array | Plain | tuple[Array | Plain, ...],
+        out: object = None,
+        domain: Places | None = None,
+        offset_provider: Mapping[str, Any] | None = None,
+        **more: Array | Plain | tuple[Array | Plain, ...],
+    ) -> tuple[Array, ...]: ...
+    @overload
+    def __call__(
+        self,
+        *args: object,
+        out: object = None,
+        domain: Places | None = None,
+        offset_provider: Mapping[str, Any] | None = None,
+        **more: object,
+    ) -> Any: ...
     @located
     def __call__(
         self,
@@ -446,6 +493,6 @@ def at_function(function: Callable[..., Any], code: str, message: str, help: str
     return DiagnosticError(Diagnostic(code, message, of_function(function), help=help))
 
 
-def field_operator(function: Callable[..., Any]) -> FieldOperator:
+def field_operator(function: Callable[..., Result]) -> FieldOperator[Result]:
     """A function on fields, traced when it is called (GT4Py's decorator of this name)."""
     return FieldOperator(function, function)

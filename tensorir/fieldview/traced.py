@@ -6,7 +6,7 @@ import numbers
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, NoReturn, cast, overload
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +16,7 @@ from tensorir.builtins import TABLE
 from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
 from tensorir.extension_points import inline_program
+from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType, may_exceed
 from tensorir.fieldview.trace import CURRENT, Tracing, current, fail
@@ -369,7 +370,11 @@ def quotient(a: Any, b: Any) -> Traced:
     return make("divides", x, y)
 
 
-def power(a: Any, b: Any) -> Traced:
+@overload
+def power(a: float, b: Value) -> Value: ...
+@overload
+def power(a: Value, b: Value | float) -> Value: ...
+def power(a: Any, b: Any) -> Any:
     """A power; of a small whole exponent by products, as NumPy does for squares."""
     if isinstance(a, Traced) and isinstance(b, int) and not isinstance(b, bool) and 1 <= b <= 3:
         result = a

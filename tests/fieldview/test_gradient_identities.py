@@ -38,10 +38,14 @@ CASES = {
     ("05", "around"): ({"Edge": EDGES},),
     ("05", "dimmed"): ({"Vertex": 4, "K": 7},),
     ("05", "warming"): ({"Vertex": 4, "K": 7},),
+    ("15", "eliminated"): ({"depth": 7},) * 3,
+    ("15", "substituted"): ({"depth": 7},) * 2,
 }
 """Of every operator of a notebook, where its arguments live; None is a number."""
 
 
+LABELLED = {("15", "tendency"), ("15", "mixed"), ("15", "step")}
+"""Those that ask for coordinates, which tests of coordinates differentiate."""
 MAKERS = {"dims", "Dimension", "FieldOffset", "topobathy", "spacing"}
 """What operators refer to is made by these."""
 
@@ -104,7 +108,7 @@ def identities(function, arguments, seed: int) -> None:
 
 
 def test_every_operator_of_the_notebooks_has_a_case():
-    assert set(operators()) == set(CASES)
+    assert set(operators()) == {*CASES, *LABELLED}
 
 
 @pytest.mark.parametrize("key", CASES, ids="-".join)

@@ -1,0 +1,40 @@
+"""Types of what operators are called on and give, for editors and type checkers.
+
+`lap(h)` has the type of `h`: a DataArray for a DataArray, a Field for a Field. Where the function is annotated, or its
+body tells, that it returns a tuple of fields, a call gives a tuple of as many of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["Array", "Places", "Plain", "Result", "Value", "Widths"]
+
+if TYPE_CHECKING:
+    import jax
+    import xarray as xr
+    from typing_extensions import TypeVar
+
+    from tensorir import Field
+    from tensorir.dimensions import Dimension
+
+    Array = TypeVar("Array", bound="Field | xr.DataArray | xr.Dataset | np.ndarray[Any, Any] | jax.Array")
+    """What an operator is called on, and gives."""
+    Value = TypeVar("Value")
+    """A field inside of an operator, and what a function of fields gives for it."""
+    Result = TypeVar("Result", default=Any)
+    """What the function of an operator returns."""
+    Plain: TypeAlias = float | complex | str | np.generic | None
+    """An argument that is no array."""
+    Places: TypeAlias = Mapping[Dimension, tuple[int, int]] | Mapping[str, tuple[int, int]]
+    """A domain: `{I: (1, 9)}`."""
+    Widths: TypeAlias = Mapping[Dimension, int | tuple[int, int]] | Mapping[str, int | tuple[int, int]]
+    """Points before and after, by dim: `{I: (2, 2), J: 1}`."""
+else:
+    from typing import TypeVar
+
+    Array, Value, Result = TypeVar("Array"), TypeVar("Value"), TypeVar("Result")
+    Plain = Places = Widths = Any
