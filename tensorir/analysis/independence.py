@@ -24,7 +24,7 @@ from tensorir.walk import postorder, rebuild
 
 __all__ = ["independent", "on_block"]
 
-ALONG_OTHERS = {
+ALONG_OTHERS: dict[str, str | None] = {
     "cartesian_shift": "dim", "reduce": "dim", "scan": "dim", "subset": "intervals", "pos": "dim", "contract": "dims",
     "concat": None, "materialise": None, "make_tuple": None, "tuple_get": None, "cond": None,
 }  # fmt: skip

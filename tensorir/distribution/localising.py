@@ -72,8 +72,12 @@ class Localiser:
         tables: dict[tuple[str, int, int], LocalTable] | None = None,
     ) -> None:
         """`box` has the local interval of a parameter along a dim, by their names."""
-        self.parts, self.box, self.merged, self.taken, self.mesh = parts, box, merged, taken, mesh
-        self.tables = {} if tables is None else tables
+        self.parts: Mapping[str, Part] = parts
+        self.box: Callable[[str, str], Interval] = box
+        self.merged: Mapping[tuple[str, Frame], str] = merged
+        self.taken: set[str] = taken
+        self.mesh: LocalMesh | None = mesh
+        self.tables: dict[tuple[str, int, int], LocalTable] = {} if tables is None else tables
         self.views: dict[tuple[Var, Frame], Var] = {}
         self.positions: dict[str, Var] = {}
         self.folds: list[Fold] = []

@@ -121,7 +121,7 @@ class FieldOperator(Displayed, Generic[Result]):
         functools.update_wrapper(self, self.function)
         self.name: str = self.function.__name__
         self.signature: inspect.Signature = inspect.signature(self.function)
-        self.annotations = annotations_of(self.function)
+        self.annotations: dict[str, Any] = annotations_of(self.function)
 
     def __reduce__(self) -> str:
         # by its place in a module, as functions are; a copy is the operator itself

@@ -106,7 +106,11 @@ class Traced:
     def __float__(self) -> NoReturn:
         fail("V05", "a field is not one number.", "use it as it is, or convert it with ti.astype.")
 
-    __int__ = __index__ = __float__
+    def __int__(self) -> NoReturn:
+        self.__float__()
+
+    def __index__(self) -> NoReturn:
+        self.__float__()
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         fail("V05", "NumPy cannot compute with fields of an operator.", _instead())

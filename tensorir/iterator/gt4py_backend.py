@@ -133,7 +133,7 @@ def variants(program: Any) -> tuple[Variant, ...]:
     return tuple(v for runner in compiled if isinstance(runner, Runner) for v in runner.variants)
 
 
-xla_cpu = make_backend("cpu")
+xla_cpu: Any = make_backend("cpu")
 
 
 def __getattr__(name: str) -> Any:

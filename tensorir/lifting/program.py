@@ -72,7 +72,7 @@ class Specialised:
         self, build: Callable[[bool, bool], Built], keeps_nan: bool = False, compile: Callable[..., Any] | None = None
     ) -> None:
         self._build, self._keeps_nan, self._compile = build, keeps_nan, compile
-        self.plain = build(False, False)
+        self.plain: Built = build(False, False)
         self._checked: dict[bool, Built] = {}
         self._compiled: dict[tuple[bool, bool, str], Any] = {}
         self._raised: dict[str, tuple[tuple[str, str], ...]] = {}

@@ -31,6 +31,7 @@ __all__ = ["FOLDS"]
 class Fold:
     """A recurrence along a dim: what is folded, in which order, from where."""
 
+    function: Function
     scope: Scope
     order: Sequence[int]
     skips: bool

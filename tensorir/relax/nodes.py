@@ -102,7 +102,8 @@ class RelaxVar(RelaxExpr):
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
 
 def known_as(var: RelaxVar) -> RelaxVar | n.Var:

@@ -6,11 +6,13 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any, ClassVar
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.relax import calls, parts
 from tensorir.relax import nodes as r
 from tensorir.relax.infer import Contradiction, agree, type_of
+from tensorir.relax.operators import Operator
 from tensorir.relax.rules.operands import say
 from tensorir.source import Span
 from tensorir.tir import nodes as n
@@ -61,16 +63,16 @@ class Blocks:
 class Reader(Evaluator):
     """Expressions and statements of Relax; what is no Relax is read as in TIR."""
 
-    relax_call = calls.relax_call
-    operator = calls.operator
-    typed_call = calls.typed_call
-    member = parts.member
-    field = parts.field
+    relax_call: ClassVar[Callable[[Reader, ast.Call], Value]] = calls.relax_call
+    operator: ClassVar[Callable[[Reader, Operator, list[Value], dict[str, Value], ast.Call], r.Call]] = calls.operator
+    typed_call: ClassVar[Callable[[Reader, str, list[Value], dict[str, Value], ast.Call], r.Call]] = calls.typed_call
+    member: ClassVar[Callable[[Reader, ast.Subscript], Value]] = parts.member
+    field: ClassVar[Callable[[Reader, ast.Attribute], Value]] = parts.field
 
     def __init__(self, outer: Evaluator) -> None:
         super().__init__(outer.text, outer.scope, outer.old)
         self.symbol_dtype = INT64
-        self.functions = outer.graph_types
+        self.functions: dict[str, Any] = outer.graph_types
         self.problems: list[Diagnostic] = []
         self.sequences: list[Blocks] = []
         self.numbers: dict[n.Var, r.RelaxVar] = {}

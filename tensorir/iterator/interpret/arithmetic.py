@@ -34,5 +34,5 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 RULES: dict[str, Callable[..., Any]] = {
-    name: rule for name in ARITHMETIC if (rule := _BY_NAME.get(name, getattr(np, name, None))) is not None
+    name: _BY_NAME.get(name) or getattr(np, name) for name in ARITHMETIC if name in _BY_NAME or hasattr(np, name)
 }

@@ -59,9 +59,9 @@ class Evaluator:
         self.known, self.provider, self.column = known, provider, column
         self.folding: Folding = Folding(self.graph, self.apply)
         tables = [t for t in provider.values() if isinstance(t, Table)]
-        self.slots = {t.local: t.slots for t in tables}
+        self.slots: dict[str, int] = {t.local: t.slots for t in tables}
         """The number of slots along each local dim."""
-        self.holed = {t.local: t for t in tables if t.holes}
+        self.holed: dict[str, Table] = {t.local: t for t in tables if t.holes}
         self.functions: frozenset[str] = frozenset()
         """The names of the program's functions."""
         self.steps: int = 0

@@ -231,7 +231,9 @@ class Domain:
     __slots__ = ("constraints", "exact", "names")
 
     def __init__(self, names: Mapping[str, str], constraints: list[str], exact: bool) -> None:
-        self.names, self.constraints, self.exact = names, constraints, exact
+        self.names: Mapping[str, str] = names
+        self.constraints: list[str] = constraints
+        self.exact: bool = exact
 
 
 def domain(

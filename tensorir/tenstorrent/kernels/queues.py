@@ -23,8 +23,13 @@ class Queue:
     __slots__ = ("fill", "head", "made", "reserved", "ring", "tail", "tile", "waited")
 
     def __init__(self, made: CircularBuffer, tile: tuple[int, int], moves: bool = True) -> None:
-        self.made, self.tile = made, tile
-        self.fill = self.reserved = self.waited = self.head = self.tail = 0
+        self.made: CircularBuffer = made
+        self.tile: tuple[int, int] = tile
+        self.fill: int = 0
+        self.reserved: int = 0
+        self.waited: int = 0
+        self.head: int = 0
+        self.tail: int = 0
         dtype: Any = made.block.dtype.element.numpy if moves else np.dtype(np.uint8)
         self.ring: Any = np.zeros((made.capacity, *tile), dtype) if moves else None
 

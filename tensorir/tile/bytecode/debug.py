@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorir.tile.bytecode.cursor import PADDING, Bytes
 from tensorir.tile.bytecode.output import Output
+from tensorir.tile.bytecode.output import Tables as Written
 from tensorir.tile.bytecode.sections import Table, table_of
 from tensorir.tile.bytecode.tables import Tables
 from tensorir.tile.locations import (
@@ -120,7 +121,7 @@ class DebugTable:
     """Debug attributes as they are written, each once."""
 
     def __init__(self, out: Output) -> None:
-        self.tables = out.tables
+        self.tables: Written = out.tables
         self.numbers: dict[Any, int] = {}
         self.entries: list[bytes] = []
         self.functions: list[list[int]] = []

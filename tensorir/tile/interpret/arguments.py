@@ -38,7 +38,7 @@ class Arguments:
 
     def __init__(self, entry: Operation, given: Sequence[object], memory: Memory) -> None:
         self.entry, self.memory = entry, memory
-        self.params = entry.regions[0].arguments
+        self.params: tuple[Value, ...] = entry.regions[0].arguments
         self.values: list[Any] = []
         self.arrays: list[tuple[Allocation, Any, tuple[int, ...], tuple[int, ...]]] = []
         arrays = [self._as_array(a) if _is_array(a) else None for a in given]

@@ -28,6 +28,7 @@ from tensorir.tile.nodes import Operation, Region, Value
 from tensorir.tile.types import TensorView
 
 if TYPE_CHECKING:
+    from tensorir.tile.interpret.hazards import Watch
     from tensorir.tile.interpret.launch import Launch
 
 __all__ = ["Block"]
@@ -40,6 +41,7 @@ class Block:
 
     launch: Launch
     position: tuple[int, int, int]
+    watch: Watch | None
 
     def __init__(self, launch: Launch, position: tuple[int, int, int]) -> None:
         self.launch, self.position, self.watch = launch, position, launch.watch

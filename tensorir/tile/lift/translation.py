@@ -266,7 +266,7 @@ def _unchanged(op: Operation, operands: Sequence[Number]) -> Number | None:
     return None
 
 
-LOGIC = {"andi": False, "ori": True, "xori": None}
+LOGIC: dict[str, bool | None] = {"andi": False, "ori": True, "xori": None}
 """Operations on truth values, and the value that decides each."""
 
 

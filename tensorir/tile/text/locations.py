@@ -38,7 +38,7 @@ class LocationReader:
     def __init__(self, cursor: Cursor, attributes: AttributeReader) -> None:
         self.cursor, self.attributes = cursor, attributes
         self.aliases: dict[str, Location | Scope | None] = {}
-        self.depth = 0
+        self.depth: int = 0
 
     def trailing(self) -> Location | None:
         """The location after an operation or an argument, if there is one."""

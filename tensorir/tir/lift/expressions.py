@@ -269,7 +269,9 @@ def vector_lane(view: View, last: n.Expr | None, lane: Term, lanes: int) -> tupl
     return Op("floordiv", (lane, size), lane.element), Op("mod", (lane, size), lane.element)
 
 
-def place(scope: Scope, buffer: n.Buffer, indices: tuple[n.Expr, ...], lane: Term, lanes: int, span: Span):
+def place(
+    scope: Scope, buffer: n.Buffer, indices: tuple[n.Expr, ...], lane: Term, lanes: int, span: Span
+) -> tuple[Buffer, tuple[Term, ...]]:
     """The memory and the indices into it that an access means in one lane."""
     view = scope.view(buffer, span)
     if len(indices) != len(view.shape):

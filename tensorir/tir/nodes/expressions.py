@@ -94,7 +94,8 @@ class Var(Expr):
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

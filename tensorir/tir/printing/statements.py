@@ -9,6 +9,7 @@ from tensorir.tir.build import is_scope
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.printing.expressions import ExpressionPrinter, quote
+from tensorir.tir.printing.names import Names
 from tensorir.tir.walk import children, walk
 
 __all__ = ["StatementPrinter", "launches_thread"]
@@ -21,11 +22,11 @@ class StatementPrinter:
 
     def __init__(self, expressions: ExpressionPrinter, defined: set[n.Var]) -> None:
         self.lines: list[str] = []
-        self.names = expressions.names
-        self.old = expressions.old
+        self.names: Names = expressions.names
+        self.old: bool = expressions.old
         self._e = expressions
         self._show = expressions.show
-        self.depth = 0
+        self.depth: int = 0
         self._loops: dict[n.Var, n.Range] = {}
         self._defined = defined
         self.free: set[n.Buffer] = set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from tensorir.errors import did_you_mean
 from tensorir.source import Source, Span
@@ -51,29 +51,31 @@ DIALECTS.update({"tvm": "tvm", "ti": "tvm", "tensorir": "tvm"})
 class Evaluator:
     """Reads expressions of one text, with the names that are in scope."""
 
-    subscript = subscripts.subscript
-    access = subscripts.access
-    operand_of = subscripts.operand_of
-    vector_load = subscripts.vector_load
-    vector_indices = subscripts.vector_indices
+    subscript: ClassVar[Callable[[Evaluator, ast.Subscript], Value]] = subscripts.subscript
+    access: ClassVar[Callable[[Evaluator, n.Buffer, ast.expr, Located], Value]] = subscripts.access
+    operand_of: ClassVar[Callable[[Evaluator, ast.expr], int | n.Expr]] = subscripts.operand_of
+    vector_load: ClassVar[Callable[[Evaluator, n.BufferRegion, Located], n.Expr]] = subscripts.vector_load
+    vector_indices: ClassVar[Callable[[Evaluator, n.BufferRegion, Located], tuple[n.Expr, ...]]] = (
+        subscripts.vector_indices
+    )
 
-    constant = operations.constant
-    sequence = operations.sequence
-    mapping = operations.mapping
-    binary = operations.binary_operation
-    spread = operations.spread
-    operand = operations.operand
-    unary = operations.unary
-    connective = operations.connective
-    comparison = operations.comparison
-    conditional = operations.conditional
-    closure = operations.closure
+    constant: ClassVar[Callable[[Evaluator, ast.Constant], Value]] = operations.constant
+    sequence: ClassVar[Callable[[Evaluator, ast.List | ast.Tuple], Value]] = operations.sequence
+    mapping: ClassVar[Callable[[Evaluator, ast.Dict], Value]] = operations.mapping
+    binary: ClassVar[Callable[[Evaluator, ast.BinOp], Value]] = operations.binary_operation
+    spread: ClassVar[Callable[[Evaluator, Value, Located], list[Value]]] = operations.spread
+    operand: ClassVar[Callable[[Evaluator, ast.expr], Value]] = operations.operand
+    unary: ClassVar[Callable[[Evaluator, ast.UnaryOp], Value]] = operations.unary
+    connective: ClassVar[Callable[[Evaluator, ast.BoolOp], Value]] = operations.connective
+    comparison: ClassVar[Callable[[Evaluator, ast.Compare], Value]] = operations.comparison
+    conditional: ClassVar[Callable[[Evaluator, ast.IfExp], Value]] = operations.conditional
+    closure: ClassVar[Callable[[Evaluator, ast.Lambda], Value]] = operations.closure
 
     def __init__(self, text: Text, scope: Scope, old: bool, language: Language | None = None) -> None:
         self.text = text
         self.scope = scope
         self.old = old
-        self.language = language or Language()
+        self.language: Language = language or Language()
         self.loops: dict[n.Var, n.Range] = {}
         """Domains of the loops around."""
         self.views: set[n.Buffer] = set()

@@ -10,12 +10,13 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import ClassVar
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, seq, true
-from tensorir.tir.dtypes import BOOL
+from tensorir.tir.dtypes import BOOL, DataType
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.script import assignments
 from tensorir.tir.script.arithmetic import convert
@@ -23,7 +24,7 @@ from tensorir.tir.script.declarations import named
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.forms import attribute, form, realization
 from tensorir.tir.script.regions import accessed
-from tensorir.tir.script.syntax import Located
+from tensorir.tir.script.syntax import Located, Text
 from tensorir.tir.script.values import (
     Axis,
     BlockForm,
@@ -79,20 +80,24 @@ class BlockParts:
 class FunctionBody:
     """Reads the statements of one function; `buffers`, `attrs` and `ret_type` hold what they say about it."""
 
-    assign = assignments.assign
-    unpack_values = assignments.unpack_values
-    store = assignments.store
-    emit_store = assignments.emit_store
-    augmented = assignments.augmented
-    annotated = assignments.annotated
-    let = assignments.let
-    scalar = assignments.scalar
-    bind = assignments.bind
-    symbol = assignments.symbol
+    assign: ClassVar[Callable[[FunctionBody, ast.Assign], None]] = assignments.assign
+    unpack_values: ClassVar[
+        Callable[[FunctionBody, list[ast.expr], list[Value], ast.expr], list[tuple[ast.expr, Value]]]
+    ] = assignments.unpack_values
+    store: ClassVar[Callable[[FunctionBody, ast.Subscript, Value, Located], None]] = assignments.store
+    emit_store: ClassVar[Callable[[FunctionBody, n.Buffer, Value, tuple[n.Expr, ...], Located], None]] = (
+        assignments.emit_store
+    )
+    augmented: ClassVar[Callable[[FunctionBody, ast.AugAssign], None]] = assignments.augmented
+    annotated: ClassVar[Callable[[FunctionBody, ast.AnnAssign], None]] = assignments.annotated
+    let: ClassVar[Callable[[FunctionBody, str, n.Type | None, Value, Located | ast.AnnAssign], n.Var]] = assignments.let
+    scalar: ClassVar[Callable[[FunctionBody, str, DataType, Located], n.Buffer]] = assignments.scalar
+    bind: ClassVar[Callable[[FunctionBody, str, Value, Located], None]] = assignments.bind
+    symbol: ClassVar[Callable[[FunctionBody, str, n.Var, Span], n.Var]] = assignments.symbol
 
     def __init__(self, reader: Evaluator) -> None:
         self.reader = reader
-        self.text = reader.text
+        self.text: Text = reader.text
         self.buffers: dict[n.Var, n.Buffer] = {}
         self.params: dict[n.Var, None] = {}
         self.attrs: dict[str, n.Attribute] = {}

@@ -40,7 +40,7 @@ class Text:
     def __init__(self, source: Source, python: bool = False) -> None:
         self.source = source
         prescan(source, python)
-        self.tree = _tree(source)
+        self.tree: ast.Module = _tree(source)
         self._lines = _split(source.text)
         self._ascii = source.text.isascii()
         self._columns: dict[int, array[int]] = {}

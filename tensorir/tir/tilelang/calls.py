@@ -86,7 +86,7 @@ def _constant_call(it: Context, path: str, args: list[Value], kwargs: dict[str, 
     return _python(it, function, args, kwargs, node)
 
 
-constant_function = host.constant_function
+constant_function: Callable[[str], Callable[..., Any] | None] = host.constant_function
 
 
 def _spread(args: list[Value]) -> list[Value]:
