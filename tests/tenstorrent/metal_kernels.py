@@ -25,6 +25,7 @@ class Kernel:
     cores: int = 3
     formats: dict[str, str] | None = None
     mcast: bool = False
+    layouts: dict[str, str] | None = None
 
 
 def nest(
@@ -243,6 +244,16 @@ def _under(x: Any, z: Any) -> Any:
     return np.where(x > 0.5, 3 * x, np.where(z < x, np.where(z < 0, z, 1.0), x - z))
 
 
+# columns of tiles one after the other
+_DOWN = chain(64, 96).replace(
+    ":\n    for bx", ':\n    T.func_attr({"tt_schedule_order": "column_major"})\n    for bx', 1
+)
+
+
+def _all(layout: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names, layout)
+
+
 KERNELS: dict[str, Kernel] = {
     # the vector unit has float32 whole, and here only what it does exactly
     "chain": Kernel(chain(50, 70), lambda x, z, _: np.maximum(x * 2 + z, 0), 1e-6),
@@ -264,6 +275,17 @@ KERNELS: dict[str, Kernel] = {
     "stored": Kernel(matmul(64, 64, 64), lambda a, b, _: a @ b, 2e-2, formats={"A": "bfp8", "B": "bfp8"}),
     # blocks that go along rows and columns of 2 × 4 cores
     "sent": Kernel(blocked(128, 32, 64, 32), lambda a, b, _: a @ b, 8e-3, cores=8, mcast=True),
+    # blocks that lie in the cores' own memory: rows, columns and rectangles of tiles, and beside others in DRAM
+    "rows": Kernel(
+        chain(64, 96), lambda x, z, _: np.maximum(x * 2 + z, 0), 1e-6, 2, layouts=_all("height_sharded", "XZY")
+    ),
+    "columns": Kernel(_DOWN, lambda x, z, _: np.maximum(x * 2 + z, 0), 1e-6, 3, layouts=_all("width_sharded", "XZY")),
+    "rectangles": Kernel(
+        blocked(128, 32, 64, 128), lambda a, b, _: a @ b, 8e-3, 8, mcast=True, layouts={"C": "block_sharded"}
+    ),
+    "own_rows": Kernel(
+        matmul(96, 32, 128, dtype="bfloat16"), lambda a, b, _: a @ b, 1e-6, 3, layouts=_all("height_sharded", "AC")
+    ),
     # conditions are masks of 1 and 0, and choices by them
     "chosen": Kernel(nest(_CHOSEN), lambda x, z, *_: np.where((x > z) & (z > 0.25) | (x == 0), np.exp(x), 2 * z), 2e-6),
     "halves_chosen": Kernel(

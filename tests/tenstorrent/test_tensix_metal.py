@@ -28,7 +28,7 @@ def main(text):
 
 
 def program_of(kernel):
-    return ti.tt.split(ti.tt.pipeline(main(kernel.text), cores=kernel.cores).result)
+    return ti.tt.split(ti.tt.pipeline(main(kernel.text), cores=kernel.cores, layouts=kernel.layouts).result)
 
 
 def arguments(program, seed=3):
@@ -436,7 +436,7 @@ def test_the_plan_says_what_a_core_holds_and_what_the_host_does():
     assert not re.search(r"\w+ \w+\[\d+\]", text)  # no array is declared
     assert ti.tt.emit(program_of(KERNELS["chain"])).plan["buffers"]["X"] == {
         "format": "Float32", "shape": [1, 50, 70], "padded": [1, 64, 96], "tiles": 6, "page_bytes": 4096,
-        "moved": "to the cores",
+        "moved": "to the cores", "layout": "dram_interleaved",
     }  # fmt: skip
 
 
