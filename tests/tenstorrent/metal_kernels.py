@@ -222,7 +222,7 @@ def _many(x: Any, z: Any) -> Any:
 
 
 _CHOSEN = (
-    "T.if_then_else(x[i, j] > z[i, j] and not (z[i, j] <= T.float32(0.25)) or x[i, j] == T.float32(0.0), "
+    "T.if_then_else(x[i, j] > z[i, j] and not (z[i, j] <= T.float32(0.25)) or x[i, j] < T.float32(-0.5), "
     "T.exp(x[i, j]), z[i, j] * T.float32(2.0))"
 )
 _UNDER = """
@@ -287,7 +287,9 @@ KERNELS: dict[str, Kernel] = {
         matmul(96, 32, 128, dtype="bfloat16"), lambda a, b, _: a @ b, 1e-6, 3, layouts=_all("height_sharded", "AC")
     ),
     # conditions are masks of 1 and 0, and choices by them
-    "chosen": Kernel(nest(_CHOSEN), lambda x, z, *_: np.where((x > z) & (z > 0.25) | (x == 0), np.exp(x), 2 * z), 2e-6),
+    "chosen": Kernel(
+        nest(_CHOSEN), lambda x, z, *_: np.where((x > z) & (z > 0.25) | (x < -0.5), np.exp(x), 2 * z), 2e-6
+    ),
     "halves_chosen": Kernel(
         nest("T.if_then_else(x[i, j] < z[i, j], z[i, j], x[i, j])", "bfloat16"), lambda x, z, *_: np.maximum(x, z), 0.0
     ),
@@ -305,7 +307,7 @@ _SIGNS = """
                     for j in T.parallel(64):
                         u[i, j] = T.if_then_else(
                             T.min(T.max(x[i, j], 0), 1) != T.min(T.max(z[i, j], 0), 1), x[i, j] * s, z[i, j] - s)"""
-_SIGNED = "T.if_then_else(x[i, j] < z[i, j] or x[i, j] >= T.int32(9), T.max(u[i, j], z[i, j]) + T.abs(x[i, j]), -1)"
+_SIGNED = "T.if_then_else(x[i, j] < z[i, j] or x[i, j] >= T.int32(9), T.max(u[i, j], x[i, j]) + T.abs(x[i, j]), -1)"
 _FLOATS = nest(
     'T.if_then_else(x[i, j] > z[i, j], T.Cast("float32", x[i, j] - z[i, j]), T.float32(-2.0))', "int32"
 ).replace('Y: T.Buffer((64, 64), "int32")', 'Y: T.Buffer((64, 64), "float32")'
@@ -314,7 +316,7 @@ _FLOATS = nest(
 
 def _signed(x: Any, z: Any, v: Any, w: Any, y: Any, s: Any) -> Any:
     u = np.where((x > 0) != (z > 0), x * s, z - s)
-    return np.where((x < z) | (x >= 9), np.maximum(u, z) + np.abs(x), np.int32(-1))
+    return np.where((x < z) | (x >= 9), np.maximum(u, x) + np.abs(x), np.int32(-1))
 
 
 def _equal_bits(x: Any, z: Any, *_: Any) -> Any:

@@ -15,12 +15,15 @@ from tensorir.tenstorrent.metal.arguments import Arguments, Sent, arguments_for
 from tensorir.tenstorrent.metal.cards import BUFFERS, Card, card_named, refuse
 from tensorir.tenstorrent.metal.compute import ONES, compute_kernel
 from tensorir.tenstorrent.metal.dataflow import dataflow_kernel
+from tensorir.tenstorrent.metal.fitting import fitted
 from tensorir.tenstorrent.metal.flow import arranged
 from tensorir.tenstorrent.metal.host import Kernels, host_program
 from tensorir.tenstorrent.metal.memory import Memory, memories_of
 from tensorir.tenstorrent.metal.queues import Queue, Queues
+from tensorir.tenstorrent.metal.registers import Operand, calls_of
 from tensorir.tenstorrent.metal.shapes import TILE, shapes_of
 from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When, read_by, steps_of
+from tensorir.tenstorrent.metal.tiles import Leaf, Tile
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.shards import Sharded, shards_of
 from tensorir.tenstorrent.traffic import lines_of, row_of
@@ -91,7 +94,7 @@ def emit(
     shapes = shapes_of(program)
     queues = Queues(program, shapes, given, set())
     items = steps_of(program, shapes)
-    own = dict.fromkeys(b for b in _blocks(items) if b not in queues.by_block)
+    own = _own(items, queues)
     for data in {b.data for b in own}:
         if len(views := sorted(b.name for b in own if b.data is data)) > 1:
             refuse(f"{' and '.join(map(repr, views))} are one memory under two shapes, and tiles lie in one.",
@@ -102,6 +105,16 @@ def emit(
         message = f"{short.name!r} is of uint16 and others of 32 bits, and a core's registers are of one width."
         refuse(message, short.span, "make it uint32.")
     registers = 4 if wide else 8
+
+    def narrow(leaf: Leaf) -> Operand:
+        queue = queues.by_block.get(leaf.buffer)
+        return Operand("", "", (queue.format if queue is not None else queues.format_of(leaf.buffer)).narrow)
+
+    def fits(value: Tile) -> bool:
+        return calls_of(value, narrow, lambda _: "", lambda: "", registers, wide) is not None
+
+    items = fitted(items, fits, shapes, wide)
+    own = _own(items, queues)
     room = {b: shapes.of(b).tiles for b in (*own, *queues.by_block)}
     flow = arranged(items, own, room, registers)
     queues = Queues(program, shapes, given, set())
@@ -142,6 +155,11 @@ def emit(
 
 def _queue_names(program: Program, own: Mapping[n.Buffer, object]) -> list[str]:
     return [*(q.name for q in program.buffers), *(f"CB_{b.name}" for b in own), "CB_ones", "CB_zeros"]
+
+
+def _own(items: tuple[Item, ...], queues: Queues) -> dict[n.Buffer, None]:
+    """The blocks that the computation has for itself."""
+    return dict.fromkeys(b for b in _blocks(items) if b not in queues.by_block)
 
 
 def _blocks(items: tuple[Item, ...]) -> list[n.Buffer]:
