@@ -21,7 +21,7 @@ from tensorir.tenstorrent.split import split
 from tensorir.tenstorrent.traffic import lines_of, moves, reached, row_of
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Gemm, is_tile, operation
-from tensorir.tir.walk import walk
+from tensorir.tir.walk import children
 
 __all__ = ["Choice", "Estimate", "choose", "estimate"]
 
@@ -156,17 +156,26 @@ def _work(statement: n.Stmt) -> tuple[int, int]:
             case n.IfThenElse(_, then, _):
                 pending.append((then, times))
             case n.BufferStore(_, value):
-                operations += times * sum(
-                    isinstance(part, n.BinaryOp) or (isinstance(part, n.Call) and part.dtype.is_float)
-                    for part in walk(value)
-                    if isinstance(part, n.Expr) and part.dtype.is_float
-                )
+                operations += times * _operations(value)
             case n.Evaluate(n.Call() as call) if is_tile(call) and isinstance(record := operation(call), Gemm):
                 columns = prod(e.value for e in record.c.extents[-1:] if isinstance(e, n.IntImm))
                 products += times * columns * prod(e.value for e in record.a.extents if isinstance(e, n.IntImm))
             case _:
                 pass
     return products, operations
+
+
+def _operations(value: n.Expr) -> int:
+    """The arithmetic, comparisons, choices and functions of a value, without those of the indices in it."""
+    found = 0
+    pending: list[n.Node] = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, n.BufferLoad):
+            continue
+        found += isinstance(node, n.BinaryOp | n.CmpOp | n.LogicalOp | n.Select | n.Call)
+        pending += children(node)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
