@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -13,7 +14,7 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32, DataType
 from tensorir.tir.tiles.operations import Box
 
-__all__ = ["all_of", "block_of", "copy", "extents_of", "is_whole", "pages_of", "region", "with_box"]
+__all__ = ["all_of", "block_of", "copy", "extents_of", "is_whole", "own_block", "pages_of", "region", "with_box"]
 
 
 def pages_of(func: n.PrimFunc, block: n.Buffer) -> int:
@@ -41,9 +42,14 @@ def block_of(like: n.Buffer, box: Box, dtype: DataType) -> n.Buffer:
     if any(not isinstance(e, n.IntImm) for e in box.extents):
         refuse(f"the tile of {box.buffer.name!r} has extents that only a call tells.", box.span,
                 "write the extents of the tile as numbers.")  # fmt: skip
-    shape = tuple(const(size, INT32) for size in extents_of(box))
-    data = n.Var(f"{like.name}_block", n.PointerType(n.PrimType(dtype), "shared"), like.span)
-    return n.Buffer(data, dtype, shape, name=f"{like.name}_block", span=like.span)
+    return own_block(like, "block", extents_of(box), dtype)
+
+
+def own_block(like: n.Buffer, word: str, sizes: Sequence[int], dtype: DataType) -> n.Buffer:
+    """A block that a core has for itself, named after a buffer, with memory of its own."""
+    name = f"{like.name}_{word}"
+    data = n.Var(name, n.PointerType(n.PrimType(dtype), "shared"), like.span)
+    return n.Buffer(data, dtype, tuple(const(size, INT32) for size in sizes), name=name, span=like.span)
 
 
 def all_of(block: n.Buffer) -> Box:

@@ -8,7 +8,10 @@ from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.grid import F, on_functions, with_attributes
 from tensorir.tir import nodes as n
 
-__all__ = ["DEFAULTS", "chosen", "defaults"]
+__all__ = ["DEFAULTS", "LAYOUTS", "chosen", "defaults", "layout_of"]
+
+LAYOUTS = ("dram_interleaved", "height_sharded", "width_sharded", "block_sharded")
+"""How a buffer lies: tile by tile in DRAM, or one shard in the L1 memory of each core: rows, columns or rectangles."""
 
 DEFAULTS: dict[str, n.Attribute] = {
     "tt_schedule_policy": "contiguous",
@@ -23,7 +26,7 @@ DEFAULTS: dict[str, n.Attribute] = {
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "tt_schedule_policy": ("contiguous",),
     "tt_schedule_order": ("row_major", "column_major"),
-    "tt_layout_type": ("dram_interleaved",),
+    "tt_layout_type": LAYOUTS,
 }
 
 
@@ -33,9 +36,16 @@ def chosen(func: n.PrimFunc) -> None:
         layout = name.startswith("tt_buffer_") and name.endswith("_layout")
         known = _CHOICES.get("tt_layout_type" if layout else name)
         if known is not None and value not in known:
-            message = f"{name} of {func.name!r} is {value!r}, and programs are made for {' or '.join(known)} only."
+            words = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+            message = f"{name} of {func.name!r} is {value!r}, and programs are made for {words} only."
             help = did_you_mean(value, known) if isinstance(value, str) else ""
             raise DiagnosticError(Diagnostic("TN05", message, func.span, help=help or f"write {known[0]}."))
+
+
+def layout_of(func: n.PrimFunc, buffer: n.Buffer) -> str:
+    """How a buffer lies: as its own attribute says, or the function's."""
+    whole = func.attrs.get("tt_layout_type", DEFAULTS["tt_layout_type"])
+    return str(func.attrs.get(f"tt_buffer_{buffer.name}_layout", whole))
 
 
 def defaults(func: F) -> F:

@@ -16,11 +16,12 @@ from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.metal.cards import card_named
 from tensorir.tenstorrent.metal.emit import emit
 from tensorir.tenstorrent.schedule import schedule_of
+from tensorir.tenstorrent.shards import shards_of
 from tensorir.tenstorrent.split import split
 from tensorir.tenstorrent.traffic import lines_of, moves, reached, row_of
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Gemm, is_tile, operation
-from tensorir.tir.walk import walk
+from tensorir.tir.walk import children
 
 __all__ = ["Choice", "Estimate", "choose", "estimate"]
 
@@ -32,9 +33,10 @@ PHASES = 4
 class Estimate:
     """The least that a program costs on a card; counts have one entry for each core, in bytes or operations.
 
-    `read` and `written` are bytes from and to DRAM, `received` and `sent` those from and to other cores, `products`
-    multiplications of the matrix unit, `operations` those of the vector unit on elements. `seconds` is the least time
-    by each limit, "DRAM", "NoC", "matrix unit" and "vector unit".
+    `read` and `written` are bytes from and to DRAM, `received` and `sent` those from and to other cores, `kept` those
+    that lie in the core's own shards and do not move, `products` multiplications of the matrix unit, `operations` those
+    of the vector unit on elements. `seconds` is the least time by each limit, "DRAM", "NoC", "matrix unit" and "vector
+    unit".
     """
 
     card: str
@@ -42,6 +44,7 @@ class Estimate:
     written: tuple[int, ...]
     received: tuple[int, ...]
     sent: tuple[int, ...]
+    kept: tuple[int, ...]
     products: tuple[int, ...]
     operations: tuple[int, ...]
     seconds: dict[str, float]
@@ -60,7 +63,7 @@ class Estimate:
         lines = [
             f"{len(self.read)} cores of a {self.card}: {self.dram:,} bytes from and to DRAM, at most "
             f"{max(a + b for a, b in zip(self.read, self.received, strict=True)):,} into a core, "
-            f"{sum(self.products):,} products",
+            f"{sum(self.products):,} products" + (f", {sum(self.kept):,} bytes in shards" if any(self.kept) else ""),
             *(f"  {limit:12} {seconds * 1e6:10.1f} µs" for limit, seconds in self.seconds.items()),
             f"  {self.binds} binds",
         ]
@@ -75,7 +78,8 @@ def estimate(program: Program, target: str = "wormhole", mcast: bool = False) ->
     and 1 GHz for a Wormhole (n150, or a chip of an n300), 448 GB/s and 1.35 GHz for a Blackhole (p100a), networks of 32
     and 64 bytes a cycle, 2048 products a cycle at the lowest fidelity, of which HiFi4 takes four passes (Tenstorrent's
     specifications of these cards, and its documents of the instruction set). Latencies, and what the three kernels wait
-    for each other, come on top. Raises TN18 for another card, TN20 where only a call tells what is moved.
+    for each other, come on top. Raises TN18 for another card, TN20 where only a call tells what is moved, TN21 for a
+    buffer in shards whose cores move other tiles than these.
 
     >>> from tensorir.tir import parse
     >>> program = split(parse('''
@@ -95,10 +99,14 @@ def estimate(program: Program, target: str = "wormhole", mcast: bool = False) ->
     """
     card = card_named(target)
     cores = len(schedule_of(program.func).shares)
-    read, written, received, sent, products, operations = (np.zeros(cores, np.int64) for _ in range(6))
+    read, written, received, sent, kept, products, operations = (np.zeros(cores, np.int64) for _ in range(7))
     lines = lines_of(program, row_of(program, card)) if mcast else {}
-    for one, _, _, size in moves(program, "reader"):
+    shards = shards_of(program, card)
+    for one, box, _, size in moves(program, "reader"):
         bytes = one.count(cores) * size
+        if box.buffer.data in shards:
+            kept += bytes
+            continue
         line = lines.get(id(one.op))
         if line is None:
             read += bytes
@@ -110,8 +118,11 @@ def estimate(program: Program, target: str = "wormhole", mcast: bool = False) ->
         read[first] += bytes[first]
         sent[first] += bytes[first] * (np.bincount(groups)[groups[first]] > 1)
         received[others] += bytes[others]
-    for one, _, _, size in moves(program, "writer"):
-        written += one.count(cores) * size
+    for one, box, _, size in moves(program, "writer"):
+        if box.buffer.data in shards:
+            kept += one.count(cores) * size
+        else:
+            written += one.count(cores) * size
     for one in reached(program, "compute"):
         by_matrix, by_vector = _work(one.op.statement)
         products += one.count(cores) * by_matrix
@@ -123,8 +134,8 @@ def estimate(program: Program, target: str = "wormhole", mcast: bool = False) ->
         "matrix unit": float(products.max()) * PHASES / (card.products * card.clock),
         "vector unit": float(operations.max()) / (card.lanes * card.clock),
     }
-    a, b, c, d, e, f = (tuple(map(int, x)) for x in (read, written, received, sent, products, operations))
-    return Estimate(card.name, a, b, c, d, e, f, seconds)
+    a, b, c, d, e, f, g = (tuple(map(int, x)) for x in (read, written, received, sent, kept, products, operations))
+    return Estimate(card.name, a, b, c, d, e, f, g, seconds)
 
 
 def _work(statement: n.Stmt) -> tuple[int, int]:
@@ -145,17 +156,26 @@ def _work(statement: n.Stmt) -> tuple[int, int]:
             case n.IfThenElse(_, then, _):
                 pending.append((then, times))
             case n.BufferStore(_, value):
-                operations += times * sum(
-                    isinstance(part, n.BinaryOp) or (isinstance(part, n.Call) and part.dtype.is_float)
-                    for part in walk(value)
-                    if isinstance(part, n.Expr) and part.dtype.is_float
-                )
+                operations += times * _operations(value)
             case n.Evaluate(n.Call() as call) if is_tile(call) and isinstance(record := operation(call), Gemm):
                 columns = prod(e.value for e in record.c.extents[-1:] if isinstance(e, n.IntImm))
                 products += times * columns * prod(e.value for e in record.a.extents if isinstance(e, n.IntImm))
             case _:
                 pass
     return products, operations
+
+
+def _operations(value: n.Expr) -> int:
+    """The arithmetic, comparisons, choices and functions of a value, without those of the indices in it."""
+    found = 0
+    pending: list[n.Node] = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, n.BufferLoad):
+            continue
+        found += isinstance(node, n.BinaryOp | n.CmpOp | n.LogicalOp | n.Select | n.Call)
+        pending += children(node)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

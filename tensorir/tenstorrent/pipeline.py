@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tensorir.passes.stages import Stage, Stages
 from tensorir.tenstorrent.defaults import defaults
@@ -14,12 +14,12 @@ from tensorir.tenstorrent.shard import shard
 __all__ = ["pipeline"]
 
 
-def pipeline(func: F, cores: int | None = None) -> Stages[F]:
+def pipeline(func: F, cores: int | None = None, layouts: Mapping[str, str] | None = None) -> Stages[F]:
     """A kernel, or a module of them, before and after each pass, as `ti.compile(f).pipeline()` has it for a fencil.
 
     It prints the kernel, then every pass with its reason and the kernel behind it; `stages["persistent"].before` and
     `.after` are functions of TIR, `stages.result` is what `split` takes. Without `cores` the kernel's own schedule
-    stays, or there are 64. Raises what the passes raise.
+    stays, or there are 64; `layouts` are those of `shard`. Raises what the passes raise.
 
     >>> from tensorir.tir import parse
     >>> main = parse('''
@@ -44,7 +44,7 @@ def pipeline(func: F, cores: int | None = None) -> Stages[F]:
     passes: tuple[tuple[str, str, Callable[[F], F]], ...] = (
         ("defaults", "what the kernel does not say of its layout is written down", defaults),
         (scheduled, "every core gets a range of tiles", lambda f: schedule(f, cores)),
-        ("shard", "buffers are counted in tiles of the hardware", shard),
+        ("shard", "buffers are counted in tiles of the hardware", lambda f: shard(f, layouts)),
         ("persistent", "a loop over the tiles of a core takes the place of the grid", persistent),
     )
     stages: list[Stage[F]] = []

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.tenstorrent.defaults import DEFAULTS, chosen
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.tenstorrent.defaults import DEFAULTS, chosen, layout_of
 from tensorir.tenstorrent.grid import F, agreeing, number, on_functions, with_attributes
 from tensorir.tir import nodes as n
 
 __all__ = ["matrix_extents", "shard"]
 
 
-def shard(func: F) -> F:
+def shard(func: F, layouts: Mapping[str, str] | None = None) -> F:
     """The function, or every one of a module, with the tiles of each buffer parameter as attributes; the body stays.
 
     Tiles lie along the last two dims; a buffer of one dim is one row. A buffer needs padding where either extent is no
-    multiple of the tile. Raises TN02 for a buffer whose extents only a call tells, TN05 for a layout that no
-    program is made for, TN14 for an attribute that the function has already with another value.
+    multiple of the tile. `layouts` says by name how buffers lie: "dram_interleaved", or in the cores' L1 memory
+    "height_sharded", "width_sharded" or "block_sharded". Raises TN02 for a buffer whose extents only a call tells, TN05
+    for a layout that no program is made for or of a buffer that there is not, TN14 for an attribute that the function
+    has already with another value.
 
     >>> from tensorir.tir import parse
     >>> main = parse('@T.prim_func\\ndef main(A: T.Buffer((64, 100))):\\n    A[0, 0] = 1.0')["main"]
@@ -23,19 +28,27 @@ def shard(func: F) -> F:
     {'tt_buffer_A_layout': 'dram_interleaved', 'tt_buffer_A_tile_shape': (32, 32), 'tt_buffer_A_num_tiles_height': 2,
      'tt_buffer_A_num_tiles_width': 4, 'tt_buffer_A_needs_padding': 1}
     """
-    return on_functions(func, _shard)
+    return on_functions(func, lambda f: _shard(f, layouts or {}))
 
 
-def _shard(func: n.PrimFunc) -> n.PrimFunc:
+def _shard(func: n.PrimFunc, layouts: Mapping[str, str]) -> n.PrimFunc:
+    names = [buffer.name for buffer in func.buffer_map.values()]
+    for name in layouts:
+        if name not in names:
+            message = f"{name!r} is given a layout, and {func.name!r} has no such buffer."
+            help = did_you_mean(name, names) or f"its buffers are {', '.join(names)}."
+            raise DiagnosticError(Diagnostic("TN05", message, func.span, help=help))
+    made: dict[str, n.Attribute] = {f"tt_buffer_{name}_layout": layout for name, layout in layouts.items()}
+    func = replace(func, attrs={**func.attrs, **made})
     chosen(func)
     whole = with_attributes(func, DEFAULTS)
     tile = number(whole, "tt_tile_height", "defaults"), number(whole, "tt_tile_width", "defaults")
-    made: dict[str, n.Attribute] = {}
+    made = {}
     why: dict[str, str] = {}
     for buffer in (func.buffer_map[p] for p in func.params if p in func.buffer_map):
         high, wide = matrix_extents(buffer)
         prefix = f"tt_buffer_{buffer.name}"
-        made[f"{prefix}_layout"] = whole.attrs["tt_layout_type"]
+        made[f"{prefix}_layout"] = layout_of(whole, buffer)
         made[f"{prefix}_tile_shape"] = tile
         made[f"{prefix}_num_tiles_height"] = -(-high // tile[0])
         made[f"{prefix}_num_tiles_width"] = -(-wide // tile[1])

@@ -38,6 +38,7 @@ from tensorir.tenstorrent.kernels.nodes import (
     Program,
     Sync,
     Work,
+    without_unused,
 )
 from tensorir.tenstorrent.pipeline import pipeline
 from tensorir.tenstorrent.schedule import schedule_of
@@ -46,7 +47,6 @@ from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose
-from tensorir.tir.walk import walk
 
 __all__ = ["split"]
 
@@ -96,9 +96,9 @@ def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> 
     reader, compute, writer = split_up.suite(items)
     split_up.capacities_are_used()
     kernels = (
-        Kernel("reader", _used(reader), ()),
-        Kernel("compute", _used(compute), _largest_first(split_up.local)),
-        Kernel("writer", _used(writer), ()),
+        Kernel("reader", without_unused(reader), ()),
+        Kernel("compute", without_unused(compute), _largest_first(split_up.local)),
+        Kernel("writer", without_unused(writer), ()),
     )
     program = Program(func, tuple(split_up.buffers.values()), kernels)
     _ = program.files  # refuses what has no words in the C++ of a core
@@ -355,36 +355,3 @@ def _around(node: n.For | n.IfThenElse | n.LetStmt, bodies: list[tuple[Op, ...]]
             return [Branch(node.condition, bodies[0], bodies[1] if len(bodies) > 1 else ())]
         case n.LetStmt():
             raise AssertionError(node)
-
-
-def _used(body: Iterable[Op]) -> tuple[Op, ...]:
-    """The body without names that nothing uses."""
-    kept: list[Op] = []
-    wanted: set[n.Node] = set()
-
-    def ask(*parts: n.Node) -> None:
-        wanted.update(v for part in parts for v in walk(part) if isinstance(v, n.Var))
-
-    def of(ops: Iterable[Op]) -> tuple[Op, ...]:
-        made: list[Op] = []
-        for op in reversed(tuple(ops)):
-            match op:
-                case Bind(var, value):
-                    if var not in wanted:
-                        continue
-                    ask(value)
-                case Work(statement):
-                    ask(statement)
-                case Loop():
-                    op = replace(op, body=of(op.body))
-                    ask(op.start, op.extent)
-                case Branch():
-                    op = replace(op, then=of(op.then), otherwise=of(op.otherwise))
-                    ask(op.condition)
-                case Sync() | Barrier():
-                    pass
-            made.append(op)
-        return tuple(reversed(made))
-
-    kept.extend(of(body))
-    return tuple(kept)

@@ -9,7 +9,7 @@ reached, core by core in the order of the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -24,7 +24,7 @@ from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, operation
 
-__all__ = ["Line", "Reached", "lines_of", "moves", "reached", "row_of"]
+__all__ = ["Line", "Reached", "lines_of", "moves", "reached", "row_of", "starts_of"]
 
 Numbers = np.ndarray[Any, Any]
 MOST = 1 << 23
@@ -125,6 +125,11 @@ def moves(program: Program, role: str) -> list[tuple[Reached, Box, str, int]]:
     return found
 
 
+def starts_of(one: Reached, starts: Iterable[n.Expr]) -> list[Numbers]:
+    """Where a box starts along each dim, each time that its statement is reached."""
+    return [np.broadcast_to(_number(s, one.known, one.core), one.core.shape) for s in starts]
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """The cores that need a block at the same time: those of one "row", or of one "column"; `groups` has one each."""
@@ -153,9 +158,7 @@ def lines_of(program: Program, wide: int) -> dict[int, Line]:
         if times.min() != times.max() or times.max() == 0:
             continue
         each = int(times[0])
-        starts = [
-            np.broadcast_to(_number(s, one.known, one.core), one.core.shape).reshape(-1, each) for s in box.starts
-        ]
+        starts = [s.reshape(-1, each) for s in starts_of(one, box.starts)]
         for along, groups in (("row", cores // wide), ("column", cores % wide)):
             firsts = np.array([np.flatnonzero(groups == g)[0] for g in groups])
             if (np.bincount(groups) > 1).any() and all((s == s[firsts]).all() for s in starts):

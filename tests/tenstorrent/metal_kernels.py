@@ -25,6 +25,7 @@ class Kernel:
     cores: int = 3
     formats: dict[str, str] | None = None
     mcast: bool = False
+    layouts: dict[str, str] | None = None
 
 
 def nest(
@@ -221,7 +222,7 @@ def _many(x: Any, z: Any) -> Any:
 
 
 _CHOSEN = (
-    "T.if_then_else(x[i, j] > z[i, j] and not (z[i, j] <= T.float32(0.25)) or x[i, j] == T.float32(0.0), "
+    "T.if_then_else(x[i, j] > z[i, j] and not (z[i, j] <= T.float32(0.25)) or x[i, j] < T.float32(-0.5), "
     "T.exp(x[i, j]), z[i, j] * T.float32(2.0))"
 )
 _UNDER = """
@@ -241,6 +242,16 @@ _COUNTED = (
 
 def _under(x: Any, z: Any) -> Any:
     return np.where(x > 0.5, 3 * x, np.where(z < x, np.where(z < 0, z, 1.0), x - z))
+
+
+# columns of tiles one after the other
+_DOWN = chain(64, 96).replace(
+    ":\n    for bx", ':\n    T.func_attr({"tt_schedule_order": "column_major"})\n    for bx', 1
+)
+
+
+def _all(layout: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names, layout)
 
 
 KERNELS: dict[str, Kernel] = {
@@ -264,8 +275,21 @@ KERNELS: dict[str, Kernel] = {
     "stored": Kernel(matmul(64, 64, 64), lambda a, b, _: a @ b, 2e-2, formats={"A": "bfp8", "B": "bfp8"}),
     # blocks that go along rows and columns of 2 × 4 cores
     "sent": Kernel(blocked(128, 32, 64, 32), lambda a, b, _: a @ b, 8e-3, cores=8, mcast=True),
+    # blocks that lie in the cores' own memory: rows, columns and rectangles of tiles, and beside others in DRAM
+    "rows": Kernel(
+        chain(64, 96), lambda x, z, _: np.maximum(x * 2 + z, 0), 1e-6, 2, layouts=_all("height_sharded", "XZY")
+    ),
+    "columns": Kernel(_DOWN, lambda x, z, _: np.maximum(x * 2 + z, 0), 1e-6, 3, layouts=_all("width_sharded", "XZY")),
+    "rectangles": Kernel(
+        blocked(128, 32, 64, 128), lambda a, b, _: a @ b, 8e-3, 8, mcast=True, layouts={"C": "block_sharded"}
+    ),
+    "own_rows": Kernel(
+        matmul(96, 32, 128, dtype="bfloat16"), lambda a, b, _: a @ b, 1e-6, 3, layouts=_all("height_sharded", "AC")
+    ),
     # conditions are masks of 1 and 0, and choices by them
-    "chosen": Kernel(nest(_CHOSEN), lambda x, z, *_: np.where((x > z) & (z > 0.25) | (x == 0), np.exp(x), 2 * z), 2e-6),
+    "chosen": Kernel(
+        nest(_CHOSEN), lambda x, z, *_: np.where((x > z) & (z > 0.25) | (x < -0.5), np.exp(x), 2 * z), 2e-6
+    ),
     "halves_chosen": Kernel(
         nest("T.if_then_else(x[i, j] < z[i, j], z[i, j], x[i, j])", "bfloat16"), lambda x, z, *_: np.maximum(x, z), 0.0
     ),
@@ -283,7 +307,7 @@ _SIGNS = """
                     for j in T.parallel(64):
                         u[i, j] = T.if_then_else(
                             T.min(T.max(x[i, j], 0), 1) != T.min(T.max(z[i, j], 0), 1), x[i, j] * s, z[i, j] - s)"""
-_SIGNED = "T.if_then_else(x[i, j] < z[i, j] or x[i, j] >= T.int32(9), T.max(u[i, j], z[i, j]) + T.abs(x[i, j]), -1)"
+_SIGNED = "T.if_then_else(x[i, j] < z[i, j] or x[i, j] >= T.int32(9), T.max(u[i, j], x[i, j]) + T.abs(x[i, j]), -1)"
 _FLOATS = nest(
     'T.if_then_else(x[i, j] > z[i, j], T.Cast("float32", x[i, j] - z[i, j]), T.float32(-2.0))', "int32"
 ).replace('Y: T.Buffer((64, 64), "int32")', 'Y: T.Buffer((64, 64), "float32")'
@@ -292,7 +316,7 @@ _FLOATS = nest(
 
 def _signed(x: Any, z: Any, v: Any, w: Any, y: Any, s: Any) -> Any:
     u = np.where((x > 0) != (z > 0), x * s, z - s)
-    return np.where((x < z) | (x >= 9), np.maximum(u, z) + np.abs(x), np.int32(-1))
+    return np.where((x < z) | (x >= 9), np.maximum(u, x) + np.abs(x), np.int32(-1))
 
 
 def _equal_bits(x: Any, z: Any, *_: Any) -> Any:

@@ -90,5 +90,7 @@ class _Kernel:
             "({a} + {b})", "({a} - {b})", "({a} * {b})", "({a} / (T.abs({b}) + T.float32(1.5)))", "T.max({a}, {b})",
             "T.min({a}, {b})", "T.tanh({a})", "T.abs({a})", "(T.float32(0.0) - {a})",
             "T.exp(T.min({a}, T.float32(1.0)))", "T.max({a}, T.float32(0.0))",
+            # choices between values that are next to each other where the condition changes
+            "T.if_then_else({a} < {b}, {a}, {b})", "T.if_then_else(not ({a} <= T.float32(0.0)), {a}, -{a})",
         )  # fmt: skip
         return one(forms).format(a=a, b=b)

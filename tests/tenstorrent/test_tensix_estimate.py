@@ -11,7 +11,7 @@ import pytest
 import tensorir as ti
 
 sys.path.insert(0, str(Path(__file__).parent))
-from metal_kernels import BATCHES, TURNED, blocked
+from metal_kernels import BATCHES, TURNED, blocked, nest
 from tensix_kernels import matmul, softmax
 
 
@@ -137,3 +137,15 @@ def test_a_fault_of_a_program_with_multicast_is_told_where_it_stands():
     args = [np.zeros((128, 128), "bfloat16")] * 3
     run = ti.tt.simulate(program.edited("compute.cpp", place), args, mcast=True)
     assert (run.fault.kind, run.fault.buffer) == ("deadlock", "CB_A")
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "each"),
+    [
+        ("x[i, j] * z[i, j] + x[i, j]", "float32", 2),
+        ("x[i, j] * z[i, j] + x[i, j]", "int32", 2),
+        ("T.if_then_else(x[i, j] > z[i, j], T.exp(x[i, j]), z[i, j])", "float32", 3),
+    ],
+)
+def test_arithmetic_of_any_type_comparisons_and_choices_are_counted_for_each_element(value, dtype, each):
+    assert sum(program_of(nest(value, dtype), 2).estimate().operations) == each * 64 * 64

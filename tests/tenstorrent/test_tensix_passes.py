@@ -185,12 +185,14 @@ DISAGREEING = {
     ),
     "a layout": (
         {"tt_layout_type": "l1_sharded"},
-        "TN05]: tt_layout_type of 'main' is 'l1_sharded', and programs are made for dram_interleaved only.",
-        "known here: 'dram_interleaved'.",
+        "TN05]: tt_layout_type of 'main' is 'l1_sharded', and programs are made for dram_interleaved, height_sharded, "
+        "width_sharded or block_sharded only.",
+        "did you mean 'block_sharded'?",
     ),
     "a layout of one buffer": (
         {"tt_buffer_X_layout": 1},
-        "TN05]: tt_buffer_X_layout of 'main' is 1, and programs are made for dram_interleaved only.",
+        "TN05]: tt_buffer_X_layout of 'main' is 1, and programs are made for dram_interleaved, height_sharded, "
+        "width_sharded or block_sharded only.",
         "write dram_interleaved.",
     ),
     "a grid": (

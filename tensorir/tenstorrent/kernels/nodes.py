@@ -10,19 +10,20 @@ Sync(action='push', buffer='CB_A', count=1)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tensorir.extension_points import estimate_tensix, place_tensix, print_tensix
 from tensorir.source import NOWHERE, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.walk import walk
 
 if TYPE_CHECKING:
     from tensorir.tenstorrent.estimate import Estimate
 
 __all__ = ["MOVES", "ROLES", "Action", "Barrier", "Bind", "Branch", "CircularBuffer", "Kernel", "Loop", "Op", "Program",
-           "Role", "Sync", "Way", "Work", "moved_by", "ops_of", "rewritten"]  # fmt: skip
+           "Role", "Sync", "Way", "Work", "moved_by", "ops_of", "rewritten", "without_unused"]  # fmt: skip
 
 Action: TypeAlias = Literal["reserve", "push", "wait", "pop"]
 Role: TypeAlias = Literal["reader", "compute", "writer"]
@@ -199,3 +200,34 @@ def rewritten(body: tuple[Op, ...], rule: Callable[[Op], tuple[Op, ...]]) -> tup
             case _:
                 made.extend(rule(op))
     return tuple(made)
+
+
+def without_unused(body: Iterable[Op]) -> tuple[Op, ...]:
+    """The body without names that nothing uses."""
+    wanted: set[n.Node] = set()
+
+    def ask(*parts: n.Node) -> None:
+        wanted.update(v for part in parts for v in walk(part) if isinstance(v, n.Var))
+
+    def of(ops: Iterable[Op]) -> tuple[Op, ...]:
+        made: list[Op] = []
+        for op in reversed(tuple(ops)):
+            match op:
+                case Bind(var, value):
+                    if var not in wanted:
+                        continue
+                    ask(value)
+                case Work(statement):
+                    ask(statement)
+                case Loop():
+                    op = replace(op, body=of(op.body))
+                    ask(op.start, op.extent)
+                case Branch():
+                    op = replace(op, then=of(op.then), otherwise=of(op.otherwise))
+                    ask(op.condition)
+                case Sync() | Barrier():
+                    pass
+            made.append(op)
+        return tuple(reversed(made))
+
+    return of(body)

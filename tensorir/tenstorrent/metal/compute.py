@@ -332,7 +332,9 @@ class _Compute:
         calls: list[Call] = []
         at = 0
         if not is_zero(step.value):  # registers are zeros when they are acquired
-            calls, at = calls_of(step.value, operand, number, zeros, self.registers, step.span, self.registers == 4)
+            found_calls = calls_of(step.value, operand, number, zeros, self.registers, self.registers == 4)
+            assert found_calls is not None, step  # `fitted` saw to it
+            calls, at = found_calls
         self.read(*(leaf.buffer for leaf in found))
         for call in calls:
             if call.sources:

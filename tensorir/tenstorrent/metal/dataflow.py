@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from tensorir.tenstorrent.blocks import is_whole
-from tensorir.tenstorrent.kernels.nodes import MOVES, Barrier, Bind, Branch, Kernel, Loop, Op, Program, Sync, Work
+from tensorir.tenstorrent.kernels.nodes import (
+    MOVES,
+    Barrier,
+    Bind,
+    Branch,
+    Kernel,
+    Loop,
+    Op,
+    Program,
+    Sync,
+    Work,
+    rewritten,
+    without_unused,
+)
 from tensorir.tenstorrent.kernels.printing import free
 from tensorir.tenstorrent.metal.arguments import Arguments, Sent
 from tensorir.tenstorrent.metal.cards import refuse
@@ -31,9 +44,18 @@ def dataflow_kernel(
     arguments: Arguments,
     folds: bool,
     lines: Mapping[int, Line],
+    kept: Collection[n.Var],
 ) -> str:
-    """The text of the reader or the writer; `lines` are loads whose blocks are multicast."""
+    """The text of the reader or the writer; `lines` are loads whose blocks are multicast.
+
+    What lies in the core's own memory, by its data, is `kept` where it is: its tiles are handed on and not moved.
+    """
     kernel = program[role]
+
+    def moved(op: Op) -> tuple[Op, ...]:
+        return () if isinstance(op, Work) and _boxes(op, role)[0].buffer.data in kept else (op,)
+
+    kernel = replace(kernel, body=without_unused(rewritten(kernel.body, moved)))
     mover = _Mover(kernel, queues, memories, Writer(arguments), lines)
     for memory in mover.moved():
         arguments.place(memory.buffer)
@@ -99,20 +121,7 @@ class _Mover:
         return self.queues.of(block).name
 
     def boxes(self, op: Work) -> tuple[Box, Box]:
-        """The box in memory that a statement moves, and the block that it moves it to or from."""
-        match op.statement:
-            case n.Evaluate(n.Call() as call):
-                record = operation(call)
-                if isinstance(record, Copy) and (record.safe is None or _is_zero(record.safe)):
-                    reads = self.kernel.role == "reader"
-                    box, tile = (record.src, record.dst) if reads else (record.dst, record.src)
-                    assert is_whole(tile)
-                    return box, tile
-                what = f"T.{call.op}" if not isinstance(record, Copy) else "a copy with a value for what is outside"
-                refuse(f"{what} from or to memory has no call on the card.", call.span,
-                       "copy tiles as they are: T.copy; transpose and add them in the computation.")  # fmt: skip
-            case _:
-                raise AssertionError(op)
+        return _boxes(op, self.kernel.role)
 
     def ones(self) -> None:
         """The tile of ones by which sums are scaled: the first row of each of its four faces of 16 × 16."""
@@ -254,6 +263,22 @@ class _Mover:
         for one in opened:
             self.out.end(one)
         self.out.end()
+
+
+def _boxes(op: Work, role: str) -> tuple[Box, Box]:
+    """The box in memory that a statement moves, and the block that it moves it to or from."""
+    match op.statement:
+        case n.Evaluate(n.Call() as call):
+            record = operation(call)
+            if isinstance(record, Copy) and (record.safe is None or _is_zero(record.safe)):
+                box, tile = (record.src, record.dst) if role == "reader" else (record.dst, record.src)
+                assert is_whole(tile)
+                return box, tile
+            what = f"T.{call.op}" if not isinstance(record, Copy) else "a copy with a value for what is outside"
+            refuse(f"{what} from or to memory has no call on the card.", call.span,
+                   "copy tiles as they are: T.copy; transpose and add them in the computation.")  # fmt: skip
+        case _:
+            raise AssertionError(op)
 
 
 def _is_zero(value: n.Expr) -> bool:

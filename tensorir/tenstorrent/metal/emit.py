@@ -15,13 +15,17 @@ from tensorir.tenstorrent.metal.arguments import Arguments, Sent, arguments_for
 from tensorir.tenstorrent.metal.cards import BUFFERS, Card, card_named, refuse
 from tensorir.tenstorrent.metal.compute import ONES, compute_kernel
 from tensorir.tenstorrent.metal.dataflow import dataflow_kernel
+from tensorir.tenstorrent.metal.fitting import fitted
 from tensorir.tenstorrent.metal.flow import arranged
 from tensorir.tenstorrent.metal.host import Kernels, host_program
 from tensorir.tenstorrent.metal.memory import Memory, memories_of
 from tensorir.tenstorrent.metal.queues import Queue, Queues
+from tensorir.tenstorrent.metal.registers import Operand, calls_of
 from tensorir.tenstorrent.metal.shapes import TILE, shapes_of
 from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When, read_by, steps_of
+from tensorir.tenstorrent.metal.tiles import Leaf, Tile
 from tensorir.tenstorrent.schedule import schedule_of
+from tensorir.tenstorrent.shards import Sharded, shards_of
 from tensorir.tenstorrent.traffic import lines_of, row_of
 from tensorir.tir import nodes as n
 
@@ -50,7 +54,8 @@ def emit(
     the grid always need together is read by the first of them, which sends it to the others. None of this has been on a
     card: `docs/tensix.md` says what was tried, and how. Raises TN16 for what the card has no call for, with its line,
     TN17 where a limit of the card is exceeded, with both numbers, TN18 for another card than "wormhole" and
-    "blackhole", TN19 for a program with a fault of its protocol or a format for what is no float32 buffer.
+    "blackhole", TN19 for a program with a fault of its protocol or a format for what is no float32 buffer, TN21 for a
+    buffer in shards whose cores move other tiles than these.
 
     >>> from tensorir.tir import parse
     >>> from tensorir.tenstorrent.split import split
@@ -89,7 +94,7 @@ def emit(
     shapes = shapes_of(program)
     queues = Queues(program, shapes, given, set())
     items = steps_of(program, shapes)
-    own = dict.fromkeys(b for b in _blocks(items) if b not in queues.by_block)
+    own = _own(items, queues)
     for data in {b.data for b in own}:
         if len(views := sorted(b.name for b in own if b.data is data)) > 1:
             refuse(f"{' and '.join(map(repr, views))} are one memory under two shapes, and tiles lie in one.",
@@ -100,9 +105,23 @@ def emit(
         message = f"{short.name!r} is of uint16 and others of 32 bits, and a core's registers are of one width."
         refuse(message, short.span, "make it uint32.")
     registers = 4 if wide else 8
+
+    def narrow(leaf: Leaf) -> Operand:
+        queue = queues.by_block.get(leaf.buffer)
+        return Operand("", "", (queue.format if queue is not None else queues.format_of(leaf.buffer)).narrow)
+
+    def fits(value: Tile) -> bool:
+        return calls_of(value, narrow, lambda _: "", lambda: "", registers, wide) is not None
+
+    items = fitted(items, fits, shapes, wide)
+    own = _own(items, queues)
     room = {b: shapes.of(b).tiles for b in (*own, *queues.by_block)}
     flow = arranged(items, own, room, registers)
     queues = Queues(program, shapes, given, set())
+    shards = shards_of(program, card)
+    for sharded in shards.values():
+        queue = queues.named(sharded.queue)
+        queue.capacity, queue.shard = sharded.tiles, sharded.buffer
 
     def names() -> Arguments:
         return arguments_for(program, _queue_names(program, own))
@@ -119,22 +138,28 @@ def emit(
     memories = memories_of(program, queues, shapes)
     reader, writer = names(), names()
     lines = lines_of(program, row_of(program, card)) if mcast else {}
+    kept = frozenset(shards)
     files = {
         "compute.cpp": computation.text,
-        "reader.cpp": dataflow_kernel(program, "reader", queues, memories, reader, computation.folds, lines),
-        "writer.cpp": dataflow_kernel(program, "writer", queues, memories, writer, False, {}),
+        "reader.cpp": dataflow_kernel(program, "reader", queues, memories, reader, computation.folds, lines, kept),
+        "writer.cpp": dataflow_kernel(program, "writer", queues, memories, writer, False, {}, kept),
     }
     kernels = Kernels(reader, made[-1], writer)
     _fits(program, card, queues.all, kernels)
-    files["host.cpp"] = host_program(program, card, queues.all, memories, kernels, wide)
+    files["host.cpp"] = host_program(program, card, queues.all, memories, shards, kernels, wide)
     sent = {x.name: x.along for x in reader.given if isinstance(x, Sent)}
-    plan = {**_plan(program, card, queues.all, memories, registers), "multicast": sent}
+    plan = {**_plan(program, card, queues.all, memories, shards, registers), "multicast": sent}
     files["metal.plan.json"] = json.dumps(plan, indent=2) + "\n"
     return Emitted(files, plan)
 
 
 def _queue_names(program: Program, own: Mapping[n.Buffer, object]) -> list[str]:
     return [*(q.name for q in program.buffers), *(f"CB_{b.name}" for b in own), "CB_ones", "CB_zeros"]
+
+
+def _own(items: tuple[Item, ...], queues: Queues) -> dict[n.Buffer, None]:
+    """The blocks that the computation has for itself."""
+    return dict.fromkeys(b for b in _blocks(items) if b not in queues.by_block)
 
 
 def _blocks(items: tuple[Item, ...]) -> list[n.Buffer]:
@@ -195,7 +220,10 @@ def _fits(program: Program, card: Card, queues: list[Queue], kernels: Kernels) -
     size = sum(queue.bytes for queue in queues)
     if size > card.l1:
         largest = max(queues, key=lambda q: q.bytes)
-        message = f"the circular buffers of {func.name!r} have {size:,} bytes, and a core of a {card.name} {card.l1:,}."
+        on = " and shards" if any(queue.shard for queue in queues) else ""
+        message = (
+            f"the circular buffers{on} of {func.name!r} have {size:,} bytes, and a core of a {card.name} {card.l1:,}."
+        )
         _limit(message, f"make tiles smaller, or capacities: {largest.name} has {largest.bytes:,} bytes.", func)
     for queue in queues:
         # every tile begins where one may: pages of tiles lie one behind the other
@@ -207,7 +235,12 @@ def _fits(program: Program, card: Card, queues: list[Queue], kernels: Kernels) -
 
 
 def _plan(
-    program: Program, card: Card, queues: list[Queue], memories: Mapping[n.Var, Memory], registers: int
+    program: Program,
+    card: Card,
+    queues: list[Queue],
+    memories: Mapping[n.Var, Memory],
+    shards: Mapping[n.Var, Sharded],
+    registers: int,
 ) -> dict[str, Any]:
     plan = schedule_of(program.func)
     return {
@@ -230,9 +263,16 @@ def _plan(
                 "format": m.format.name, "shape": list(m.shape), "padded": list(m.padded), "tiles": m.tiles,
                 "page_bytes": m.format.bytes, "moved": "both ways" if m.loaded and m.stored else
                 "to the cores" if m.loaded else "from the cores",
+                **_layout(shards.get(m.buffer.data)),
             }
             for m in memories.values()
         },
         "host": ["pads arrays with zeros to whole tiles", "makes tiles of 32 × 32 in faces of 16 × 16", "and back"],
         "never": "on a card",
     }  # fmt: skip
+
+
+def _layout(sharded: Sharded | None) -> dict[str, Any]:
+    if sharded is None:
+        return {"layout": "dram_interleaved"}
+    return {"layout": sharded.layout, "shards": list(sharded.grid), "shard_tiles": list(sharded.shape)}

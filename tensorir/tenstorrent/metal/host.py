@@ -12,7 +12,9 @@ from tensorir.tenstorrent.metal.arguments import Argument, Arguments, Sent
 from tensorir.tenstorrent.metal.cards import Card
 from tensorir.tenstorrent.metal.memory import Memory
 from tensorir.tenstorrent.metal.queues import Queue
+from tensorir.tenstorrent.metal.shapes import TILE
 from tensorir.tenstorrent.schedule import schedule_of
+from tensorir.tenstorrent.shards import Sharded
 from tensorir.tenstorrent.traffic import row_of
 from tensorir.tir import nodes as n
 
@@ -38,6 +40,7 @@ def host_program(
     card: Card,
     queues: Sequence[Queue],
     memories: Mapping[n.Var, Memory],
+    shards: Mapping[n.Var, Sharded],
     kernels: Kernels,
     wide_registers: bool,
 ) -> str:
@@ -77,13 +80,15 @@ def host_program(
         "    Program program = CreateProgram();", "",
     ]  # fmt: skip
     for memory in memories.values():
-        lines += _upload(memory, arrays[memory.buffer])
+        lines += _upload(memory, arrays[memory.buffer], shards.get(memory.buffer.data))
     lines.append("")
     for queue in queues:
         config = (
             f"CircularBufferConfig({queue.bytes}, {{{{CBIndex::c_{queue.index}, DataFormat::{queue.format.name}}}}})"
         )
         config += f".set_page_size(CBIndex::c_{queue.index}, {queue.format.bytes})"
+        if queue.shard is not None:
+            config += f".set_globally_allocated_address(*{arrays[queue.shard]}_l1->get_backing_buffer())"
         lines.append(f"    CreateCircularBuffer(program, cores, {config});  // {queue.name}: {queue.purpose}")
     lines.append("")
     sent = {thing.name: thing.along for thing in kernels.reader.given if isinstance(thing, Sent)}
@@ -126,7 +131,7 @@ def host_program(
     ]  # fmt: skip
     for memory in memories.values():
         if memory.stored:
-            lines += _download(memory, arrays[memory.buffer])
+            lines += _download(memory, arrays[memory.buffer], shards.get(memory.buffer.data))
     return "\n".join([*lines, "}", ""])
 
 
@@ -169,7 +174,12 @@ def _given(thing: Argument, arrays: Mapping[n.Buffer, str], called: Mapping[n.Va
     )
 
 
-def _upload(memory: Memory, name: str) -> list[str]:
+def _place(sharded: Sharded | None) -> str:
+    """The memory that a buffer lies in, as its name on the host says it."""
+    return "dram" if sharded is None else "l1"
+
+
+def _upload(memory: Memory, name: str, sharded: Sharded | None) -> list[str]:
     """An array as tiles in memory, with zeros where there is no element."""
     rows, columns = memory.padded[0] * memory.padded[1], memory.padded[2]
     size = memory.format.bytes
@@ -177,11 +187,20 @@ def _upload(memory: Memory, name: str) -> list[str]:
     sent = memory.format.sent or memory.format.host
     tiles = f"tilize_nfaces(fitted<{sent}>({name}, {shapes}), {rows}, {columns})"
     packed = memory.format.name == "Bfp8_b"
-    lines = [
-        f"    distributed::ReplicatedBufferConfig {name}_size{{.size = {memory.tiles * size}}};",
+    place = _place(sharded)
+    lines = [f"    distributed::ReplicatedBufferConfig {name}_size{{.size = {memory.tiles * size}}};"]
+    kind = f".buffer_type = BufferType::{place.upper()}"
+    if sharded is not None:
+        elements = f"{{{sharded.shape[0] * TILE}, {sharded.shape[1] * TILE}}}"
+        whole = f"{{{sharded.grid[0] * sharded.shape[0]}, {sharded.grid[1] * sharded.shape[1]}}}"
+        spec = f"(cores, {elements}, ShardOrientation::ROW_MAJOR, {{{TILE}, {TILE}}}, {whole})"
+        lines.append(f"    const ShardSpecBuffer {name}_shards{spec};")
+        given = f"{name}_shards, TensorMemoryLayout::{sharded.layout.upper()}"
+        kind += f",\n        .sharding_args = BufferShardingArgs({given})"
+    lines += [
         f"    distributed::DeviceLocalBufferConfig {name}_pages{{.page_size = {size},",
-        "                                                        .buffer_type = BufferType::DRAM};",
-        f"    auto {name}_dram = distributed::MeshBuffer::create({name}_size, {name}_pages, mesh_device.get());",
+        f"        {kind}}};",
+        f"    auto {name}_{place} = distributed::MeshBuffer::create({name}_size, {name}_pages, mesh_device.get());",
         f"    auto {name}_tiles = {tiles};",
     ]
     if packed:
@@ -190,20 +209,21 @@ def _upload(memory: Memory, name: str) -> list[str]:
             "/*row_major_input=*/false, /*is_exp_a=*/false);"
         )
     sent = f"{name}_packed" if packed else f"{name}_tiles"
-    return [*lines, f"    distributed::EnqueueWriteMeshBuffer(commands, {name}_dram, {sent}, /*blocking=*/false);"]
+    return [*lines, f"    distributed::EnqueueWriteMeshBuffer(commands, {name}_{place}, {sent}, /*blocking=*/false);"]
 
 
-def _download(memory: Memory, name: str) -> list[str]:
+def _download(memory: Memory, name: str, sharded: Sharded | None) -> list[str]:
     """An array from its tiles in memory."""
+    place = _place(sharded)
     rows, columns = memory.padded[0] * memory.padded[1], memory.padded[2]
     shapes = f"{{{', '.join(map(str, memory.padded))}}}, {{{', '.join(map(str, memory.shape))}}}"
     if memory.format.name != "Bfp8_b":
         return [
-            f"    distributed::EnqueueReadMeshBuffer(commands, {name}_tiles, {name}_dram, /*blocking=*/true);",
+            f"    distributed::EnqueueReadMeshBuffer(commands, {name}_tiles, {name}_{place}, /*blocking=*/true);",
             f"    {name} = fitted<{memory.format.host}>(untilize_nfaces({name}_tiles, {rows}, {columns}), {shapes});",
         ]
     return [
-        f"    distributed::EnqueueReadMeshBuffer(commands, {name}_packed, {name}_dram, /*blocking=*/true);",
+        f"    distributed::EnqueueReadMeshBuffer(commands, {name}_packed, {name}_{place}, /*blocking=*/true);",
         f"    {name}_tiles = unpack_bfp8_tiles_into_float_vec(tt::stl::Span<const uint32_t>({name}_packed), "
         "/*row_major_output=*/false, /*is_exp_a=*/false);",
         f"    {name} = fitted<float>(untilize_nfaces({name}_tiles, {rows}, {columns}), {shapes});",

@@ -10,7 +10,7 @@ from math import prod
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Op, Program, Work
 from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.queues import Format, Queues
-from tensorir.tenstorrent.metal.shapes import TILE, Shapes, extents
+from tensorir.tenstorrent.metal.shapes import TILE, Shapes, matrix_box
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32
@@ -120,28 +120,9 @@ def _boxes(program: Program, role: str) -> list[tuple[Box, Mapping[n.Var, Bounds
     return found
 
 
-def _split(box: Box, shapes: Shapes) -> tuple[list[n.Expr], list[int], list[int]]:
-    """The starts, extents and buffer's extents of a box with exactly two dims behind those that count matrices."""
-    starts, whole = list(box.starts), list(extents(box.buffer))
-    sizes: list[int] = []
-    for e in box.extents:
-        if not isinstance(e, n.IntImm):
-            refuse(
-                f"a box of {box.buffer.name!r} has extents that only a call tells.", box.span, "write them as numbers."
-            )
-        sizes.append(e.value)
-    zero = n.IntImm(0, INT32)
-    if len(whole) == 1:
-        at = 1 if box.buffer in shapes.upright else 0
-        starts.insert(at, zero)
-        sizes.insert(at, 1)
-        whole.insert(at, 1)
-    return starts, sizes, whole
-
-
 def _reach(box: Box, known: Mapping[n.Var, Bounds], shapes: Shapes) -> tuple[int, int, int]:
     """Where a box ends at most: matrices, rows and columns."""
-    starts, sizes, whole = _split(box, shapes)
+    starts, sizes, whole = matrix_box(box, shapes)
     ends: list[int] = []
     for start, size, extent in zip(starts[-2:], sizes[-2:], whole[-2:], strict=True):
         bounds = interval(start, known)
@@ -161,7 +142,7 @@ def _reach(box: Box, known: Mapping[n.Var, Bounds], shapes: Shapes) -> tuple[int
 def tile_of(box: Box, memory: Memory) -> tuple[n.Expr, tuple[int, int, int], tuple[int, int, int]]:
     """The first tile of a box, its tiles along matrices, rows and columns, and the steps from one to the next."""
     shapes = Shapes(frozenset((box.buffer,)) if memory.upright else frozenset())
-    starts, sizes, whole = _split(box, shapes)
+    starts, sizes, whole = matrix_box(box, shapes)
     lead: n.Expr = n.IntImm(0, INT32)
     for start, extent in zip(starts[:-2], whole[:-2], strict=True):
         lead = _plus(_by(lead, extent), start)

@@ -65,6 +65,7 @@ class Queue:
     purpose: str
     copied: bool = False
     multiplied: bool = False
+    shard: n.Buffer | None = None  # the buffer on whose shard it lies
 
     @property
     def bytes(self) -> int:

@@ -12,11 +12,9 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tensorir.source import Span
-from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.tiles import FORMAT_OF, Apply, Kind, Leaf, Number, Tile, kind_of
 
-__all__ = ["Call", "Operand", "calls_of", "copy", "fill", "float_bits"]
+__all__ = ["Call", "Operand", "calls_of", "copy", "fill", "float_bits", "needed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +129,26 @@ def float_bits(value: float) -> str:
         return "0x7f800000" if value > 0 else "0xff800000"
 
 
+class _Full(Exception):
+    """No register tile is free."""
+
+
 @dataclass(slots=True)
 class _Registers:
     """The register tiles: those in use, those that are free, and of these the ones that nothing has touched."""
 
-    count: int
-    span: Span
-    free: list[int] = field(default_factory=list[int])
+    free: list[int]
     touched: set[int] = field(default_factory=set[int])
 
     def take(self, untouched: bool = False) -> int:
-        """A free register tile: an untouched one where that is asked for, and else one that no longer is."""
+        """A free register tile: an untouched one where that is asked for, and else one that no longer is.
+
+        Raises _Full where there is none.
+        """
         order = sorted(self.free, key=lambda r: (r not in self.touched, r))
         found = next((r for r in order if not untouched or r not in self.touched), None)
         if found is None:
-            message = f"this computation needs more than the {self.count} register tiles that a core has."
-            refuse(message, self.span, "compute it in parts: give inner values a tile of their own.")
+            raise _Full
         self.free.remove(found)
         self.touched.add(found)
         return found
@@ -158,15 +160,14 @@ def calls_of(
     number: Callable[[Number], str],
     zeros: Callable[[], str],
     count: int,
-    span: Span,
     wide: bool,
-) -> tuple[list[Call], int]:
+) -> tuple[list[Call], int] | None:
     """The calls that make a value, and the register tile that it ends in; `wide` are registers of 32 bits.
 
     `operand` says where a tile lies, `number` the bits of a number, `zeros` the circular buffer of a tile of zeros, to
-    which vectors are added where they are broadcast. Raises TN16 where `count` register tiles do not suffice.
+    which vectors are added where they are broadcast. None where `count` register tiles do not suffice.
     """
-    registers = _Registers(count, span, list(range(count)))
+    registers = _Registers(list(range(count)))
     made: list[Call] = []
 
     def of(tile: Tile) -> int:
@@ -198,7 +199,7 @@ def calls_of(
                 return scalar(SCALAR[TURNED[op]], of(x), y)
             case Apply(op, args, kind):
                 # what needs most register tiles first: then fewest are held meanwhile
-                order = sorted(range(len(args)), key=lambda k: -_need(args[k]))
+                order = sorted(range(len(args)), key=lambda k: -needed(args[k]))
                 places = {k: of(args[k]) for k in order}
                 first, *others = (places[k] for k in range(len(args)))
                 given = [first, *others, first] if others else [first]
@@ -214,18 +215,22 @@ def calls_of(
     def _both(a: Leaf, b: Leaf) -> bool:
         return operand(a).narrow and operand(b).narrow and any(r not in registers.touched for r in registers.free)
 
-    return made, of(value)
+    try:
+        return made, of(value)
+    except _Full:
+        return None
 
 
-def _need(tile: Tile) -> int:
+def needed(tile: Tile) -> int:
+    """The register tiles that a value needs at least."""
     match tile:
         case Leaf() | Number():
             return 1
         case Apply(op, (x, Number()) | (Number(), x)) if _takes_scalar(op, x):
-            return _need(x)
+            return needed(x)
         case Apply(_, args):
             # while one is computed, those before it are held
-            return max(held + need for held, need in enumerate(sorted(map(_need, args), reverse=True)))
+            return max(held + need for held, need in enumerate(sorted(map(needed, args), reverse=True)))
 
 
 def _takes_scalar(op: str, tile: Tile) -> bool:

@@ -12,11 +12,13 @@ from math import prod
 
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.nodes import Kernel, Program, Work, ops_of
+from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tir import nodes as n
-from tensorir.tir.tiles.operations import Copy, Reduce, is_tile, operation
+from tensorir.tir.dtypes import INT32
+from tensorir.tir.tiles.operations import Box, Copy, Reduce, is_tile, operation
 from tensorir.tir.walk import walk
 
-__all__ = ["TILE", "Shape", "Shapes", "extents", "shapes_of"]
+__all__ = ["TILE", "Shape", "Shapes", "extents", "matrix_box", "shapes_of"]
 
 TILE = 32
 
@@ -65,6 +67,24 @@ def extents(buffer: n.Buffer) -> tuple[int, ...]:
         message = f"{buffer.name!r} has extents that only a call tells, and its tiles are counted before."
         raise DiagnosticError(Diagnostic("TN02", message, buffer.span, help="give its sizes: ti.tt.sized(f, m=64)."))
     return found
+
+
+def matrix_box(box: Box, shapes: Shapes) -> tuple[list[n.Expr], list[int], list[int]]:
+    """The starts, extents and buffer's extents of a box with exactly two dims behind those that count matrices."""
+    starts, whole = list(box.starts), list(extents(box.buffer))
+    sizes: list[int] = []
+    for e in box.extents:
+        if not isinstance(e, n.IntImm):
+            message = f"a box of {box.buffer.name!r} has extents that only a call tells."
+            refuse(message, box.span, "write them as numbers.")
+        sizes.append(e.value)
+    zero = n.IntImm(0, INT32)
+    if len(whole) == 1:
+        at = 1 if box.buffer in shapes.upright else 0
+        starts.insert(at, zero)
+        sizes.insert(at, 1)
+        whole.insert(at, 1)
+    return starts, sizes, whole
 
 
 def shapes_of(program: Program) -> Shapes:

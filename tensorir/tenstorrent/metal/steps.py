@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from tensorir.source import NOWHERE, Span
-from tensorir.tenstorrent.blocks import is_whole
+from tensorir.tenstorrent.blocks import is_whole, own_block
 from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.shapes import TILE, Shapes, extents
@@ -19,8 +19,6 @@ from tensorir.tenstorrent.metal.tiles import Apply, Leaf, Number, Tile, kind_of_
 from tensorir.tenstorrent.metal.values import Values, converted, is_only
 from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n
-from tensorir.tir.build import const
-from tensorir.tir.dtypes import INT32
 from tensorir.tir.tiles.operations import Box, Copy, Fill, Gemm, Nothing, Reduce, Transpose, is_tile, operation
 from tensorir.tir.walk import walk
 
@@ -236,7 +234,7 @@ class _Reader:
             message = f"{inner} elements are summed over, and what lies behind them in the last tile was computed."
             refuse(message, span, f"give both tiles {-(-inner // TILE) * TILE}, with zeros where nothing is.")
         if turned[0]:
-            left = self.like(left, "transposed", (*extents(left)[:-2], *reversed(extents(left)[-2:])))
+            left = own_block(left, "transposed", (*extents(left)[:-2], *reversed(extents(left)[-2:])), left.dtype)
             before = [Turn(self.whole(a), left, span)]
         match clear:
             case n.IntImm(value):
@@ -262,16 +260,9 @@ class _Reader:
             return [Fold(source, target, kind, along, span)]
         # folded for itself, then joined: with the extents of a matrix, which lie as the vector does
         shape = self.shapes.of(target)
-        part = self.like(target, "part", (shape.count * shape.rows, shape.columns))
+        part = own_block(target, "part", (shape.count * shape.rows, shape.columns), target.dtype)
         joined = Apply("add" if kind == "sum" else "max", (Leaf(target), Leaf(part)))
         return [Fold(source, part, kind, along, span), Map(target, joined, span)]
-
-    def like(self, buffer: n.Buffer, word: str, sizes: Sequence[int]) -> n.Buffer:
-        """A block of the computation's own, named after another one."""
-        name = f"{buffer.name}_{word}"
-        data = n.Var(name, n.PointerType(n.PrimType(buffer.dtype), "shared"), buffer.span)
-        shape = tuple(const(size, INT32) for size in sizes)
-        return n.Buffer(data, buffer.dtype, shape, name=name, span=buffer.span)
 
     # Nests over the elements of tiles
 

@@ -62,6 +62,39 @@ struct CoreRangeSet {
     explicit CoreRangeSet(std::vector<CoreRange> ranges) : ranges(std::move(ranges)) {}
 };
 enum class BufferType { DRAM, L1 };
+enum class ShardOrientation { ROW_MAJOR, COL_MAJOR };
+enum class TensorMemoryLayout { INTERLEAVED, HEIGHT_SHARDED, WIDTH_SHARDED, BLOCK_SHARDED };
+using Pair = std::array<uint32_t, 2>;
+struct ShardSpecBuffer {
+    std::vector<CoreCoord> cores;
+    Pair shape, pages;  // the tiles of a shard, and of all, down and across
+    ShardSpecBuffer(const CoreRangeSet& set, Pair elements, ShardOrientation way, Pair page, Pair pages) : pages(pages) {
+        for (const auto& range : set.ranges) cores.push_back(range.start);
+        card::need(way == ShardOrientation::ROW_MAJOR && page == Pair{32, 32}, "shards of tiles, in the order of their cores");
+        shape = {elements[0] / 32, elements[1] / 32};
+        card::need(elements[0] % 32 == 0 && elements[1] % 32 == 0, "a shard that is no whole tiles");
+        card::need(pages[0] % shape[0] == 0 && pages[1] % shape[1] == 0, "shards that reach outside");
+        card::need(pages[0] / shape[0] * (pages[1] / shape[1]) == cores.size(), "another number of shards than of cores");
+    }
+    // The page of all that a page of a core's shard is.
+    uint32_t page_of(uint32_t core, uint32_t page) const {
+        const uint32_t across = pages[1] / shape[1];
+        return (core / across * shape[0] + page / shape[1]) * pages[1] + core % across * shape[1] + page % shape[1];
+    }
+};
+struct BufferShardingArgs {
+    std::shared_ptr<const ShardSpecBuffer> spec;
+    BufferShardingArgs() = default;
+    BufferShardingArgs(const ShardSpecBuffer& given, TensorMemoryLayout layout) : spec(std::make_shared<ShardSpecBuffer>(given)) {
+        card::need(layout != TensorMemoryLayout::INTERLEAVED, "shards that are interleaved");
+        card::need(layout != TensorMemoryLayout::HEIGHT_SHARDED || given.shape[1] == given.pages[1], "rows that are cut");
+        card::need(layout != TensorMemoryLayout::WIDTH_SHARDED || given.shape[0] == given.pages[0], "columns that are cut");
+    }
+};
+struct Buffer {
+    uint32_t place, bytes, page;
+    BufferShardingArgs sharding;
+};
 enum class MathFidelity { LoFi, HiFi2, HiFi3, HiFi4 };
 enum class UnpackToDestMode { Default, UnpackToDestFp32 };
 enum class DataMovementProcessor { RISCV_0, RISCV_1 };
@@ -79,10 +112,17 @@ struct ComputeConfig {
 struct CircularBufferConfig {
     uint32_t bytes, index, page = 0;
     DataFormat format;
+    const Buffer* buffer = nullptr;
     CircularBufferConfig(uint32_t bytes, std::map<uint32_t, DataFormat> formats)
         : bytes(bytes), index(formats.begin()->first), format(formats.begin()->second) {}
     CircularBufferConfig& set_page_size(uint32_t, uint32_t size) {
         page = size;
+        return *this;
+    }
+    CircularBufferConfig& set_globally_allocated_address(const Buffer& on) {
+        card::need(on.sharding.spec && on.page == page, "a circular buffer on no shard of its tiles");
+        card::need(bytes == on.sharding.spec->shape[0] * on.sharding.spec->shape[1] * page, "another size than the shard's");
+        buffer = &on;
         return *this;
     }
 };
@@ -151,15 +191,20 @@ struct ReplicatedBufferConfig {
 struct DeviceLocalBufferConfig {
     uint32_t page_size;
     BufferType buffer_type;
+    BufferShardingArgs sharding_args;
 };
-struct MeshBuffer {
-    uint32_t place, bytes, page;
+struct MeshBuffer : Buffer {
     static std::shared_ptr<MeshBuffer> create(ReplicatedBufferConfig size, DeviceLocalBufferConfig pages, MeshDevice*) {
         card::need(size.size % pages.page_size == 0, "a buffer that is no whole pages");
         void* found = mmap(nullptr, size.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
         card::need(found != MAP_FAILED, "no memory");
-        return std::make_shared<MeshBuffer>(MeshBuffer{uint32_t(uintptr_t(found)), uint32_t(size.size), pages.page_size});
+        const auto& spec = pages.sharding_args.spec;
+        card::need(bool(spec) == (pages.buffer_type == BufferType::L1), "shards lie in L1, and nothing else does here");
+        card::need(!spec || spec->pages[0] * spec->pages[1] * pages.page_size == size.size, "shards of another buffer");
+        return std::make_shared<MeshBuffer>(
+            MeshBuffer{{uint32_t(uintptr_t(found)), uint32_t(size.size), pages.page_size, pages.sharding_args}});
     }
+    const Buffer* get_backing_buffer() const { return this; }
     uint32_t address() const { return place; }
 };
 template <typename T>
@@ -178,6 +223,22 @@ struct MeshWorkload {
     void add_program(MeshCoordinateRange, Program&& program) { programs.push_back(std::move(program)); }
 };
 
+// The shards of all cores, into their circular buffers, or back from these.
+inline void copy_shards(const Program& program, const std::vector<std::unique_ptr<card::Core>>& cores, bool back) {
+    for (const auto& config : program.buffers) {
+        if (config.buffer == nullptr) continue;
+        const ShardSpecBuffer& spec = *config.buffer->sharding.spec;
+        card::need(spec.cores == program.cores, "shards of other cores than the program's");
+        for (uint32_t core = 0; core < cores.size(); ++core) {
+            for (uint32_t page = 0; page < config.bytes / config.page; ++page) {
+                uint8_t* own = card::bytes_at(cores[core]->rings[config.index].base + page * config.page);
+                uint8_t* all = card::bytes_at(config.buffer->place + spec.page_of(core, page) * config.page);
+                std::memcpy(back ? all : own, back ? own : all, config.page);
+            }
+        }
+    }
+}
+
 // All kernels of all cores, each a thread, and a computation three.
 inline void run(const Program& program) {
     using namespace card;
@@ -192,6 +253,7 @@ inline void run(const Program& program) {
         machine.cores[{place.x, place.y}] = &core;
         for (const auto& config : program.buffers) {
             Ring& r = core.rings[config.index];
+            r.kept = config.buffer != nullptr;
             r.made = true, r.format = config.format, r.page = config.page, r.pages = config.bytes / config.page;
             core.used = (core.used + L1_ALIGNMENT - 1) / L1_ALIGNMENT * L1_ALIGNMENT;
             r.base = core.memory + core.used;
@@ -229,6 +291,7 @@ inline void run(const Program& program) {
             }
         }
     }
+    copy_shards(program, cores, false);
     machine.alive = int(starts.size());
     for (const auto& start : starts) threads.emplace_back(start);
     for (auto& thread : threads) thread.join();
@@ -242,6 +305,7 @@ inline void run(const Program& program) {
         }
     }
     need(machine.failure.empty(), machine.failure);
+    copy_shards(program, cores, true);
 }
 inline void EnqueueMeshWorkload(MeshCommandQueue&, MeshWorkload& workload, bool) {
     for (const auto& program : workload.programs) run(program);
@@ -250,7 +314,9 @@ inline void EnqueueMeshWorkload(MeshCommandQueue&, MeshWorkload& workload, bool)
 
 struct TensorAccessorArgs {
     std::vector<uint32_t> layout;
-    explicit TensorAccessorArgs(const distributed::MeshBuffer& buffer) : layout{buffer.page, buffer.bytes / buffer.page} {}
+    explicit TensorAccessorArgs(const distributed::MeshBuffer& buffer) : layout{buffer.page, buffer.bytes / buffer.page} {
+        card::need(!buffer.sharding.spec, "tiles of shards are moved");
+    }
     void append_to(std::vector<uint32_t>& arguments) const { arguments.insert(arguments.end(), layout.begin(), layout.end()); }
 };
 

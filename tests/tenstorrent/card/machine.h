@@ -107,6 +107,7 @@ struct Ring {
     uint32_t reserved = 0, packed = 0, waited = 0;
     int producer = -1, consumer = -1;
     bool exact = false;  // copied to registers whole, and not by way of the source registers
+    bool kept = false;   // on the core's shard of a buffer
 };
 
 constexpr uint32_t SEMAPHORES = 1024;  // the bytes at the end of L1 that they lie in
@@ -241,6 +242,7 @@ inline void cb_reserve_back(uint32_t buffer, uint32_t tiles) {
     self->machine->wait(held, [&] { return r.pages - r.fill >= tiles; }, "room in" + named(buffer));
     r.reserved = tiles;
     r.packed = 0;
+    if (r.kept) return;
     // what nothing writes is no number
     for (uint32_t k = 0; k < tiles; ++k) std::memset(bytes_at(r.base + (r.tail + k) % r.pages * r.page), 0xff, r.page);
 }
