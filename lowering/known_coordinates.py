@@ -14,7 +14,7 @@ import equinox as eqx
 
 from lowering.field import Field
 from tensorir.binding.arrays import is_array
-from tensorir.binding.known_coordinates import KNOWN, Coordinate, coordinate_of, knowing
+from tensorir.binding.known_coordinates import KNOWN, Coordinate, coordinate_of, distinct, knowing
 from tensorir.types import Dims
 
 __all__ = ["KnownCoordinate", "known_coordinates", "known_to"]
@@ -34,18 +34,21 @@ def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims]) -> tuple[Kn
 
     A coordinate whose numbers another library holds is none of them.
     """
-    found: dict[Any, KnownCoordinate] = {}
-    for known in KNOWN.get():
-        found[len(found)] = KnownCoordinate(known.value, known.name, known.units, known.even)
-    for array, place in zip(arrays, places, strict=True):
-        for name, value in array.coords.items():
-            at = str(name), id(value.variable._data), tuple(place[str(d)] for d in value.dims)
-            one = coordinate_of(value, place)
-            if at not in found and one.type is not None and is_array(numbers := value.variable.data):
-                # in an order of bytes that XLA takes
-                numbers = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
-                found[at] = KnownCoordinate(Field(numbers, one.dims), one.name, one.units, one.even)
-    return tuple(found.values())
+    own = [
+        one
+        for array, place in zip(arrays, places, strict=True)
+        for value in array.coords.values()
+        if (one := coordinate_of(value, place)).type is not None and is_array(value.variable.data)
+    ]
+    return tuple(_entered(one) for one in distinct([*KNOWN.get(), *own]))
+
+
+def _entered(one: Coordinate) -> KnownCoordinate:
+    if isinstance(one.value, Field):
+        return KnownCoordinate(one.value, one.name, one.units, one.even)
+    numbers = one.value.variable.data
+    native = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)  # XLA takes no other order of bytes
+    return KnownCoordinate(Field(native, one.dims), one.name, one.units, one.even)
 
 
 def known_to(known: Iterable[KnownCoordinate]) -> AbstractContextManager[None]:

@@ -80,13 +80,22 @@ class Accessor:
 
         return tensorir.from_xarray(self._array, origin)
 
-    def apply(self, operator: Callable[..., Any], *more: Any, **options: Any) -> Any:
+    def apply(self, operator: Callable[..., Any], *more: Any, keep_attrs: bool | None = None, **options: Any) -> Any:
         """An operator of this array and further arguments: `da.tensorir.apply(lap)` is `lap(da)`.
 
-        >>> xarray.DataArray([1.0, 2.0], dims="I").tensorir.apply(lambda x, a: a * x, 3.0).values
+        `keep_attrs` is xarray's: all attributes (but a unit that does not follow) or none; by default those that hold
+        for the result.
+
+        >>> x = xarray.DataArray([1.0, 2.0], dims="I", attrs={"source": "buoy"})
+        >>> x.tensorir.apply(lambda x, a: a * x, 3.0, keep_attrs=False)
+        <xarray.DataArray (I: 2)> Size: 16B
         array([3., 6.])
+        Dimensions without coordinates: I
         """
-        return operator(self._array, *more, **options)
+        if keep_attrs is None:
+            return operator(self._array, *more, **options)
+        with xarray.set_options(keep_attrs=keep_attrs):
+            return operator(self._array, *more, **options)
 
     def iterate(self, step: Callable[..., Any], n: int, **options: Any) -> Any:
         """The array after n steps: `ti.iterate(step, da, n, ...)`.

@@ -25,7 +25,7 @@ from tensorir.binding.arrays import is_array, kind_of
 from tensorir.binding.labels import operands_of, placed
 from tensorir.types import Dims, TensorType, scalar_of
 
-__all__ = ["KNOWN", "Coordinate", "Coordinates", "coordinate_of", "even_step", "knowing"]
+__all__ = ["KNOWN", "Coordinate", "Coordinates", "coordinate_of", "distinct", "even_step", "knowing"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,15 +81,7 @@ class Coordinates:
 
     def named(self, name: str) -> tuple[Coordinate, ...]:
         """The coordinates of a name: one, or several where arguments differ in it."""
-        found: list[Coordinate] = []
-        for new in (*self._own(name), *(c for c in KNOWN.get() if c.name == name)):
-            same = next((k for k, old in enumerate(found) if _agree(old, new)), None)
-            if same is None:
-                found.append(new)
-            else:
-                wide, other = sorted((found[same], new), key=lambda c: -int(np.prod(c.dims.shape)))
-                owners, arrays = found[same].owners + new.owners, found[same].arrays + new.arrays
-                found[same] = replace(wide, units=wide.units or other.units, owners=owners, arrays=arrays)
+        found = distinct([*self._own(name), *(c for c in KNOWN.get() if c.name == name)])
         return tuple(replace(one, index=k) for k, one in enumerate(found))
 
     def names(self, array: Any = None) -> list[str]:
@@ -119,6 +111,20 @@ class Coordinates:
         for o in having:
             value = o.value.coords[name]
             yield coordinate_of(value, where[o.name], (o.name,), (o.value,))
+
+
+def distinct(coordinates: Iterable[Coordinate]) -> list[Coordinate]:
+    """Coordinates without those that are parts of others, which have their owners."""
+    found: list[Coordinate] = []
+    for new in coordinates:
+        same = next((k for k, old in enumerate(found) if _agree(old, new)), None)
+        if same is None:
+            found.append(new)
+        else:
+            wide, other = sorted((found[same], new), key=lambda c: -int(np.prod(c.dims.shape)))
+            owners, arrays = found[same].owners + new.owners, found[same].arrays + new.arrays
+            found[same] = replace(wide, units=wide.units or other.units, owners=owners, arrays=arrays)
+    return found
 
 
 def coordinate_of(value: Any, dims: Dims, owners: tuple[str, ...] = (), arrays: tuple[Any, ...] = ()) -> Coordinate:
@@ -151,7 +157,9 @@ def _in_memory(data: Any) -> bool:
 
 def _agree(a: Coordinate, b: Coordinate) -> bool:
     """Whether two coordinates are the same on the points that both have."""
-    if a.dims.names != b.dims.names or a.value.dtype != b.value.dtype or (a.units and b.units and a.units != b.units):
+    if (a.name, a.dims.names, a.value.dtype) != (b.name, b.dims.names, b.value.dtype):
+        return False
+    if a.units and b.units and a.units != b.units:
         return False
     x, y = (_numbers(c) for c in (a, b))
     if x is y:

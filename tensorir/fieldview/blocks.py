@@ -20,6 +20,7 @@ tables) there must be one block.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ from tensorir.binding.known_coordinates import Coordinate, Coordinates, knowing
 from tensorir.binding.labels import Place
 from tensorir.builtins import TABLE
 from tensorir.fieldview.array_types import Plain
-from tensorir.fieldview.operator import FieldOperator, bound_arguments
+from tensorir.fieldview.datasets import is_whole
+from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
 from tensorir.ir import Call, Fencil
@@ -63,18 +65,18 @@ def map_blocks(operator: FieldOperator, *arguments: object, **more: object) -> A
 def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     """What an operator gives for DataArrays that dask holds in blocks, as such an array.
 
-    Nothing is computed before `.compute()`, and then only what is looked at. A Dataset in place of all arguments gives
-    each parameter its variable. Labels, names and units are as those of a call. Raises A35 where an argument has
-    several blocks along a dim of which the operator needs the whole, and A36 for what is no operator.
+    Nothing is computed before `.compute()`, and then only what is looked at. A Dataset is taken as operators take it:
+    in place of several arguments it gives each parameter its variable. Labels, names and units are as those of a call.
+    Raises A35 where an argument has several blocks along a dim of which the operator needs the whole, and A36 for what
+    is no operator.
     """
     of: Any = operator
     if not isinstance(of, FieldOperator):
         hint = "define one: @ti.field_operator def f(h): return program(h=h)['out']."
         raise refuse("A36", "ti.map_blocks takes a field operator and arrays with names of dims.", hint)
-    if len(arguments) == 1 and hasattr(arguments[0], "data_vars"):
-        whole, arguments = arguments[0], ()
-        more = {**{n: whole[n] for n in operator.signature.parameters if n in whole.data_vars}, **more}
-    given = bound_arguments(operator.name, operator.signature, arguments, more)
+    given = operator.bound(arguments, more)
+    if any(map(is_whole, given.values())):
+        return operator.over_variables(given, functools.partial(map_blocks, operator))
     arrays = {n: v for n, v in given.items() if kind_of(v) == "xarray"}
     if not arrays:
         raise refuse("A36", f"'{operator.name}' gets no DataArray that could be in blocks.", "call it as it is.")

@@ -204,6 +204,7 @@ def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
 
 
 def _interval(x: Traced, dim: str) -> Interval:
+    current().named.add(dim)
     found = x.type.dims.get(dim)
     if found is None:
         fail("V32", f"there is no dim {dim} to put a boundary on, only {x.type.dims}.", "name a dim of the field.")

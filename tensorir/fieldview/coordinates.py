@@ -127,6 +127,7 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
         told = f"the coordinate '{found.name}' holds {found.value.dtype}, which is no element type."
         hint = f"make numbers of it, such as (x.{found.name} - x.{found.name}[0]) / np.timedelta64(1, 's')."
         fail("V37", told, f"{hint}" if found.value.dtype.kind in "mM" else "pass an array of numbers.")
+    trace.named.update(found.dims.names)
     which = found.name, found.index
     if which not in trace.fields:
         variable = build.var(trace.fresh(re.sub(r"\W", "_", found.name)), kind)

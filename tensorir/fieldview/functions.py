@@ -95,6 +95,7 @@ def _concat_where(condition: Any, a: Any, b: Any) -> Any:
         fail("V16", "the condition of concat_where is on a coordinate.", "write K < 3; for a field use ti.where.")
     x, y = unify(a, b)
     dim = str(condition.dimension)
+    current().named.add(dim)
     common = bcast([v.type.dims.without(dim) for v in (x, y)])
     span = [v.type.dims[dim] for v in (x, y) if dim in v.dims]
     if not span:

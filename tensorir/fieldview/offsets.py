@@ -25,6 +25,7 @@ class Slot(Shifting):
     index: int
 
     def shifted(self, x: Traced) -> Traced:
+        current().named.add(str(self.offset.source))
         return make("unstructured_shift", self.offset.table(), x, static=(self.index,))
 
 
@@ -37,6 +38,7 @@ class Dynamic(Shifting):
 
     def shifted(self, x: Traced) -> Traced:
         dim = str(self.dimension)
+        current().named.add(dim)
         here_is = make("pos", self.distance if dim in self.distance.dims else x, static=(dim,))
         return make("gather", x, Traced(displaced(self.distance.expr, here_is.expr)), static=((dim,), "checked"))
 

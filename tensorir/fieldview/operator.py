@@ -8,6 +8,7 @@ import numbers
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from tensorir import build
@@ -21,8 +22,10 @@ from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
 from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.fieldview.annotations import FieldType
 from tensorir.fieldview.array_types import Array, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
+from tensorir.fieldview.datasets import is_whole, members_of_whole, over_variables
 from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.results import (
@@ -52,6 +55,9 @@ if TYPE_CHECKING:
 __all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "field_operator", "planned"]
 
 
+NO_TABLES: Mapping[str, Any] = MappingProxyType({})
+
+
 @dataclass(eq=False)
 class Plan:
     """An operator traced for one set of types: its fencil, and how its result is put together."""
@@ -73,6 +79,8 @@ class Plan:
     """The names of coordinates that the trace asked for."""
     periods: Mapping[str, float] = field(default_factory=dict[str, float])
     """By how much the coordinates of periodic dims go on."""
+    named: frozenset[str] = frozenset()
+    """The dims that the trace named."""
     compiled: Any = None
 
     @staticmethod
@@ -90,6 +98,7 @@ class Plan:
             fencil, shape, results, tuple(trace.tables), places(trace.assigned.values()),
             {v.name: arrays for v, arrays in constants.items()}, trace.taken,
             {v.name: which for which, v in trace.fields.items()}, frozenset(trace.looked), trace.periods,
+            frozenset(trace.named),
         )  # fmt: skip
 
     @property
@@ -181,12 +190,17 @@ class FieldOperator(Displayed, Generic[Result]):
         offset_provider: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:
-        bound = self._bound(args, more)
+        bound = self.bound(args, more)
         if any(_is_traced(v) for v in bound.values()):
             recorder = recording()
             if out is not None and recorder is not None:
                 return recorder.record(self.inline(bound), out, domain)
             return self.inline(bound)
+        if any(map(is_whole, bound.values())):
+            if out is not None:
+                raise refuse("V39", "the result for a Dataset is a Dataset, and has no buffer.", "leave out= out.")
+            options = {"domain": domain, "offset_provider": offset_provider}
+            return self.over_variables(bound, functools.partial(self, **options), provided(offset_provider))
         provider = provided(offset_provider)
         plan = self._plan(bound, out, domain, provider)
         values = self._values(plan, bound)
@@ -201,6 +215,18 @@ class FieldOperator(Displayed, Generic[Result]):
             plan.compiled = compile(plan.program)
         with stated(plan.periods):
             return restored(plan.shape, gathered(plan.results, plan.compiled(**values)))
+
+    def over_variables(
+        self, bound: Mapping[str, Any], call: Callable[..., Any], provider: Mapping[str, Any] = NO_TABLES
+    ) -> Any:
+        """The results of a call for every variable of the Datasets among its arguments that has the dims."""
+
+        def named(arguments: Mapping[str, Any]) -> frozenset[str]:
+            kinds = [self.annotations.get(n) for n, v in bound.items() if is_whole(v)]
+            stated = {d for kind in kinds if isinstance(kind, FieldType) for d in kind.dims}
+            return frozenset(stated) or self._plan(arguments, None, None, provider).named
+
+        return over_variables(self.name, self.signature, bound, call, named)
 
     def plan(self, bound: Mapping[str, Any]) -> Plan:
         """What is run for these arguments by name, without a buffer for the result."""
@@ -221,7 +247,7 @@ class FieldOperator(Displayed, Generic[Result]):
         offset_provider: Mapping[str, Any] | None = None,
     ) -> Any:  # fmt: skip
         """The results of a call, with `run` of its plan in the place of what `ti.compile` makes."""
-        bound = self._bound(args, more)
+        bound = self.bound(args, more)
         if any(_is_traced(v) for v in bound.values()):
             return self.inline(bound)
         provider = provided(offset_provider)
@@ -242,7 +268,7 @@ class FieldOperator(Displayed, Generic[Result]):
     @located
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:
         """The operator in the IR, for arguments or for their types."""
-        return self._plan(self._bound(args, more), None, None, provided(offset_provider)).fencil
+        return self._plan(self.bound(args, more), None, None, provided(offset_provider)).fencil
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
@@ -266,7 +292,7 @@ class FieldOperator(Displayed, Generic[Result]):
         """
         from tensorir.backends import compile
 
-        bound = self._bound(args, more)
+        bound = self.bound(args, more)
         provider = provided(offset_provider)
         plan = self._plan(bound, None, None, provider)
         values = self._values(plan, bound)
@@ -275,7 +301,14 @@ class FieldOperator(Displayed, Generic[Result]):
 
     # Tracing
 
-    def _bound(self, args: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
+    def bound(self, args: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name; a Dataset in place of several gives each parameter its variable."""
+        parameters = self.signature.parameters
+        if len(args) == 1 and is_whole(args[0]):
+            needed = [n for n, p in parameters.items() if p.default is p.empty and n not in more]
+            if len(needed) > 1:
+                variables = members_of_whole(args[0])
+                args, more = (), {**{n: variables[n] for n in parameters if n in variables}, **more}
         return bound_arguments(self.name, self.signature, args, more)
 
     def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
@@ -338,8 +371,6 @@ class FieldOperator(Displayed, Generic[Result]):
             raise at_function(self.function, "V20", told, "return a field, or a tuple of fields.")
         value = on_common_dims(result)
         expected = self.annotations.get("return")
-        from tensorir.fieldview.annotations import FieldType
-
         if (
             isinstance(expected, FieldType)
             and isinstance(value, Traced)

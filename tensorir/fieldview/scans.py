@@ -58,6 +58,7 @@ def _scanned(
     fields: dict[str, Any],
 ) -> Any:  # fmt: skip
     trace = current()
+    trace.named.add(axis)
     state = next(iter(signature.parameters))
     args = {n: wrap(v) for n, v in fields.items()}
     if not any(axis in a.dims for a in args.values()):

@@ -35,6 +35,8 @@ class Tracing:
     """The local dimensions of the tables that fields were shifted through."""
     scanned: list[str] = field(default_factory=list[str])
     """The axes of the scans whose functions are being traced."""
+    named: set[str] = field(default_factory=set[str])
+    """The dims that shifts, scans, boundary conditions and coordinates name."""
     taken: list[TakenType] = field(default_factory=list[TakenType])
     """Which types numbers of Python took."""
     numbers: dict[Var, Expr] = field(default_factory=dict[Var, Expr])

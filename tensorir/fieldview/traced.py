@@ -37,7 +37,7 @@ from tensorir.types import (
     neighbour_counter,
     scalar_of,
 )
-from tensorir.typing_rules import highest_neighbour
+from tensorir.typing_rules import highest_neighbour, neighbour_source
 from tensorir.walk import substitute
 
 __all__ = ["Shifting", "Traced", "expression", "tuple_of", "unify", "wrap"]
@@ -511,6 +511,7 @@ def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
     if not isinstance(distance, numbers.Integral):
         told = "a shift is by a whole number of points, or by a half to and from points half way between."
         fail("V10", told, f"write f({dimension} + 1), or f(IHalf + 0.5) of a field on I.")
+    current().named.add(str(dimension))
     if str(dimension) in current().scanned:
         told = f"inside of a scan along {dimension} a field has one level of it, and no neighbour there."
         fail("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 1)).")
@@ -524,6 +525,7 @@ def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
     name = str(dimension)
     half = name.endswith(HALF)
     other = half_way(name)
+    current().named.add(name)
     for dim in (name, other):
         if dim in current().scanned:
             told = f"inside of a scan along {dim} a field has one level of it, and no neighbour there."
@@ -540,6 +542,7 @@ def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
 
 def through(x: Traced, table: Traced, local: str | None) -> Traced:
     """All neighbours of a field through a table, along a dim named after its local dimension."""
+    current().named.add(neighbour_source(table.type)[1])
     shifted = make("shift_init", table, x)
     made = highest_neighbour(d for d in shifted.dims if d not in x.dims)
     assert made is not None

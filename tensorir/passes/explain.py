@@ -77,16 +77,24 @@ Chain = tuple[tuple[str, Any], ...]
 
 
 def _chains(fencil: Fencil, param: Var) -> list[str]:
-    """The chains of shifts through which a parameter is read, those along dims by their net offset."""
+    """The chains of shifts through which a parameter is read, those along dims by their net offset.
+
+    What a periodic boundary moves to the other end is no offset: it says so.
+    """
     found: dict[Chain, None] = {}
+    around: dict[str, None] = {}
     more = False
     for closure in fencil.closures:
+        wraps = _wraps(closure.value)
         above: dict[int, dict[Chain, None]] = {id(closure.value): {(): None}}
         for node in reversed(list(postorder(closure.value))):
             chains = above.pop(id(node), {})
             if node == param:
-                found.update(chains)
-            step = _step(node)
+                found.update((_along(c, param), None) for c in chains)
+            wrapped = wraps.get(id(node))
+            if wrapped and param in node.free:
+                around[wrapped] = None
+            step = None if wrapped else _step(node)
             for child in node.children:
                 own = (
                     None if step and isinstance(node, Call) and len(node.args) == 2 and child is node.args[0] else step
@@ -96,19 +104,56 @@ def _chains(fencil: Fencil, param: Var) -> list[str]:
                 if len(known) > MAX_CHAINS:
                     more, above[id(child)] = True, dict(list(known.items())[:MAX_CHAINS])
     shown = sorted((c for c in found if c), key=_order)
-    if not shown:
+    if not shown and not around:
         return []
     words = [_words(c) for c in shown]
     if () in found:
         words.insert(0, "the point itself")
+    words += [f"periodic in {dim}" for dim in around]
     return [", ".join([*words, "and through more than are followed"] if more else words) + "."]
 
 
+def _along(chain: Chain, param: Var) -> Chain:
+    """A chain without offsets along dims that the parameter lacks, where it is the same at every point."""
+    match chain:
+        case (*first, ("dims", offsets)):
+            left = tuple((d, n) for d, n in offsets if d in param.type.dims)
+            return (*first, ("dims", left)) if left else tuple(first)
+        case _:
+            return chain
+
+
+def _wraps(root: Expr) -> dict[int, str]:
+    """The parts of periodic halos, by identity, each with its dim: one end of a field, moved beyond the other."""
+    found: dict[int, str] = {}
+    for node in postorder(root):
+        match node:
+            case Call("concat", parts):
+                for part in parts:
+                    match part:
+                        case Call("cartesian_shift", (Call("subset", (x,)),), (dim, by)) if any(x is p for p in parts):
+                            if abs(by) == len(x.tensor.dims[dim]):
+                                found[id(part)] = dim
+                        case _:
+                            pass
+            case _:
+                pass
+    return found
+
+
 def _after(chain: Chain, step: tuple[str, Any] | None) -> Chain:
-    """A chain with one more step; offsets along dims that follow each other add up, and vanish where they come to 0."""
+    """A chain with one more step; offsets along dims that follow each other add up, and vanish where they come to 0.
+
+    Of a dim that gets another name, as staggered ones do, they are told by the name that the parameter has.
+    """
     if step is None:
         return chain
     kind, offset = step
+    if kind == "rename":
+        return tuple(
+            part if part[0] == "table" else ("dims", tuple(sorted((offset.get(d, d), n) for d, n in part[1])))
+            for part in chain
+        )
     if kind == "table" or not chain or chain[-1][0] == "table":
         return (*chain, (kind, offset if kind == "table" else (offset,)))
     net = dict(chain[-1][1])
@@ -121,6 +166,8 @@ def _step(node: Expr) -> tuple[str, Any] | None:
     match node:
         case Call("cartesian_shift", _, (dim, offset)):
             return "dims", (dim, offset)
+        case Call("rename", _, (pairs,)):
+            return "rename", {new: old for old, new in pairs}
         case Call("unstructured_shift", (table, _), (slot,)):
             return "table", f"⟪{getattr(table, 'name', 'table')}, {slot}⟫"
         case Call("shift_init", (table, _)):

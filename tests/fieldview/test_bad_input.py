@@ -477,12 +477,12 @@ cell:24:1: error[A01]: 'f' of 'lap' is a list that is no array.
 help: its rows have different lengths.""",
     ),
     "a Dataset in place of a variable": (
-        "lap(X.to_xarray('height').to_dataset())",
+        "lap((X.to_xarray('height').to_dataset(),))",
         """
-cell:24:1: error[V12]: 'f' of 'lap' is a Dataset.
-  lap(X.to_xarray('height').to_dataset())
-  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: pass one of its variables: f=dataset['name'].""",
+cell:24:1: error[V12]: 'f[0]' of 'lap' is a Dataset.
+  lap((X.to_xarray('height').to_dataset(),))
+  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+help: pass one of its variables: f[0]=dataset['name'].""",
     ),
     "a DataArray of texts": (
         "lap(X.to_xarray().astype(str))",

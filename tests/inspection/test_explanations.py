@@ -58,3 +58,24 @@ def test_chains_that_are_not_followed_are_said():
     dims, more = (", ".join(f"{d}[0:{n}]" for d in names) for n in (1, 2))
     told = str(ti.explain(ti.parse(f"f(y: tensor<float, {dims}>, x: tensor<float, {more}>) {{ y ← {value}; }}")))
     assert told.endswith("and through more than are followed.")
+
+
+def test_a_periodic_boundary_is_said_and_its_other_end_is_no_offset():
+    lon, between = ti.dims("lon lonHalf")
+
+    @ti.field_operator
+    def smooth(h, w):
+        wide = ti.extend(h, {lon: 1}, ti.periodic())
+        rise = wide(between + 0.5) - wide(between - 0.5)
+        return (w * rise)(lon + 0.5) - (w * rise)(lon - 0.5)
+
+    program = smooth.fencil(h=ti.tensor("float", lon=(0, 30)), w=ti.tensor("float", lat=(0, 5)))
+    assert str(ti.explain(program)) == (
+        "smooth stores out at lat[0:5], lon[0:30].\n"
+        "wide: lon[-1:31] are needed.\n"
+        "rise: lonHalf[0:31] are needed.\n"
+        "h: lon[0:30] are read.\n"
+        "  the point itself, ⟪lon, -1⟫ reads one point before along lon, ⟪lon, 1⟫ reads one point after along lon, "
+        "periodic in lon.\n"
+        "w: lat[0:5] are read."
+    )

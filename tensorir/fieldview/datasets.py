@@ -1,0 +1,146 @@
+"""Operators of one field, called on a whole Dataset: every variable that has the dims, as xarray's own functions do.
+
+The dims of an operator are those that it names, in shifts, scans, boundary conditions and annotations, and those of the
+coordinates that it asks for. A variable that lacks one of them is kept as it is, on the points that the results have.
+In time loops and transformations, where a Dataset is a dict of Fields, this is a dict of Fields too.
+
+>>> import tensorir as ti
+>>> import xarray as xr
+>>> (I,) = ti.dims("I")
+>>> @ti.field_operator
+... def rise(h):
+...     return h(I + 1) - h
+>>> found = rise(xr.Dataset({"a": ("I", [1.0, 4.0, 9.0]), "b": ("I", [2.0, 2.0, 5.0]), "c": 7.0}))
+>>> found.a.values, found.b.values, found.c.item()
+(array([3., 5.]), array([0., 3.]), 7.0)
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from tensorir.binding.arrays import is_tuple, kind_of, refuse
+from tensorir.binding.labels import labels_of, xarray_option
+from tensorir.errors import DiagnosticError
+from tensorir.staggered import half_way
+from tensorir.types import DTYPES, FLOAT64, Dims, Interval, TensorType, scalar_of
+
+__all__ = ["is_whole", "members_of_whole", "over_variables"]
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a Dataset, or the dict of Fields that stands for one in a time loop."""
+    if isinstance(value, dict):
+        members = cast("dict[Any, Any]", value)
+        return bool(members) and all(kind_of(v) == "field" for v in members.values())
+    xarray: Any = sys.modules.get("xarray")
+    return xarray is not None and isinstance(value, xarray.Dataset)
+
+
+def over_variables(
+    name: str, signature: inspect.Signature, bound: Mapping[str, Any], call: Callable[..., Any],
+    dims_named: Callable[[Mapping[str, Any]], frozenset[str]],
+) -> Any:  # fmt: skip
+    """What an operator gives for every variable of the Datasets among its arguments; all others go to each call.
+
+    `dims_named` says which dims the operator names, for arguments on all dims there are. Raises V39 for Datasets with
+    other variables, and for a variable that cannot be kept beside the results.
+    """
+    wholes = {n: members_of_whole(v) for n, v in bound.items() if is_whole(v)}
+    first = next(iter(wholes))
+    variables = list(wholes[first])
+    for other, members in wholes.items():
+        if set(members) != set(variables):
+            one = next(v for v in (*variables, *members) if (v in members) != (v in wholes[first]))
+            lacks, has = (other, first) if one in wholes[first] else (first, other)
+            raise refuse("V39", f"'{has}' has the variable '{one}', and '{lacks}' has not.", "give both the same.")
+    named = dims_named({**bound, **{n: _on_all_dims(bound[n], members) for n, members in wholes.items()}})
+    results: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+    for variable in variables:
+        given = {n: wholes[n][variable] if n in wholes else v for n, v in bound.items()}
+        if any(_lacks(wholes[n][variable], named) for n in wholes):
+            kept[variable] = wholes[first][variable]
+            continue
+        own = inspect.BoundArguments(signature, OrderedDict(given))
+        try:
+            results[variable] = call(*own.args, **own.kwargs)
+        except DiagnosticError as found:
+            note = f"this is the variable '{variable}' of the Dataset."
+            raise DiagnosticError([replace(d, notes=(*d.notes, note)) for d in found.diagnostics]) from None
+    if not results:
+        dims = " and ".join(sorted(named))
+        raise refuse("V39", f"no variable of '{first}' has {dims}, which '{name}' names.", "rename the dims.")
+    return _together(bound[first], results, kept)
+
+
+def members_of_whole(whole: Any) -> dict[str, Any]:
+    """The variables by name."""
+    variables: Any = getattr(whole, "data_vars", whole)
+    return {str(n): v for n, v in variables.items()}
+
+
+def _lacks(array: Any, named: frozenset[str]) -> bool:
+    have = {str(d) for d in array.dims} if kind_of(array) == "xarray" else set(array.dims.names)
+    return any(d not in have and half_way(d) not in have for d in named)
+
+
+def _on_all_dims(whole: Any, members: Mapping[str, Any]) -> Any:
+    """An array on all dims of a Dataset, with all of its coordinates, that takes no memory."""
+    if isinstance(whole, dict):
+        dims: dict[str, Interval] = {}
+        for field in members.values():
+            dims.update({d: i | dims.get(d, i) for d, i in field.dims.items})
+        element = scalar_of(next(iter(members.values())).dtype)
+        return TensorType(FLOAT64 if element is None else element, Dims(tuple(dims.items())))
+    import xarray as xr
+
+    elements = [e for v in members.values() if (e := scalar_of(v.dtype)) is not None]
+    element = next((e for e in elements if e.is_float), elements[0] if elements else FLOAT64)
+    blank = np.broadcast_to(np.zeros((), DTYPES[element]), tuple(whole.sizes.values()))
+    return xr.DataArray(blank, whole.coords, tuple(whole.sizes))
+
+
+def _together(whole: Any, results: Mapping[str, Any], kept: Mapping[str, Any]) -> Any:
+    """Results and what is kept as a Dataset, or, of an operator of several results, as a tuple of such."""
+    sample = next(iter(results.values()))
+    if is_tuple(sample):
+        parts = [_together(whole, {n: r[k] for n, r in results.items()}, kept) for k in range(len(sample))]
+        return type(sample)(*parts) if hasattr(sample, "_fields") else tuple(parts)
+    order = list(members_of_whole(whole))
+    if isinstance(whole, dict):
+        return {n: results[n] if n in results else kept[n] for n in order}
+    import xarray as xr
+
+    found = xr.Dataset({n: r.rename(n) for n, r in results.items()})
+    for variable, array in kept.items():
+        found[variable] = _cut(variable, array, found)
+    rest = {n: c for n, c in whole.coords.items() if n not in found.coords and not set(c.dims) & set(found.dims)}
+    attrs: dict[str, Any] = {} if xarray_option("keep_attrs", "default") is False else whole.attrs
+    ordered: Any = found[order]
+    return ordered.assign_coords(rest).assign_attrs(attrs)
+
+
+def _cut(variable: str, array: Any, results: Any) -> Any:
+    """A variable on the points that results have along its dims; raises V39 where it lacks some of them."""
+    for dim in [d for d in array.dims if d in results.sizes]:
+        places = _places(labels_of(array, str(dim)), labels_of(results, str(dim)), results.sizes[dim])
+        if any(not 0 <= k < array.sizes[dim] for k in places):
+            told = f"'{variable}' is not computed, and has not all points of {dim} that the results have"
+            raise refuse("V39", f"{told}.", f"leave it out: dataset.drop_vars('{variable}').")
+        array = array.isel({dim: places})
+    return array.reset_coords(drop=True)
+
+
+def _places(labels: Any, wanted: Any, count: int) -> list[int]:
+    """Where in an array the points of a result are; -1 for those that it lacks."""
+    if wanted is None:
+        return list(range(count))
+    return [int(k) for k in (wanted if labels is None else labels.get_indexer(wanted))]
