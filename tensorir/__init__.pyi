@@ -74,6 +74,7 @@ _Result = TypeVar("_Result")
 _P = ParamSpec("_P")
 
 __version__: str
+"""The version of the package."""
 
 caches: Caches
 """All caches of the process by name: they can be listed, sized and emptied."""
