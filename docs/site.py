@@ -1,7 +1,7 @@
 """The pages of the site, laid out as the repository is, so that the same links work: `make docs`.
 
-`python docs/site.py FOLDER` copies the documents and notebooks into a folder and writes the pages of the API and what
-pages load; mkdocs makes HTML of them.
+`python docs/site.py FOLDER` copies the documents and notebooks into a folder and writes the pages of the API, the
+gallery, and what pages load; mkdocs makes HTML of them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from api import reference
+from gallery import gallery
 from scripts import scripts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,6 +59,7 @@ def main(folder: Path) -> None:
     scripts(folder / "assets", ROOT / "build" / "packages")
     diagrams(folder)
     reference(folder)
+    gallery(folder)
     notebooks(folder)
 
 

@@ -5,9 +5,11 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tensorir as ti
+from stencils import library
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -22,7 +24,7 @@ def docs(monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("name", ["api", "doctests", "scripts"])
+@pytest.mark.parametrize("name", ["api", "doctests", "gallery", "scripts"])
 def test_the_examples_of_a_script_run(docs, name):
     if name == "doctests":
         pytest.importorskip("griffe")
@@ -58,3 +60,19 @@ def test_the_pages_of_the_api_have_every_name_with_its_entry_and_are_in_the_navi
     assert [name for name in dir(ti) if f"`ti.{name}`" not in index] == []
     navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     assert [page.name for page in (tmp_path / "api").iterdir() if f"api/{page.name}" not in navigation] == []
+
+
+def test_the_gallery_has_every_program_of_the_library(docs):
+    assert set(docs("gallery").RUNS) == set(library.names())
+
+
+def test_a_quarter_of_a_turn_of_the_gallery_is_one(docs):
+    before, after = docs("gallery").run("advection_third_order")
+    # a hill at (16, 24) is turned around (24, 24), counterclockwise, to (24, 16)
+    assert centre(before) == pytest.approx((16, 24), abs=0.01)
+    assert centre(after) == pytest.approx((24, 16), abs=0.1)
+
+
+def centre(hill):
+    places = np.arange(48) + 0.5
+    return [float(places @ hill.values.sum(axis)) / float(hill.values.sum()) for axis in (1, 0)]
