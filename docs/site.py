@@ -1,17 +1,17 @@
 """The pages of the site, laid out as the repository is, so that the same links work: `make docs`.
 
-`python docs/site.py FOLDER` copies the documents and notebooks into a folder and writes one page of the API for each
-part of `dir(tensorir)`; mkdocs makes HTML of them.
+`python docs/site.py FOLDER` copies the documents and notebooks into a folder and writes the pages of the API, the
+gallery, and what pages load; mkdocs makes HTML of them.
 """
 
 from __future__ import annotations
 
-import inspect
 import shutil
 import sys
-from collections import defaultdict
 from pathlib import Path
 
+from api import reference
+from gallery import gallery
 from scripts import scripts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,35 +53,13 @@ def notebooks(folder: Path) -> None:
         shutil.copyfile(path, target)
 
 
-def reference(folder: Path) -> None:
-    """One page per module that public names come from, with their docstrings."""
-    import tensorir as ti
-
-    parts: dict[str, list[str]] = defaultdict(list)
-    for name in dir(ti):
-        value = getattr(ti, name)
-        if inspect.ismodule(value):
-            parts[value.__name__].append(value.__name__)
-        elif (inspect.isclass(value) or inspect.isfunction(value)) and value.__qualname__ != "__version__":
-            home = value.__module__
-            known = hasattr(sys.modules[home], value.__name__)
-            parts[home if known else "tensorir"].append(f"{home}.{value.__name__}" if known else f"tensorir.{name}")
-    lines = ["# The API\n", "What `import tensorir as ti` gives, by the module that it is defined in.\n"]
-    for part in sorted(parts):
-        lines.append(f"- [{part}](api/{part}.md)")
-        page = [f"# {part}\n", *(f"::: {name}\n" for name in sorted(set(parts[part])))]
-        target = folder / "api" / f"{part}.md"
-        target.parent.mkdir(exist_ok=True)
-        target.write_text("\n".join(page), encoding="utf-8")
-    (folder / "api.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     copy(folder)
     scripts(folder / "assets", ROOT / "build" / "packages")
     diagrams(folder)
     reference(folder)
+    gallery(folder)
     notebooks(folder)
 
 

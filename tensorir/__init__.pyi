@@ -88,6 +88,7 @@ _Operand: TypeAlias = Field | float | np.generic | np.ndarray[Any, Any] | jax.Ar
 _Domain: TypeAlias = Mapping[Dimension, int | tuple[int, int]] | Mapping[str, int | tuple[int, int]] | Dims
 
 __version__: str
+"""The version of the package."""
 
 caches: Caches
 """All caches of the process by name: they can be listed, sized and emptied."""

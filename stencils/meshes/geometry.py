@@ -70,6 +70,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("cell_area", ("Cell",), "m2"),
     )
 }
+"""The measures of a mesh by their names, which are properties of `Geometry`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -165,3 +165,4 @@ class Backend:
 
 
 backend: Backend = Backend()
+"""The oracle, for the entry-point group `tensorir.backends`."""

@@ -42,6 +42,7 @@ class _Absent:
 
 
 ABSENT = _Absent()
+"""The value of an element that a neighbour table has no entry for."""
 
 Value = Any
 """A NumPy scalar or ABSENT, or for tuple elements a tuple of values."""

@@ -5,7 +5,11 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import tensorir as ti
+from stencils import library
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -20,8 +24,10 @@ def docs(monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("name", ["scripts"])
+@pytest.mark.parametrize("name", ["api", "doctests", "gallery", "scripts"])
 def test_the_examples_of_a_script_run(docs, name):
+    if name == "doctests":
+        pytest.importorskip("griffe")
     results = doctest.testmod(docs(name))
     assert results.attempted > 0 == results.failed
 
@@ -31,3 +37,42 @@ def test_a_page_that_loads_something_from_elsewhere_is_found(docs, tmp_path):
     assert docs("scripts").elsewhere(tmp_path) == []
     (tmp_path / "b.html").write_text('<img src="b.png"><script src="https://example.org/c.js"></script>')
     assert docs("scripts").elsewhere(tmp_path) == ["b.html: https://example.org/c.js"]
+
+
+def test_every_public_name_has_its_place_in_the_api(docs):
+    missing, unknown = docs("api").unplaced()
+    assert not missing, "put each into a group of docs/api.py"
+    assert not unknown
+    names = [name for _, names in docs("api").GROUPS.values() for name in names]
+    assert len(names) == len(set(names))
+
+
+def test_every_name_of_the_api_has_a_sentence(docs):
+    assert docs("api").without_sentence() == []
+
+
+def test_the_pages_of_the_api_have_every_name_with_its_entry_and_are_in_the_navigation(docs, tmp_path):
+    api = docs("api")
+    api.reference(tmp_path)
+    index = (tmp_path / "api.md").read_text(encoding="utf-8")
+    assert "| [`ti.periodic`](api/boundaries.md#tensorir.fieldview.boundary.periodic) | The field goes on" in index
+    assert "::: tensorir.fieldview.boundary.periodic\n" in (tmp_path / "api/boundaries.md").read_text(encoding="utf-8")
+    assert [name for name in dir(ti) if f"`ti.{name}`" not in index] == []
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [page.name for page in (tmp_path / "api").iterdir() if f"api/{page.name}" not in navigation] == []
+
+
+def test_the_gallery_has_every_program_of_the_library(docs):
+    assert set(docs("gallery").RUNS) == set(library.names())
+
+
+def test_a_quarter_of_a_turn_of_the_gallery_is_one(docs):
+    before, after = docs("gallery").run("advection_third_order")
+    # a hill at (16, 24) is turned around (24, 24), counterclockwise, to (24, 16)
+    assert centre(before) == pytest.approx((16, 24), abs=0.01)
+    assert centre(after) == pytest.approx((24, 16), abs=0.1)
+
+
+def centre(hill):
+    places = np.arange(48) + 0.5
+    return [float(places @ hill.values.sum(axis)) / float(hill.values.sum()) for axis in (1, 0)]
