@@ -235,13 +235,14 @@ _UNDER = """
                             if z[i, j] < x[i, j]:
                                 u[i, j] = T.Select(T.float32(0.0) > z[i, j], z[i, j], T.float32(1.0))"""
 _COUNTED = (
-    'T.Cast("float32", x[i, j] >= z[i, j]) + T.Cast("float32", x[i, j] != z[i, j]) * T.float32(2.0) '
+    'u[i, j] + T.Cast("float32", x[i, j] >= z[i, j]) + T.Cast("float32", x[i, j] != z[i, j]) * T.float32(2.0) '
     '- T.Cast("float32", z[i, j] < T.float32(0.5))'
 )
 
 
 def _under(x: Any, z: Any) -> Any:
-    return np.where(x > 0.5, 3 * x, np.where(z < x, np.where(z < 0, z, 1.0), x - z))
+    chosen = np.where(x > 0.5, 3 * x, np.where(z < x, np.where(z < 0, z, 1.0), x - z))
+    return chosen + (x >= z) + 2.0 * (x != z) - (z < 0.5)
 
 
 # columns of tiles one after the other
@@ -270,7 +271,6 @@ KERNELS: dict[str, Kernel] = {
     "wide": Kernel(matmul(50, 70, 96), lambda a, b, _: a @ b, 2e-3),
     "spilled": Kernel(matmul(96, 192, 192, 96, "bfloat16"), lambda a, b, _: a @ b, 1e-6, cores=1),
     "turned": Kernel(TURNED, lambda a, b, _: (a @ b.T).T, 8e-3),
-    "first_turned": Kernel(turned("128, 64", "128, 32", 64, 32, 128, True, False), lambda a, b, _: a.T @ b, 1e-6),
     "both_turned": Kernel(turned("128, 64", "32, 128", 64, 32, 128, True, True), lambda a, b, _: a.T @ b.T, 1e-6),
     "stored": Kernel(matmul(64, 64, 64), lambda a, b, _: a @ b, 2e-2, formats={"A": "bfp8", "B": "bfp8"}),
     # blocks that go along rows and columns of 2 × 4 cores
@@ -293,8 +293,7 @@ KERNELS: dict[str, Kernel] = {
     "halves_chosen": Kernel(
         nest("T.if_then_else(x[i, j] < z[i, j], z[i, j], x[i, j])", "bfloat16"), lambda x, z, *_: np.maximum(x, z), 0.0
     ),
-    "under_conditions": Kernel(nest("u[i, j]", more=_UNDER), lambda x, z, *_: _under(x, z), 2e-6),
-    "counted": Kernel(nest(_COUNTED), lambda x, z, *_: (x >= z) + 2.0 * (x != z) - (z < 0.5), 0.0),
+    "under_conditions": Kernel(nest(_COUNTED, more=_UNDER), lambda x, z, *_: _under(x, z), 2e-6),
     # sums and maxima along rows and columns
     "softmax": Kernel(softmax(70, 96), lambda x, _: _softmax(x), 4e-3, cores=1),
     "attention": Kernel(ATTENTION, lambda q, k, v, _: _softmax(q @ k.T / 8) @ v, 2e-2, cores=1),
