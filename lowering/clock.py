@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from lowering.xarray_states import labelled_arrays
 from tensorir.binding.arrays import refuse
+from tensorir.binding.labels import calendar_of
 
 __all__ = ["Clock", "clock_of"]
 
@@ -75,33 +77,44 @@ def clock_of(dt: Any, start: Any, state: Any) -> Clock:
     """The clock of a loop; a state whose DataArrays have a date goes on from it.
 
     Raises A42 for what is no length of time or no date, for a date without a length in units of time, and for arrays
-    of several dates.
+    of several dates, and A44 for dates of several calendars.
     """
     step = _length(dt)
     if start is not None and not isinstance(step, np.timedelta64):
         raise refuse("A42", f"the start is {start}, and dt is {dt!r}, which has no unit.", 'give it one: dt="90 s".')
     if not isinstance(step, np.timedelta64):
         return Clock(step)
-    date = _own_date(state) if start is None else _date(start)
+    date = _own_date(_dates(state)) if start is None else _date(start, _dates(state))
     if hasattr(date, "calendar") and int(step.astype(np.int64)) % 1000:
         raise refuse("A42", f"dt is {dt!r}, and dates of cftime count microseconds.", "make it a multiple of these.")
     return Clock(step, date)
 
 
-def _own_date(state: Any) -> Any:
-    """The date that the DataArrays of a state have."""
-    dates: dict[str, Any] = {}
+def _dates(state: Any) -> dict[tuple[str, str], Any]:
+    """The dates that the DataArrays of a state have, by how they are written and their calendar."""
+    dates: dict[tuple[str, str], Any] = {}
 
     def look(x: Any) -> Any:
         own = x.coords.get("time")
         if own is not None and not own.dims and own.dtype.kind in "MO":
             value = own.values[()]
-            dates[str(value)] = value.astype("datetime64[ns]") if own.dtype.kind == "M" else value
+            dates[str(value), calendar_of(own.values.reshape(1))] = (
+                value.astype("datetime64[ns]") if own.dtype.kind == "M" else value
+            )
         return x
 
     labelled_arrays(look, state)
+    return dates
+
+
+def _own_date(dates: Mapping[tuple[str, str], Any]) -> Any:
+    """The date of a state."""
+    calendars = sorted({calendar for _, calendar in dates})
+    if len(calendars) > 1:
+        told = f"the state has dates of the calendars {' and '.join(calendars)}."
+        raise refuse("A44", told, "give all the same: x.assign_coords(time=...).")
     if len(dates) > 1:
-        told = f"the state has the dates {' and '.join(sorted(dates)[:2])}."
+        told = f"the state has the dates {' and '.join(sorted(date for date, _ in dates)[:2])}."
         raise refuse("A42", told, "give that of all, start=..., or x.assign_coords(time=...).")
     return next(iter(dates.values()), None)
 
@@ -120,9 +133,19 @@ def _length(dt: Any) -> Any:
     raise refuse("A42", f"dt is {dt!r}, which is no length of time.", 'write a number, or one with a unit: dt="90 s".')
 
 
-def _date(start: Any) -> Any:
-    if hasattr(start, "calendar") and hasattr(start, "timetuple"):  # of cftime
-        return start
+def _date(start: Any, dates: Mapping[tuple[str, str], Any]) -> Any:
+    """The date that a loop starts at, in the calendar of the dates of its state."""
+    found = start if hasattr(start, "calendar") and hasattr(start, "timetuple") else _date_of_numpy(start)
+    calendar = calendar_of(np.array([found]))
+    other = next((own for _, own in dates if own != calendar), None)
+    if other is not None:
+        told = f"the start {start} is a date of the calendar {calendar}, and the state has one of {other}."
+        hint = f"write it in that calendar: cftime.datetime(2026, 1, 1, calendar='{other}')."
+        raise refuse("A44", told, hint if other != "proleptic_gregorian" else 'write it as start="2026-01-01T12:00".')
+    return found
+
+
+def _date_of_numpy(start: Any) -> Any:
     try:
         found = np.datetime64(start, "ns")
     except (TypeError, ValueError):

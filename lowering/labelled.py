@@ -6,6 +6,7 @@ are kept. In somebody's transformation these are JAX's own.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -51,8 +52,9 @@ def value_and_grad(
     def run(*arguments: Any, **more: Any) -> Any:
         fields, known, leave = entered(arguments)
         for k in wanted:
-            for leaf in jax.tree_util.tree_leaves(fields[k]):
-                _refuse_inexact(leaf, getattr(arguments[k], "name", None) or f"argument {k}")
+            for path, leaf in jax.tree_util.tree_leaves_with_path(fields[k]):
+                variables = [str(part.key) for part in path if isinstance(part, jax.tree_util.DictKey)]
+                _refuse_inexact(leaf, variables[-1] if variables else _name(loss, k, arguments[k]))
         if inside_trace(jax.tree_util.tree_leaves((fields, more))):
             with known_to(known):
                 return transformed(*fields, **more)
@@ -115,6 +117,13 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
         return jax.tree_util.tree_map(joined, leave(found, {}), is_leaf=is_named_arrays)
 
     return run
+
+
+def _name(loss: Callable[..., Any], k: int, argument: Any) -> str:
+    """What messages call an argument: by its own name, or as the loss calls it."""
+    own = getattr(argument, "name", None)
+    parameters = list(inspect.signature(loss).parameters)
+    return str(own) if own else parameters[k] if k < len(parameters) else f"argument {k}"
 
 
 def _refuse_inexact(leaf: Any, name: str) -> None:

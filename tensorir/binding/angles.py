@@ -20,10 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.binding.arrays import is_tuple, refuse
+from tensorir.binding.carried import of_functions
 from tensorir.builtins import ALL, TABLE
 from tensorir.caches import RecentCache, WeakCache
 from tensorir.ir import Call, Closure, Expr, Fencil, Literal, Operator
@@ -123,7 +124,6 @@ CALLS: WeakCache[RecentCache[frozenset[str], list[tuple[str, str]]]] = WeakCache
 
 
 def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Known:
-    result: int = node.static[0] if isinstance(node, Call) and node.op in ("loop", "cond", "blocked") else 0
     match node:
         case Literal(value):
             return Angle(number=None if isinstance(value, bool) else float(value))
@@ -133,35 +133,17 @@ def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Know
             return tuple(operands)
         case Call("tuple_get"):
             return operands[0][node.static[0]]
-        case Call("scan" | "reduce"):
-            f, init, *xs = cast("list[Any]", operands)
-            return _settled([init], lambda state: [apply(f, *state, *xs)])[0]
-        case Call("loop"):
-            condition, step, *carried = cast("list[Any]", operands)
-            found = _settled(carried, lambda state: apply.each(step, Angle(), *state))
-            apply(condition, Angle(), *found)
-            return found[result]
-        case Call("cond"):
-            f, g, _, *xs = cast("list[Any]", operands)
-            first, second = (apply.each(h, *xs)[result] for h in (f, g))
-            return _joined(first, second)
-        case Call("blocked"):
-            f, *xs = cast("list[Any]", operands)
-            return apply.each(f, *xs)[result]
+        case Call() if (found := of_functions(node, operands, apply, _joined, _begun, Angle())) is not None:
+            return found
         case Call(op) if not any(isinstance(o, Bound) for o in operands):
             return _each(lambda values: _of(op, values), operands)
         case _:
             return Angle()
 
 
-def _settled(begin: Sequence[_Known], step: Callable[[list[_Known]], Sequence[_Known]]) -> list[_Known]:
-    """What is known of carried values at every step: what they begin as, joined with what steps make of them."""
-    state = [_each(lambda one: replace(one[0], number=None), [b]) for b in begin]
-    while True:
-        further = [_joined(a, b) for a, b in zip(state, step(state), strict=True)]
-        if repr(further) == repr(state):  # of which NaN is NaN
-            return state
-        state = further
+def _begun(value: _Known) -> _Known:
+    """What is carried is no literal."""
+    return _each(lambda one: replace(one[0], number=None), [value])
 
 
 def _joined(a: _Known, b: _Known) -> _Known:

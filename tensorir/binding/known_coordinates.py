@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,8 @@ class Coordinates:
     """The coordinates of the arguments of one call, looked at when they are asked for."""
 
     arguments: Mapping[str, Any]
+    place: Mapping[int, Dims] = field(default_factory=dict[int, Dims])
+    """The intervals of arrays, by their identity, where a buffer for the result has a part in them."""
 
     def named(self, name: str) -> tuple[Coordinate, ...]:
         """The coordinates of a name: one, or several where arguments differ in it."""
@@ -109,8 +111,8 @@ class Coordinates:
         having = [o for o in operands if name in getattr(o.value, "coords", ())]
         where = placed(operands) if having else {}
         for o in having:
-            value = o.value.coords[name]
-            yield coordinate_of(value, where[o.name], (o.name,), (o.value,))
+            at = self.place.get(id(o.value), where[o.name])
+            yield coordinate_of(o.value.coords[name], at, (o.name,), (o.value,))
 
 
 def distinct(coordinates: Iterable[Coordinate]) -> list[Coordinate]:

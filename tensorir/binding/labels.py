@@ -8,7 +8,9 @@ an index for it; a `ti.Field` has its interval.
   dim are put where their labels are equal: one array's are a run of the other's, or the two overlap. Where that cannot
   be, the call is refused (A25, A26), as `join="exact"` of xarray refuses it.
 - A dim without labels is told by position: as many points as a labelled operand of an operator has are the same.
-- A step to the next point needs one: along dims that a program shifts, integers and dates have equal steps (A27).
+- A step to the next point needs one: along dims that a program shifts, labels do not repeat, and integers and dates
+  have equal steps (A27).
+- Dates of one calendar do not meet those of another (A44).
 - In programs with sizes a dim moves with its labels: `J[0:n]` takes the points 1 to n of an array that starts at 1.
 
 `xarray.set_options(arithmetic_join=...)` is honoured by operators: "exact" wants equal labels, and joins that would
@@ -48,6 +50,7 @@ __all__ = [
     "Operand",
     "Place",
     "brought",
+    "calendar_of",
     "labels_of",
     "moves",
     "operands_of",
@@ -190,6 +193,10 @@ def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any],
     (a, axis), (b, labels) = first, second
     if labels is axis or (len(labels) == len(axis) and bool(labels.equals(axis))):
         return 0
+    ours, theirs = calendar_of(axis), calendar_of(labels)
+    if ours and theirs and ours != theirs:
+        told = f"the calendars along {dim} differ: '{a.name}' has {ours} and '{b.name}' has {theirs}"
+        raise refuse("A44", f"{told}.", f"convert one of them: {b.name}.convert_calendar('{ours}').")
     for o, index in ((a, axis), (b, labels)):
         if not index.is_unique:
             twice = index[index.duplicated()][0]
@@ -218,6 +225,13 @@ def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any],
         told = f"with arithmetic_join='{join}' {extra}, and {have}"
         raise refuse("A28", f"{told}.", f"align them first: xr.align({a.name}, {b.name}, join='inner').")
     return shift
+
+
+def calendar_of(labels: Any) -> str:
+    """The calendar of dates: of cftime its own, of NumPy the one that CF calls proleptic_gregorian; "" for others."""
+    if labels.dtype.kind == "M":
+        return "proleptic_gregorian"
+    return str(getattr(labels[0], "calendar", "")) if labels.dtype.kind == "O" and len(labels) else ""
 
 
 def _unlike(dim: str, a: Operand, b: Operand, x: Any, y: Any) -> DiagnosticError:
@@ -381,11 +395,13 @@ def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
 
 
 def _uneven(labels: Any) -> str:
-    """What is wrong with the steps of labels; floats may have any, as stretched grids have."""
-    if len(labels) < 2 or labels.dtype.kind == "f" or interval_of(labels) is not None:
+    """What is wrong with the steps of labels; floats may have any but 0, as stretched grids have."""
+    if len(labels) < 2 or interval_of(labels) is not None:
         return ""
     if not labels.is_unique:
         return f"repeat {_shown(labels[labels.duplicated()][0])}"
+    if labels.dtype.kind == "f":
+        return ""
     try:
         numbers: Any = labels.asi8 if hasattr(labels, "asi8") else np.asarray(labels)
         steps: Any = np.diff(numbers)

@@ -1,9 +1,10 @@
 """What results are, as far as it follows from what the caller's DataArrays say: their units, and whose values they are.
 
 A shift, a part, a choice between values of one unit keep it; a sum has the unit of any operand that is known to have
-one, and operands of two units are refused (A32). What changes units (products, functions) has none here, rather than a
-wrong one. A result is the *same quantity* as a parameter where it is made of its values with weights that add up to 1:
-a part, a mean, a step of diffusion; a difference is not, though its unit is the same.
+one, and operands of two units are refused (A32), in comparisons and in the functions of scans too. What changes units
+(products, functions) has none here, rather than a wrong one. A result is the *same quantity* as a parameter where it is
+made of its values with weights that add up to 1: a part, a mean, a step of diffusion; a difference is not, though its
+unit is the same.
 
 >>> import tensorir as ti
 >>> f = ti.parse("f(out: tensor<float, I[0:4]>, h: tensor<float, I[0:5]>) { out ← 0.5 × ⟪I, 1⟫(h) + 0.5 × h; }")
@@ -18,13 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.binding.arrays import refuse
+from tensorir.binding.carried import of_functions
 from tensorir.builtins import ALL, TABLE
 from tensorir.caches import RecentCache, WeakCache
-from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir import Call, Expr, Fencil, Literal, Operator
 from tensorir.types import Element, Scalar
-from tensorir.walk import postorder
 
 __all__ = ["Quantity", "quantities", "units_of"]
 
@@ -47,6 +50,8 @@ class Quantity:
 
 
 UNKNOWN = Quantity()
+ALIKE = frozenset({"eq", "not_eq", "less", "less_equal", "greater", "greater_equal", "arctan2"})
+"""Builtins whose operands have one unit, and whose result has none."""
 _Known = Quantity | tuple["_Known", ...]
 """What is known of a value: of a tuple what is of each member."""
 _Key = tuple[tuple[str, str], ...]
@@ -87,7 +92,8 @@ def _quantities(fencil: Fencil, given: Mapping[str, str]) -> dict[str, Quantity]
     }
     written: set[str] = set()
     for closure in fencil.closures:
-        name, value = closure.output.name, _value(closure.value, known)
+        env = {v: known.get(v.name, UNKNOWN) for v in closure.value.free}
+        name, value = closure.output.name, evaluate(closure.value, env, _value)
         if name in known and (name in written or closure.region is not None):
             # written in part, or again: what it was, if that is the same
             value = _each(lambda both: _one("update", both), [known[name], value])
@@ -124,80 +130,60 @@ def _each(rule: Callable[[list[Quantity]], Quantity], values: Sequence[_Known]) 
     return rule([v for v in values if isinstance(v, Quantity)])
 
 
-def _value(root: Expr, known: Mapping[str, _Known]) -> _Known:
-    """What an expression is; parameters of applied functions stand for their arguments, by their unique names."""
-    bound: dict[str, Expr | None] = {}
-    for node in postorder(root):
-        if isinstance(node, Apply) and isinstance(node.function, Lambda):
-            for p, a in zip(node.function.params, node.args, strict=True):
-                bound[p.name] = a if bound.get(p.name, a) is a else None  # of two calls it is neither's
-    found: dict[int, _Known] = {}
-    waiting: list[Expr] = [root]
-    while waiting:
-        node = waiting[-1]
-        needed = [n for n in _needs(node, bound) if id(n) not in found]
-        if needed:
-            waiting += needed
-            continue
-        waiting.pop()
-        match node:
-            case Apply(Lambda() as f):
-                found[id(node)] = found[id(f.results[0])] if len(f.results) == 1 else UNKNOWN
-            case Var(name) if name in bound:
-                argument = bound[name]
-                found[id(node)] = UNKNOWN if argument is None else found[id(argument)]
-            case _:
-                found[id(node)] = _of(node, found, known)
-    return found[id(root)]
-
-
-def _needs(node: Expr, bound: Mapping[str, Expr | None]) -> tuple[Expr, ...]:
+def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Known:
+    """What a literal, a call, or an operator applied to operands is."""
     match node:
-        case Apply(Lambda() as f):
-            return f.results
-        case Var(name):
-            argument = bound.get(name)
-            return () if argument is None else (argument,)
-        case Call():
-            return node.args
+        case Literal(value):
+            return UNKNOWN if isinstance(value, bool) else Quantity(weight=float(value))
+        case Operator(op):
+            return _each(lambda values: _of(op, values), operands)
+        case Call("make_tuple"):
+            return tuple(operands)
+        case Call("tuple_get"):
+            return _member(operands[0], node.static[0])
+        case Call("divides", (_, Literal(value))) if value:
+            return _each(lambda one: _scaled(Quantity(weight=1.0 / value), one[0]), operands[:1])
+        case Call() if (found := of_functions(node, operands, apply, _joined, _begun, UNKNOWN)) is not None:
+            return found
+        case Call(op) if not any(isinstance(o, Bound) for o in operands):
+            return _each(lambda values: _of(op, values), operands)
         case _:
-            return ()
+            return UNKNOWN
 
 
-def _of(node: Expr, found: Mapping[int, _Known], known: Mapping[str, _Known]) -> _Known:
+def _joined(a: _Known, b: _Known) -> _Known:
+    """A value that is the one or the other."""
+    return _each(lambda both: Quantity(_unit("what is carried", both)), [a, b])
 
-    def each(rule: Callable[[list[Quantity]], Quantity], *nodes: Expr) -> _Known:
-        return _each(rule, [found[id(n)] for n in nodes])
 
-    match node:
-        case Var(name):
-            return known.get(name, UNKNOWN)
-        case Literal(value) if not isinstance(value, bool):
-            return Quantity(weight=float(value))
-        case Call("make_tuple", args):
-            return tuple(found[id(a)] for a in args)
-        case Call("tuple_get", (a,)):
-            return _member(found[id(a)], node.static[0])
-        case Call("plus", (a, b)):
-            return each(lambda both: _sum("plus", both, 1.0), a, b)
-        case Call("minus", (a, b)):
-            return each(lambda both: _sum("minus", both, -1.0), a, b)
-        case Call("neg", (a,)):
-            return each(lambda one: replace(one[0], weight=-one[0].weight), a)
-        case Call("cast", (a,)):
-            return found[id(a)]
-        case Call("multiplies", (a, b)):
-            return each(lambda both: _scaled(*(both if _is_number(both[0]) else both[::-1])), a, b)
-        case Call("divides", (a, Literal(value))) if value:
-            return each(lambda one: _scaled(Quantity(weight=1.0 / value), one[0]), a)
-        case Call("if", (_, *branches)):
-            return each(lambda ways: _one("if", ways), *branches)
-        case Call(op, args) if TABLE[op].homogeneous and (TABLE[op].moves or TABLE[op].chooses):
-            return each(lambda alike: _one(op, alike), *args[TABLE[op].moved or ALL])
-        case Call(op, args) if TABLE[op].homogeneous:
-            return each(lambda alike: Quantity(_one(op, alike).unit), *args)
-        case Call("reduce", (Operator(op), _, *args)) if TABLE[op].homogeneous and TABLE[op].associative:
-            return each(lambda alike: Quantity(_one(op, alike).unit), *args)
+def _begun(value: _Known) -> _Known:
+    """What is carried has a unit; its weights are those of no step."""
+    return _each(lambda one: Quantity(one[0].unit), [value])
+
+
+def _of(op: str, values: list[Quantity]) -> Quantity:
+    """A builtin of values."""
+    row = TABLE[op]
+    match op, values:
+        case "plus", [_, _]:
+            return _sum(op, values, 1.0)
+        case "minus", [_, _]:
+            return _sum(op, values, -1.0)
+        case "neg", [a]:
+            return replace(a, weight=-a.weight)
+        case "cast", [a]:
+            return a
+        case "multiplies", [a, b]:
+            return _scaled(*(values if _is_number(a) else (b, a)))
+        case "if", [_, *branches]:
+            return _one(op, branches)
+        case _ if op in ALIKE:
+            _unit(op, values)
+            return UNKNOWN
+        case _ if row.homogeneous and (row.moves or row.chooses):
+            return _one(op, values[row.moved or ALL])
+        case _ if row.homogeneous:
+            return Quantity(_one(op, values).unit)
         case _:
             return UNKNOWN
 

@@ -60,7 +60,7 @@ def coord(x: Any, name: Any, /) -> Any:
         return fitting[0].value
     if fitting:
         raise refuse("V38", *_several("the arrays that went in", name))
-    raise refuse("V37", *_missing("the field", name, [c.name for c in KNOWN.get()]))
+    raise refuse("V37", *_missing("the field", name, [c.name for c in KNOWN.get()], True))
 
 
 def _traced(x: Traced, name: str) -> Traced:
@@ -79,7 +79,7 @@ def _traced(x: Traced, name: str) -> Traced:
     for candidate in trace.coordinates.named(name):
         _elsewhere(x, trace, candidate)
     who = f"'{_name(trace, array)}'" if array is not None else "the field"
-    fail("V37", *_missing(who, name, trace.coordinates.names(array)))
+    fail("V37", *_missing(who, name, trace.coordinates.names(array), kind_of(array) == "field"))
 
 
 def _fitting(x: Traced, trace: Tracing, name: str, array: Any) -> Coordinate | None:
@@ -97,11 +97,14 @@ def _name(trace: Tracing, array: Any) -> str:
     return next((n for n, v in trace.coordinates.arguments.items() if v is array), getattr(array, "name", None) or "it")
 
 
-def _missing(who: str, name: str, known: Any) -> tuple[str, str]:
+def _missing(who: str, name: str, known: Any, bare: bool = False) -> tuple[str, str]:
+    """What is said of a coordinate that there is not; a `bare` field never has one of its own."""
     names = [str(n) for n in known]
     have = f"it has {', '.join(names)}" if names else "it has none"
     near = did_you_mean(name, names) if names else ""
     hint = near if near.endswith("?") else "x.assign_coords(...) gives it one; or pass the array as an argument."
+    if bare and not names:
+        hint = "a Field has those of DataArrays that go into ti.iterate, ti.jit or ti.grad; or pass it as an argument."
     return f"{who} has no coordinate '{name}'; {have}.", hint
 
 

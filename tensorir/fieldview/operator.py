@@ -320,7 +320,7 @@ class FieldOperator(Displayed, Generic[Result]):
         angles = frozenset(n for name, v in bound.items() for n in in_degrees(name, v))
         key = (call_key(self.function, bound, types, place), buffer, region, tables, angles)
         try:
-            coordinates = Coordinates(bound)
+            coordinates = Coordinates(bound, place)
             return planned(
                 self.plans, self.looked, key, coordinates,
                 lambda: self._trace(bound, types, out, region, provider, place, coordinates),

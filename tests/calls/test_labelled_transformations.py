@@ -80,6 +80,16 @@ def test_transformations_compose_and_keep_labels():
             "help: convert it, t.astype('float64'), or name others: argnums=1.",
         ),
         (
+            lambda t: ti.grad(lambda state: state["n"].sum())(xr.Dataset({"t": t, "n": ("lat", np.arange(4))})),
+            "error[A41]: 'n' is an int64, and only floats have gradients.\n"
+            "help: convert it, n.astype('float64'), or name others: argnums=1.",
+        ),
+        (
+            lambda t: ti.grad(lambda flags: flags.sum())(t.rename(None) > 281.0),
+            "error[A41]: 'flags' is a bool, and only floats have gradients.\n"
+            "help: convert it, flags.astype('float64'), or name others: argnums=1.",
+        ),
+        (
             lambda t: ti.grad(slope)(t),
             "error[A41]: the loss is on lat[0:3], and a gradient is that of one number.\nhelp: add it up: x.sum().",
         ),

@@ -135,6 +135,19 @@ def test_labels_that_repeat_do_not_say_where_others_meet_them():
     )
 
 
+@pytest.mark.parametrize("other", ["360_day", "proleptic_gregorian"])
+def test_dates_of_one_calendar_do_not_meet_those_of_another(other):
+    a, b = (
+        xr.DataArray([1.0, 2.0], dims="I", coords={"I": xr.date_range("2026-01-01", periods=2, calendar=calendar)})
+        for calendar in ("noleap", other)
+    )
+    assert said(lambda: difference(a, b)) == (
+        f"A44: the calendars along I differ: 'a' has noleap and 'b' has {other}.\n"
+        "convert one of them: b.convert_calendar('noleap')."
+    )
+    np.testing.assert_array_equal(difference(a, 2 * a), -a)
+
+
 def test_labels_that_repeat_alike_are_the_same():
     _, b = operands("names", "one twice")
     np.testing.assert_array_equal(difference(b, 2 * b), -b)
@@ -148,6 +161,7 @@ def test_labels_that_repeat_alike_are_the_same():
          "have unequal steps: 2024-01-01, 2024-02-01, 2024-03-01"),
         (["a", "b", "c"], "have no steps: 'a', 'b'"),
         ([1, 1, 2], "repeat 1"),
+        ([0.0, 0.5, 0.5], "repeat 0.5"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("call", ["operator", "fencil", "loop"])

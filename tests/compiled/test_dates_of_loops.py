@@ -100,6 +100,21 @@ def test_a_loop_goes_on_from_the_date_of_its_state():
             "error[A42]: the state has the dates 2026-01-01T00:00:00.000000000 and 2026-01-02T00:00:00.000000000.\n"
             "help: give that of all, start=..., or x.assign_coords(time=...).",
         ),
+        (
+            {
+                "dt": "1 h",
+                "state": [
+                    WARM.assign_coords(time=cftime.datetime(2026, 1, 1, calendar=c)) for c in ("noleap", "360_day")
+                ],
+            },
+            "error[A44]: the state has dates of the calendars 360_day and noleap.\n"
+            "help: give all the same: x.assign_coords(time=...).",
+        ),
+        (
+            {"dt": "1 h", "start": "2026-01-01", "state": WARM.assign_coords(time=NOLEAP)},
+            "error[A44]: the start 2026-01-01 is a date of the calendar proleptic_gregorian, and the state has one of "
+            "noleap.\nhelp: write it in that calendar: cftime.datetime(2026, 1, 1, calendar='noleap').",
+        ),
     ],
 )
 def test_what_is_no_time_is_named(options, told):

@@ -73,6 +73,36 @@ def test_kelvins_are_not_added_to_metres():
     assert found.help == "convert one of them, or leave units out: x.drop_attrs()."
 
 
+@pytest.mark.parametrize("op", ["less", "eq", "arctan2"])
+def test_kelvins_are_not_compared_with_metres(op):
+    t = xr.DataArray([270.0, 280.0], dims="I", attrs={"units": "K"})
+    z = xr.DataArray([1.0, 2.0], dims="I", attrs={"units": "m"})
+    compared = {"less": lambda t, z: t < z, "eq": lambda t, z: t == z, "arctan2": lambda t, z: ti.arctan2(t, z)}
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.field_operator(compared[op])(t, z)
+    (found,) = refused.value.diagnostics
+    assert found.code == "A32" and found.message == f"'t' in K and 'z' in m meet in {op}, which needs equal units."
+    assert "units" not in ti.field_operator(compared[op])(t, 2.0 * t).attrs
+    assert ti.field_operator(lambda t: t > 273.15)(t).values.tolist() == [False, True]
+
+
+def test_a_scan_adds_up_what_has_one_unit():
+    z = xr.DataArray([1.0, 2.0], dims="I", attrs={"units": "m"})
+    total = ti.scan_operator(axis=I, init=0.0)(lambda s, z: s + z)
+    assert total(z).attrs == {"units": "m"}
+    weighed = ti.scan_operator(axis=I, init=0.0)(lambda s, z, w: s + z * w)
+    assert weighed(z, z).attrs == {}
+    both = ti.scan_operator(axis=I, init=0.0)(lambda s, z, t: s + z + t)
+    with pytest.raises(ti.DiagnosticError, match="m and 't' in K meet in plus, which needs equal units"):
+        both(z, z.assign_attrs(units="K"))
+    pair = ti.scan_operator(axis=I, init=(0.0, 0.0))(lambda s, z, t: (s[0] + z, s[1] + t))
+    sums = pair(z, z.assign_attrs(units="K"))
+    assert [x.attrs for x in sums] == [{"units": "m"}, {"units": "K"}]
+    text = "f(y: tensor<float, I[0:2]>, z: tensor<float, I[0:2]>) { y ← loop(0, 2)(λ(i: tensor<int>, a: tensor<float, "
+    text += "I[0:2]>) → true, λ(i: tensor<int>, a: tensor<float, I[0:2]>) → a + z, 0.0 × z); }"
+    assert ti.parse(text)(z=z)["y"].attrs == {"units": "m"}
+
+
 def test_a_five_year_mean_of_years():
     years = xr.DataArray(np.arange(10.0) ** 2, dims="T", coords={"T": np.arange(1990, 2000)}, attrs={"units": "mm"})
     mean = ti.parse("""
