@@ -36,6 +36,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "ones",
             "full",
             "positional",
+            "coord",
             "Dimension",
             "dims",
             "Interval",
