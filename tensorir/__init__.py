@@ -23,7 +23,6 @@ from tensorir.interrupted import Interrupted
 from tensorir.ir import Fencil
 from tensorir.kept_memory import KEPT_MEMORY as kept_memory
 from tensorir.lifting import lift
-from tensorir.text import parse
 from tensorir.types import SCALARS, Interval, TensorType, tensor
 from tensorir.when_imported import when_imported
 
@@ -77,6 +76,10 @@ def __getattr__(name: str) -> Any:
         return SCALARS[name]
     if name in _MODULES:
         return importlib.import_module(f"tensorir.{name}")
+    if name == "parse":
+        from tensorir.text import parse
+
+        return parse
     if name in _ROOMS:
         return importlib.import_module(f"tensorir.{_ROOMS[name]}")
     if name == "equivalent":
