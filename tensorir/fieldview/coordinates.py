@@ -133,11 +133,17 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
     trace.named.update(found.dims.names)
     which = found.name, found.index
     if which not in trace.fields:
-        variable = build.var(trace.fresh(re.sub(r"\W", "_", found.name)), kind)
+        variable = build.var(trace.fresh(_parameter(found.name)), kind)
         trace.fields[which] = variable
         if is_degrees(found.units):
             trace.degrees.add(variable.name)
     return Traced(trace.fields[which])
+
+
+def _parameter(name: str) -> str:
+    """What the parameter of a coordinate is called: a name of the notation, and not that of the result."""
+    word = re.sub(r"\W", "_", name)
+    return f"c_{word}" if not word.isidentifier() or word == "out" else word
 
 
 def _on(x: Traced, trace: Tracing, found: Coordinate) -> Traced:

@@ -88,6 +88,13 @@ def test_two_dimensional_coordinates_are_read_at_neighbours():
     np.testing.assert_allclose(rise(t), t.values[:, :-1] * np.diff(nav[1], axis=1), rtol=1e-14)
 
 
+def test_a_coordinate_may_have_any_name():
+    h = xr.DataArray([1.0, 2.0], dims="x", coords={n: ("x", [3.0, 4.0]) for n in ("out", "2m height", "h", "ζ")})
+    every = ti.field_operator(lambda h: sum((ti.coord(h, n) for n in ("out", "2m height", "h", "ζ")), h))
+    np.testing.assert_array_equal(every(h), [13.0, 18.0])
+    assert ti.parse(str(every.fencil(h))) == every.fencil(h)
+
+
 def test_a_part_of_an_argument_has_the_part_of_its_coordinate():
     h = sphere()
     both = ti.field_operator(lambda h, u: ti.coord(h + u, "lat") * u + h)
