@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 OLDEST := $(VENV)-oldest
+NEWEST := $(VENV)-newest
+# the newest interpreter that is found; NEWEST_PYTHON=python3.14 make test-newest
+NEWEST_PYTHON ?= $(firstword $(foreach v,3.14 3.13 3.12,$(if $(shell python$(v) -c "" 2>/dev/null && echo yes),python$(v))) $(PYTHON))
 # What XLA compiled for tests, by machine: a run after the first takes a third of the time where it compiles most.
 MACHINE := $(shell (uname -sm; grep -m1 ^flags /proc/cpuinfo) 2>/dev/null | cksum | cut -d' ' -f1)
 COMPILED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tensorir/tests-$(MACHINE)
 KEPT := JAX_COMPILATION_CACHE_DIR="$(COMPILED)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
     JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-oldest nightly check docs fuzz mutate bench bench-compare bench-gpu test-gpu clean
+.PHONY: demo test test-oldest test-newest nightly check docs fuzz mutate bench bench-compare bench-gpu test-gpu clean
 
 demo: $(DEMO)
 	$(BIN)/python -m stencils.demo
@@ -35,6 +38,10 @@ nightly: $(VENV)/.bench
 test-oldest: $(OLDEST)/.installed
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile --ignore tests/peers --ignore tests/benchmarks \
 	    -W "ignore:numpy.ndarray size changed:RuntimeWarning"
+
+# the newest Python here and the newest versions of all that is needed, without peers
+test-newest: $(NEWEST)/.installed
+	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile --ignore tests/peers --ignore tests/benchmarks $(TESTS)
 
 # the documents, the notebooks with their outputs, and the API, in the folder site
 docs: $(VENV)/.docs
@@ -92,6 +99,11 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.txt
 	$(OLDEST)/bin/python -m pip install --quiet -c tests/oldest.txt -e ".[test]"
 	touch $(OLDEST)/.installed
 
+$(NEWEST)/.installed: pyproject.toml
+	$(NEWEST_PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e ".[export,test,notebooks]"
+	touch $(NEWEST)/.installed
+
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -99,4 +111,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) demo site
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) demo site
