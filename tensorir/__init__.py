@@ -45,7 +45,6 @@ __all__ = [
     "keep_compilations",
     "kept_memory",
     "lift",
-    "parse",
     "tensor",
 ]
 
@@ -230,6 +229,7 @@ def __dir__() -> list[str]:
             "equivalent",
             "load",
             "map_blocks",
+            "parse",
             "partition",
             "positional",
             *_MODULES,
