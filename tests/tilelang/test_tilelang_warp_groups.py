@@ -132,3 +132,32 @@ def main(B: T.Tensor((2, 8), "float32")):
 
 def test_registers_of_one_name_in_two_groups_are_not_taken_for_the_same():
     assert refusal(SHARED) == f"TT04 {APART}"
+
+
+THREADS = """
+import tilelang.language as T
+
+@T.prim_func
+def main(A: T.Tensor((4, 8), "float32"), B: T.Tensor((4, 256), "float32"), C: T.Tensor((4, 8), "float32")):
+    with T.Kernel(1, threads=256) as bx:
+        s = T.alloc_shared((8,), "float32")
+        tx = T.get_thread_binding(0)
+        with T.ws(1):
+            for k in range(4):
+                T.copy(A[k, 0], s)
+                B[k, tx] = s[k] + 1.0
+                T.copy(s, C[k, 0])
+"""
+
+
+def test_what_each_thread_of_a_group_does_beside_its_tiles_no_other_thread_does():
+    a = np.arange(32, dtype=np.float32).reshape(4, 8)
+    b, c = ti.lift(ti.tir.parse(THREADS, "k.py")["main"])(a, np.zeros((4, 256), np.float32), np.zeros_like(a))
+    want = np.where(np.arange(256) < 128, 0.0, np.diag(a)[:, None] + 1.0)
+    assert np.array_equal(b, want) and np.array_equal(c, a)
+
+
+def test_a_branch_on_data_with_tiles_and_threads_is_refused():
+    text = THREADS.replace("T.copy(A[k, 0], s)\n", "T.copy(A[k, 0], s)\n                if A[k, 0] > 0.0:\n    ", 1)
+    text = text.replace("                T.copy(s, C", "                    T.copy(s, C")
+    assert refusal(text) == "TT04 T.copy belongs to all threads of a block, and here threads differ."

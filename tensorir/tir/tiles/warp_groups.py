@@ -29,7 +29,7 @@ from typing import cast
 from tensorir.tir import nodes as n
 from tensorir.tir.build import seq
 from tensorir.tir.tags import is_block
-from tensorir.tir.tiles.dependence import is_local
+from tensorir.tir.tiles.dependence import Dependence, is_local
 from tensorir.tir.tiles.numbers import Undecided, Values, number
 from tensorir.tir.tiles.operations import is_tile
 from tensorir.tir.tiles.threads import is_own
@@ -120,7 +120,8 @@ class _Kernel:
     """The variables with one value, which stand around the block."""
     grid: Mapping[n.Var, int]
     counts: Mapping[n.Var, tuple[int, ...]]
-    roots: Mapping[n.Var, n.Var]
+    known: Dependence
+    """What differs from thread to thread."""
     steps: int = 0
     speaking: dict[n.Stmt, bool] = field(default_factory=dict[n.Stmt, bool])
     """Whether something waits or arrives at a barrier in a statement."""
@@ -134,7 +135,6 @@ class _Kernel:
         numbers: set[n.Var] = set()
         outer: dict[n.Var, int] = {}
         grid: dict[n.Var, int] = {}
-        roots: dict[n.Var, n.Var] = {}
         for node in walk(body):
             match node:
                 case n.LetStmt(var, n.Call(op="launch_thread_idx", args=(n.IntImm(axis), *_))):
@@ -146,15 +146,15 @@ class _Kernel:
                     grid[var] = extent
                 case n.AttrStmt(n.IterVar(var=var, thread_tag=tag), "thread_extent", n.IntImm(extent)) if is_block(tag):
                     grid[var] = extent
-                case n.Block(match_buffers=()):
-                    roots |= {buffer.data: buffer.data for buffer in node.alloc_buffers}
                 case _:
                     pass
         counts: dict[n.Var, tuple[int, ...]] = {}
         given = block.annotations.get("barrier_init")
         for var, count in given.entries if isinstance(given, n.MemoryMap) else ():
             counts[var] = tuple(_constants(count))
-        return cls(block, frozenset(range(extents[0])), frozenset(numbers), outer, grid, counts, roots)
+        known = Dependence(frozenset((0,)), frozenset((0,)))
+        known.spread(body)
+        return cls(block, frozenset(range(extents[0])), frozenset(numbers), outer, grid, counts, known)
 
     # The items of a kernel
 
@@ -164,6 +164,8 @@ class _Kernel:
             return None
         if any(not _is_interval(leaf.threads) and any(map(_is_whole, walk(leaf.statement))) for leaf in _leaves(items)):
             return None  # a tile is shared out to all threads from the first to the last of a group
+        if any(leaf.threads != self.threads and self.mixes(leaf.statement) for leaf in _leaves(items)):
+            return None
         if any(_ends(node) for node in walk(self.block.body)) or self.shares_fragments(items):
             return None
         plan = self.plan(items)
@@ -173,7 +175,7 @@ class _Kernel:
         match node:
             case n.SeqStmt(parts):
                 return tuple(item for part in parts for item in self.items(part, threads, conditions))
-            case n.AttrStmt() if self.differs(node):  # a fact for other compilers
+            case n.AttrStmt() if self.splits(node, threads):  # a fact for other compilers
                 return self.items(node.body, threads, conditions)
             case n.IfThenElse(condition, then, otherwise) if self.parts(node):
                 chosen = frozenset(t for t in threads if number(condition, self.at(t, self.outer)))
@@ -181,7 +183,7 @@ class _Kernel:
                 if otherwise is not None and threads - chosen:
                     found += self.items(otherwise, threads - chosen, (*conditions, n.Not(condition)))
                 return found
-            case n.For() if self.differs(node):
+            case n.For() if self.splits(node, threads):
                 return (_Loop(threads, node, self.items(node.body, threads, conditions)),)
             case _:
                 return (_Leaf(threads, node, conditions),)
@@ -189,9 +191,14 @@ class _Kernel:
     def at(self, thread: int, values: Values) -> Values:
         return {**values, **dict.fromkeys(self.numbers, thread)}
 
-    def differs(self, node: n.Stmt) -> bool:
-        """Whether groups part or wait in a statement."""
-        return self.speaks(node) or any(self.parts(part) for part in walk(node))
+    def splits(self, node: n.Stmt, threads: Threads) -> bool:
+        """Whether groups part or wait in a statement, or its threads differ in what is no tile."""
+        parted = self.speaks(node) or any(self.parts(part) for part in walk(node))
+        return parted or (threads != self.threads and self.mixes(node))
+
+    def mixes(self, node: n.Stmt) -> bool:
+        """Whether a statement has tiles of a group, and what each of its threads does for itself."""
+        return bool(self.known.axes(node)) and any(map(_is_whole, walk(node)))
 
     def parts(self, node: n.Node) -> bool:
         """Whether a conditional chooses threads by their number, for operations on tiles or on barriers."""
