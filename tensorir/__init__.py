@@ -178,7 +178,8 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     mesh and program, D15 for a table that is not known yet.
 
     >>> import jax
-    >>> f = parse("f(y: tensor<float, I[1:n]>, x: tensor<float, I[0:n]>) { y ← x - ⟪I, -1⟫(x); }")
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(y: tensor<float, I[1:n]>, x: tensor<float, I[0:n]>) { y ← x - ⟪I, -1⟫(x); }")
     >>> d = distribute(f, jax.make_mesh((1,), ("px",)), {"I": "px"})
     >>> import numpy as np
     >>> d(x=np.array([1.0, 4.0, 9.0]))["y"]

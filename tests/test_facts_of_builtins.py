@@ -171,6 +171,8 @@ def test_moves_cost_nothing_and_what_is_exact_to_a_few_units_only_costs_most():
 TABLES_THAT_STAY = {
     "tensorir/__init__.py": "names of Python that mean something else",
     "tensorir/fieldview/functions.py": "names of Python that mean something else",
+    "tensorir/binding/quantities.py": "operands of one unit, and a result of none",
+    "tensorir/binding/carried.py": "which operands are functions, and what is joined of their values",
     "tensorir/fieldview/blocks.py": "what goes block by block with a halo",
     "tensorir/analysis/absence.py": "which rule of this analysis serves several builtins",
     "tensorir/inspect/flow.py": "what a picture draws as an arrow, and what as a box",

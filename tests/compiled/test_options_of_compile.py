@@ -108,6 +108,6 @@ def test_a_time_loop_grants_what_its_step_asks_of_the_compiler() -> None:
     x = np.linspace(0.0, 1.0, 9)
     found = ti.iterate(step, x, 2, progress=False)
     with jax.enable_x64(True):
-        loop = LOOPS.of(_loop_key(step, jnp.asarray(x)), lambda: None)
-        assert "opt-barrier" in loop.compiled.lower(jnp.asarray(x), np.int32(1)).compile().as_text()
+        loop = LOOPS.of(_loop_key(step, (jnp.asarray(x), ())), lambda: None)
+        assert "opt-barrier" in loop.compiled.lower(jnp.asarray(x), np.int32(1), ()).compile().as_text()
     np.testing.assert_array_equal(found, stored(x=stored(x=x)["y"])["y"])
