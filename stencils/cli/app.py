@@ -110,6 +110,13 @@ def run(
     resume: Annotated[
         Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped.")
     ] = None,
+    chunks: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Block by block, for stores larger than memory: points of a block, as time=1000, or auto for the "
+            "store's own. May be repeated."
+        ),
+    ] = None,
     devices: Annotated[
         str | None, typer.Option(help="Part the program over so many devices along the dims of --dims, as 2x2.")
     ] = None,
@@ -143,13 +150,13 @@ def run(
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
 
-    keep_existing((out, plot), overwrite, ask)
+    keep_existing((None if chunks and resume else out, plot), overwrite, ask)
     if iterators.is_named(program):
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start,
             "--func": func, "--name": name, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
-            "--rename": rename, "--resume": resume, "--devices": devices,
+            "--rename": rename, "--resume": resume, "--chunks": chunks, "--devices": devices,
             "--dims": dims, "--processes": processes,
         })  # fmt: skip
         iterators.run(program, tuple(input or ()), out, tuple(set or ()), say)
@@ -158,8 +165,8 @@ def run(
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start,
-            "--name": name, "--random": random, "--rename": rename, "--resume": resume, "--devices": devices,
-            "--dims": dims, "--processes": processes,
+            "--name": name, "--random": random, "--rename": rename, "--resume": resume, "--chunks": chunks,
+            "--devices": devices, "--dims": dims, "--processes": processes,
         })  # fmt: skip
         tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
         return
@@ -168,7 +175,7 @@ def run(
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start,
-            "--rename": rename, "--resume": resume, "--devices": devices,
+            "--rename": rename, "--resume": resume, "--chunks": chunks, "--devices": devices,
             "--dims": dims, "--processes": processes,
         })  # fmt: skip
         kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), tuple(name or ()), random, checked, say)
@@ -179,7 +186,7 @@ def run(
         Request(
             program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
             backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes),
-            dt, start,
+            dt, start, tuple(chunks or ()),
         ),
         aside if out == STANDARD else say,
         aside,

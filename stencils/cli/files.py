@@ -23,10 +23,13 @@ from tensorir.binding.arrays import refuse
 __all__ = [
     "ARRAYS",
     "DATA",
+    "MEANING",
+    "apart",
     "attributes_of",
     "check_source",
     "check_target",
     "keep_existing",
+    "open_arrays",
     "read_arrays",
     "together",
     "write_arrays",
@@ -64,8 +67,18 @@ def read_arrays(path: Path) -> dict[str, Any]:
             )
 
 
+def open_arrays(path: Path) -> dict[str, Any]:
+    """The variables of a NetCDF file or a Zarr store by name, of which nothing is read before it is looked at."""
+    check_source(path)
+    if path.suffix not in DATA or path.suffix == ".npz":
+        hint = "give a Zarr store, or NetCDF."
+        raise refuse("F03", f"'{path}' ends in '{path.suffix}', and --chunks reads files in parts.", hint)
+    with _opened(path, keep=True) as data:
+        return {str(name): data[name] for name in data.data_vars}
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path, keep: bool = False) -> Iterator[Any]:
     """A file as a Dataset; numbers with a unit of time stay numbers."""
     kind = "Zarr" if path.suffix == ".zarr" else "NetCDF"
     _needed(path)
@@ -73,8 +86,12 @@ def _opened(path: Path) -> Iterator[Any]:
 
     try:
         options: dict[str, Any] = {"engine": "zarr", "consolidated": False} if kind == "Zarr" else {"engine": "netcdf4"}
-        with xr.open_dataset(path, decode_timedelta=False, **options) as data:
+        data = xr.open_dataset(path, decode_timedelta=False, cache=not keep, **options)
+        try:
             yield data
+        finally:
+            if not keep:
+                data.close()
     except (ValueError, OSError, TypeError, KeyError, RuntimeError) as problem:
         why = (str(problem).splitlines() or ["it is none"])[0]
         raise refuse("F02", f"'{path}' cannot be read as {kind}: {why}.") from None
@@ -130,7 +147,7 @@ def write_arrays(
     import xarray as xr
 
     named = {n: _labelled(n, v, (axes or {}).get(n)) for n, v in flat.items()}
-    dataset = xr.Dataset(_apart(named), attrs=dict(attrs))
+    dataset = xr.Dataset(apart(named), attrs=dict(attrs))
     if path.suffix == ".zarr":
         for variable in dataset.variables.values():
             # how another format, or another version of this one, stores bytes is not for this one
@@ -166,7 +183,7 @@ def _labelled(name: str, value: Any, axes: Sequence[str] | None) -> Any:
     return xr.DataArray(array, dims=dims, name=name)
 
 
-def _apart(arrays: Mapping[str, Any]) -> dict[str, Any]:
+def apart(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Variables that one file can hold: a dim on which they differ is one of each, `I_out`."""
     found = dict(arrays)
     for dim in {d: None for a in arrays.values() for d in a.dims}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ from tensorir.errors import did_you_mean
 __all__ = ["arrays_for", "file_of"]
 
 
-def arrays_for(text: str, owner: str, params: Collection[str], alone: Sequence[str] = ()) -> dict[str, Any]:
+def arrays_for(
+    text: str, owner: str, params: Collection[str], alone: Sequence[str] = (),
+    read: Callable[[Path], Mapping[str, Any]] = read_arrays,
+) -> dict[str, Any]:  # fmt: skip
     """`x.nc`: every variable whose name is a parameter's; `inp=x.nc` or `inp=x.nc:height`: one for a parameter.
 
     The only variable of a file goes to the first of `alone`, whatever its name is. Raises A08 and C05 for names that
@@ -21,7 +24,7 @@ def arrays_for(text: str, owner: str, params: Collection[str], alone: Sequence[s
     """
     name, given, place = text.partition("=")
     if not given:
-        arrays = read_arrays(Path(text))
+        arrays = read(Path(text))
         found = {n: v for n, v in arrays.items() if n in params}
         if found or not arrays:
             return found
@@ -36,7 +39,7 @@ def arrays_for(text: str, owner: str, params: Collection[str], alone: Sequence[s
     if name not in params:
         raise refuse("A08", f"'{owner}' has no parameter '{name}'.", did_you_mean(name, params))
     path, variable = file_of(text), place.partition(":")[2]
-    arrays = read_arrays(path)
+    arrays = read(path)
     if not variable:
         variable = name if name in arrays else next(iter(arrays), "")
         if len(arrays) > 1 and name not in arrays:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -16,7 +17,16 @@ import tensorir as ti
 from lowering.clock import Clock, clock_of
 from stencils.cli.axes import Names
 from stencils.cli.devices import Devices
-from stencils.cli.files import ARRAYS, attributes_of, check_source, check_target, together, write_arrays
+from stencils.cli.files import (
+    ARRAYS,
+    attributes_of,
+    check_source,
+    check_target,
+    open_arrays,
+    read_arrays,
+    together,
+    write_arrays,
+)
 from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.look import text_of
 from stencils.cli.options import only_known, pairs
@@ -24,7 +34,7 @@ from stencils.cli.pipes import STANDARD, leaving
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from stencils.cli.stepping import feedback, stepped
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.binding.bound import BoundProgram, solve_sizes
+from tensorir.binding.bound import BoundProgram, moved_dims, solve_sizes
 from tensorir.ir import Fencil, Var
 from tensorir.types import DTYPES, SCALARS, Scalar, scalar_of
 
@@ -55,12 +65,14 @@ class Request:
     devices: Devices | None = None
     dt: str | None = None
     start: str | None = None
+    chunks: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
         """What was asked for, as the history of a file has it."""
         words = ["tensorir", "run", self.program.name]
         several = {"--input": self.inputs, "--rename": self.rename, "--set": self.settings, "--next": self.next}
+        several["--chunks"] = self.chunks
         for option, values in several.items():
             words += [word for value in values for word in (option, value)]
         single = {"--fencil": self.fencil, "--steps": self.steps, "--every": self.every, "--dt": self.dt}
@@ -85,7 +97,7 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     if request.every is not None and request.every < 1:
         raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
     if request.resume is not None:
-        if request.steps is None:
+        if request.steps is None and not request.chunks:
             raise refuse("C03", "--resume is about steps, and no number of them is given.", "add --steps 100.")
         check_source(request.resume)
     if request.every is not None and request.steps is None:
@@ -93,6 +105,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     for option, value in {"--dt": request.dt, "--start": request.start}.items():
         if value is not None and request.steps is None:
             raise refuse("C03", f"{option} is about steps, and no number of them is given.", "add --steps 100.")
+    if request.chunks:
+        _check_chunks(request)
     if request.devices is not None and request.backend != "jax":
         told = f"--devices is for programs that XLA runs, and --backend {request.backend} is given."
         raise refuse("C03", told, "leave one of them out.")
@@ -118,6 +132,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         raise refuse("C03", f"{told}.", "leave them out, or give one of its times.")
     for dim, extent in _unknown_dims(program, inside).items():
         say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
+    if request.chunks:
+        _in_blocks(program, inside, names, request, say, warn)
+        return
     try:
         found = _mapped(program, inside, request)
     except Stopped as stopped:
@@ -143,6 +160,52 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         say(f"written to {'standard output' if request.out == STANDARD else request.out}")
     if request.plot is not None:
         say(f"drawn to {request.plot}")
+
+
+def _check_chunks(request: Request) -> None:
+    """Refuse what does not go block by block, and a place that is not written block by block."""
+    others = {
+        "--steps": request.steps, "--next": request.next, "--cast": request.cast, "--plot": request.plot,
+        "--devices": request.devices,
+    }  # fmt: skip
+    for option, value in others.items():
+        if value:
+            raise refuse("C03", f"--chunks runs a program once, block by block, without {option}.", "leave one out.")
+    if request.out is None or request.out.suffix != ".zarr":
+        raise refuse("F03", "--chunks writes a Zarr store block by block.", "add --out result.zarr.")
+    for text in request.inputs:
+        if os.path.realpath(file_of(text)) == os.path.realpath(request.out):
+            raise refuse("F07", f"'{request.out}' is read block by block.", "name another store for the results.")
+
+
+def _in_blocks(
+    program: Any, arguments: dict[str, Any], names: Names, request: Request, say: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> None:  # fmt: skip
+    """The program block by block, from stores into a store."""
+    from stencils.cli.chunked import Chunked, Halted, sizes_of
+
+    outer = {n: names.outside(v) for n, v in arguments.items()}
+    sizes = sizes_of(request.chunks, outer, names.pairs)
+    given = [g.partition("=")[0] for g in request.chunks if g != "auto"]
+    extra = _unknown_dims(program, arguments)
+    once = {n: v.isel(dict.fromkeys(set(extra) & set(v.dims), 0), drop=True) if kind_of(v) == "xarray" else v
+            for n, v in arguments.items()}  # fmt: skip
+    fencil, _ = _at_sizes(program, once)
+    moved = {} if isinstance(program, Fencil) else moved_dims(program, once)
+    values = {n: v for n, v in arguments.items() if any(p.name == n for p in fencil.params)}
+    explicit = frozenset(names.pairs.get(d, d) for d in given)
+    begin = time.perf_counter()
+    assert request.out is not None
+    run = Chunked.of(fencil, values, moved, sizes, explicit, request.backend)
+    try:
+        count = run.write(request.out, request.resume, names.outside, _attributes(request), _bar)
+    except Halted as stopped:
+        kept = request.resume or request.out.with_suffix(".resume.json")
+        warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
+        raise SystemExit(128 + stopped.signal) from None
+    say(f"{program.name}, {count} blocks: {time.perf_counter() - begin:.2f} s with compilation, on {request.backend}")
+    say(f"written to {request.out}")
 
 
 def _silent(text: str) -> None:
@@ -213,7 +276,7 @@ def _arguments(program: Any, request: Request) -> dict[str, Any]:
     inputs = [n for n in params if _is_input(program, n)]
     found: dict[str, Any] = {}
     for text in request.inputs:
-        found.update(arrays_for(text, program.name, params, inputs))
+        found.update(arrays_for(text, program.name, params, inputs, open_arrays if request.chunks else read_arrays))
     settings = pairs(request.settings, "value", "dt=0.1")
     only_known(settings, [*params, *sizes], program.name, "parameter")
     for name, value in settings.items():
