@@ -156,8 +156,8 @@ def run(
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start,
             "--func": func, "--name": name, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
-            "--rename": rename, "--resume": resume, "--chunks": chunks, "--devices": devices,
-            "--dims": dims, "--processes": processes,
+            "--rename": rename, "--resume": resume, "--chunks": chunks,
+            "--devices": devices, "--dims": dims, "--processes": processes,
         })  # fmt: skip
         iterators.run(program, tuple(input or ()), out, tuple(set or ()), say)
         return
@@ -175,8 +175,8 @@ def run(
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start,
-            "--rename": rename, "--resume": resume, "--chunks": chunks, "--devices": devices,
-            "--dims": dims, "--processes": processes,
+            "--rename": rename, "--resume": resume, "--chunks": chunks,
+            "--devices": devices, "--dims": dims, "--processes": processes,
         })  # fmt: skip
         kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), tuple(name or ()), random, checked, say)
         return

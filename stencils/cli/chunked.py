@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -213,18 +214,28 @@ class Chunked:
         mark = out.with_suffix(".resume.json") if resume is None else resume
         dataset = self.template(outside, attrs)
         marks = bar(len(blocks), "blocks")
+        shown: Callable[[int], None] = marks.move if marks else lambda _: None
+
+        def store(k: int, values: Any) -> int:
+            zarr.open_array(out / blocks[k].output.name, mode="r+")[self._index(blocks[k])] = values
+            _mark(mark, run, k + 1)
+            return k + 1
+
         try:
-            with interrupts() as interrupt:
+            # one block is written while the next one is read and computed
+            with interrupts() as interrupt, ThreadPoolExecutor(1) as writer:
+                written: Future[int] | None = None
                 for k, block in enumerate(blocks[done:], done):
                     values = compute(block)
                     if k == 0:  # what cannot be computed leaves nothing
                         dataset.to_zarr(out, mode="w", compute=False, zarr_format=2, consolidated=True)
-                    zarr.open_array(out / block.output.name, mode="r+")[self._index(block)] = values
-                    _mark(mark, run, k + 1)
-                    if marks:
-                        marks.move(k + 1)
+                    if written:
+                        shown(written.result())
+                    written = writer.submit(store, k, values)
                     if interrupt.asked and k + 1 < len(blocks):
-                        raise Halted(k + 1, len(blocks), interrupt.signal)
+                        raise Halted(written.result(), len(blocks), interrupt.signal)
+                if written:
+                    shown(written.result())
         finally:
             if marks:
                 marks.close()
