@@ -1,5 +1,6 @@
 """Runs block by block over stores of Zarr, beside the same run on whole arrays."""
 
+import itertools
 import signal
 
 import numpy as np
@@ -60,18 +61,23 @@ def test_blocks_have_the_bits_of_the_whole_run_and_its_labels(folder, capsys, ch
 
 
 def test_a_run_that_is_stopped_goes_on_to_the_same_bits(folder, capsys, monkeypatch):
-    mark = chunked._mark
+    computed = chunked.Chunked.computed
 
-    def interrupting(path, identity, done):
-        mark(path, identity, done)
-        if done == 1:
-            signal.raise_signal(signal.SIGINT)
+    def interrupted(self):
+        compute, calls = computed(self), itertools.count(1)
 
-    monkeypatch.setattr(chunked, "_mark", interrupting)
+        def second(block):
+            if next(calls) == 2:
+                signal.raise_signal(signal.SIGINT)
+            return compute(block)
+
+        return second
+
+    monkeypatch.setattr(chunked.Chunked, "computed", interrupted)
     code, _, err = run(capsys, *RUN, "--chunks", "auto", "-o", "y.zarr")
     assert (code, err) == (
         130,
-        "stopped after 1 of 3 blocks; add --resume y.resume.json to the same command, and it goes on from there.\n",
+        "stopped after 2 of 3 blocks; add --resume y.resume.json to the same command, and it goes on from there.\n",
     )
     resume = ("-o", "y.zarr", "--resume", "y.resume.json")
     code, _, err = run(capsys, *RUN[:-1], "w=0.25", "--chunks", "auto", *resume)
@@ -79,7 +85,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bits(folder, capsys, monkeypa
         "error[F10]: 'y.resume.json' was left by another run: of another program, other arrays, or other --chunks.\n"
         "help: repeat the command that was stopped, or leave --resume out.\n"
     )
-    monkeypatch.setattr(chunked, "_mark", mark)
+    monkeypatch.setattr(chunked.Chunked, "computed", computed)
     assert run(capsys, *RUN, "--chunks", "auto", *resume)[0] == 0
     assert run(capsys, *RUN, "--chunks", "auto", "-o", "again.zarr")[0] == 0
     assert opened("y.zarr")["out"].equals(opened("again.zarr")["out"])
