@@ -341,10 +341,7 @@ def arcsinh(x: _Value, /) -> _Value:
 def arctan(x: _Value, /) -> _Value:
     """Arc tangent (radians)."""
 
-@overload
-def arctan2(x: float, y: _Value, /) -> _Value: ...
-@overload
-def arctan2(x: _Value, y: _Value | float, /) -> _Value:
+def arctan2(x: _Value | float, y: _Value | float, /) -> _Value:
     """The angle of the point (y, x) (radians)."""
 
 def arctanh(x: _Value, /) -> _Value:
@@ -383,16 +380,10 @@ def expm1(x: _Value, /) -> _Value:
 def floor(x: _Value, /) -> _Value:
     """The largest whole number that is not larger."""
 
-@overload
-def floordiv(x: float, y: _Value, /) -> _Value: ...
-@overload
-def floordiv(x: _Value, y: _Value | float, /) -> _Value:
+def floordiv(x: _Value | float, y: _Value | float, /) -> _Value:
     """Quotient rounded towards minus infinity; of integers by 0 it is -1 (all bits set)."""
 
-@overload
-def fmod(x: float, y: _Value, /) -> _Value: ...
-@overload
-def fmod(x: _Value, y: _Value | float, /) -> _Value:
+def fmod(x: _Value | float, y: _Value | float, /) -> _Value:
     """What division rounded towards zero leaves, with the sign of the dividend; of integers by 0 it is x."""
 
 def isfinite(x: _Value, /) -> _Value:
@@ -419,16 +410,10 @@ def log1p(x: _Value, /) -> _Value:
 def log2(x: _Value, /) -> _Value:
     """Logarithm to base 2."""
 
-@overload
-def maximum(x: float, y: _Value, /) -> _Value: ...
-@overload
-def maximum(x: _Value, y: _Value | float, /) -> _Value:
+def maximum(x: _Value | float, y: _Value | float, /) -> _Value:
     """The larger; NaN where either is."""
 
-@overload
-def minimum(x: float, y: _Value, /) -> _Value: ...
-@overload
-def minimum(x: _Value, y: _Value | float, /) -> _Value:
+def minimum(x: _Value | float, y: _Value | float, /) -> _Value:
     """The smaller; NaN where either is."""
 
 def popcount(x: _Value, /) -> _Value:
@@ -461,8 +446,5 @@ def tanh(x: _Value, /) -> _Value:
 def trunc(x: _Value, /) -> _Value:
     """Rounded towards zero."""
 
-@overload
-def xor(x: float, y: _Value, /) -> _Value: ...
-@overload
-def xor(x: _Value, y: _Value | float, /) -> _Value:
+def xor(x: _Value | float, y: _Value | float, /) -> _Value:
     """One, and not both."""
