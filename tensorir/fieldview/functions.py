@@ -43,6 +43,7 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 def astype(x: Value, element: Scalar) -> Value:
     """The field as another element type: floats to integers towards zero, saturating."""
     given: Any = x
+    # users who check no types give those of NumPy
     if not isinstance(element, Scalar):  # pyright: ignore[reportUnnecessaryIsInstance]
         fail("V14", f"{element!r} is no element type.", "write ti.astype(x, ti.float32).")
     if is_tuple(given):

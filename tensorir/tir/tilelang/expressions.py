@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from tensorir.tir import nodes as n
-from tensorir.tir.build import const
-from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, INT64, DataType
+from tensorir.tir.dtypes import BOOL, DataType
 from tensorir.tir.script import operations, subscripts
-from tensorir.tir.script.arithmetic import IllTyped, binary, compare, match
+from tensorir.tir.script.arithmetic import IllTyped, as_expr, binary, compare, match
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.operations import SYMBOLS
 from tensorir.tir.script.values import DataTypeName, Name, Value, members
@@ -129,13 +128,7 @@ def beside(*values: Value) -> list[Value]:
     """
     if not any(isinstance(v, n.Expr) for v in values):
         return list(values)
-    return [const(v, None if isinstance(v, bool) else _type_of(v)) if isinstance(v, int | float) else v for v in values]
-
-
-def _type_of(value: int | float) -> DataType:
-    if isinstance(value, float):
-        return FLOAT32
-    return INT32 if -(1 << 31) <= value < 1 << 31 else INT64
+    return [as_expr(v) if isinstance(v, int | float) else v for v in values]
 
 
 def _operand(it: Context, value: Value, node: ast.AST) -> Value:
