@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from lowering.checkpoints import Checkpoints
 from lowering.clock import Clock, clock_of
@@ -22,8 +21,8 @@ from lowering.compiler_options import asked
 from lowering.distribution.processes import on_host
 from lowering.distribution.several_steps import DistributedCall, calls_of, rounds, several_steps_at_once
 from lowering.field import Field
-from lowering.kernels import repeated
 from lowering.known_coordinates import KnownCoordinate, known_to
+from lowering.loops_inside import LoopInside, steps
 from lowering.pace import Pace, interrupts
 from lowering.progress import Bar, is_shown
 from lowering.snapshots import Snapshots
@@ -108,11 +107,13 @@ def iterate(
     chosen = (lambda s: s) if keep is True else keep or None
     with known_to(known):
         if inside_trace(jax.tree_util.tree_leaves(state)):
-            several = _check(step, state)
-            with calls_of(None):
-                return _traced(
-                    _in_order(step), state, n, several, every or max(1, math.ceil(n / REPORTS)), chosen, checkpoint
-                )
+            with asked() as options:
+                several = _check(step, state)
+            often = every or max(1, math.ceil(n / REPORTS))
+            loop = LoopInside(_in_order(step), n, several, often, chosen, checkpoint)
+            functions = [f for f in (step, chosen) if f is not None]
+            kind = lambda: tuple([_loop_key(f, (state, known)) for f in functions])
+            return loop.run_compiled(state, known, options, kind, functions)
         with jax.enable_x64(True):
             state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
             loop = LOOPS.of(_loop_key(step, (state, known)), lambda: _checked_loop(step, state))
@@ -232,7 +233,7 @@ class _Loop:
             def run(state: Any, some: Any, known: Any) -> Any:
                 with known_to(known):
                     for advance, count in rounds(step, several, state, some):
-                        state = _steps(advance, state, count)
+                        state = steps(advance, state, count)
                 return state
 
             self.compiled = jax.jit(run, donate_argnums=0, compiler_options=self.options)
@@ -312,55 +313,3 @@ def _wholes(state: Any) -> Any:
 
 def _words(structure: Any) -> str:
     return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
-
-
-def _traced(
-    step: Callable[[Any], Any],
-    state: Any,
-    n: int,
-    several: int,
-    every: int,
-    keep: Callable[[Any], Any] | None,
-    checkpoint: bool | int,
-) -> Any:
-    levels = 2 if checkpoint is True else int(checkpoint)
-
-    def advance(step: Callable[[Any], Any], state: Any, n: int) -> Any:
-        for some, count in rounds(step, several, state, n):
-            if count:
-                state = _nested(some, state, count, levels) if levels else _steps(some, state, count)
-        return state
-
-    if keep is None:
-        return advance(step, state, n)
-    first = keep(state)
-
-    def some(s: Any, _: Any) -> Any:
-        s = advance(step, s, every)
-        return s, keep(s)
-
-    state, rest = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=n // every)
-    parts = [jax.tree_util.tree_map(lambda x: jnp.asarray(x)[None], first), rest]
-    if n % every:
-        state = advance(step, state, n % every)
-        parts.append(jax.tree_util.tree_map(lambda x: jnp.asarray(x)[None], keep(state)))
-    # only the arrays: a Field with an axis more would contradict its dims
-    leaves = zip(*map(jax.tree_util.tree_leaves, parts), strict=True)
-    stacked = [jnp.concatenate(some) for some in leaves]
-    return state, jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(first), stacked)
-
-
-def _steps(step: Callable[[Any], Any], state: Any, n: int) -> Any:
-    if jax.default_backend() == "gpu":
-        return repeated(step, state, n)
-    return lax.fori_loop(0, n, lambda _, s: step(s), state)
-
-
-def _nested(step: Callable[[Any], Any], state: Any, n: int, levels: int) -> Any:
-    """Blocks of steps, themselves in blocks: reverse mode keeps the state before each, and recomputes inside of it."""
-    if levels < 2 or n < 4:
-        return _steps(jax.checkpoint(step), state, n)
-    block = max(1, round(n ** ((levels - 1) / levels)))
-    inner = jax.checkpoint(lambda s: _nested(step, s, block, levels - 1))
-    state, _ = lax.scan(lambda s, _: (inner(s), None), state, length=n // block)
-    return _steps(jax.checkpoint(step), state, n % block)

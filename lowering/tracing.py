@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from tensorir.binding.arrays import refuse
 
-__all__ = ["concrete", "for_an_operator", "inside_trace", "op_by_op", "refuse_narrow", "tracing", "x64"]
+__all__ = ["concrete", "for_an_operator", "inside_jit", "inside_trace", "op_by_op", "refuse_narrow", "tracing", "x64"]
 
 _SWITCHES: Any = jax.config
 """JAX declares its switches at run time."""
@@ -30,6 +30,11 @@ def inside_trace(arrays: list[Any]) -> bool:
 def tracing() -> bool:
     """Whether a trace is under way around the call."""
     return not _core.trace_state_clean()
+
+
+def inside_jit() -> bool:
+    """Whether what is traced around the call will be compiled whole."""
+    return bool(_core.unsafe_am_i_under_a_jit())
 
 
 def x64() -> bool:

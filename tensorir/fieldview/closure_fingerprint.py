@@ -34,7 +34,7 @@ from tensorir.binding.arrays import kind_of
 from tensorir.caches import remembered
 from tensorir.ir import Fencil
 
-__all__ = ["closure_fingerprint"]
+__all__ = ["closure_fingerprint", "values_read"]
 
 _INSTALLED = (sys.prefix + os.sep, sys.base_prefix + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 _IMPLIED = ("__call__", "__getitem__", "__getattr__")
@@ -52,9 +52,28 @@ def closure_fingerprint(function: Callable[..., Any], given: Iterable[Any] = ())
     >>> closure_fingerprint(scaled, [{"rate": 1.0}]) == closure_fingerprint(scaled, [{"rate": 2.0}])
     False
     """
-    inner = _users(function)
-    look = _Look({}, () if inner is None else _names(inner.__code__))
+    look = _look_at(function)
     return tuple(look.inside(function)), tuple(map(look.told, given))
+
+
+def values_read(function: Callable[..., Any]) -> list[Any]:
+    """The values, but for plain ones, that a fingerprint of a function looks at.
+
+    >>> weights = np.ones(2)
+    >>> def scaled(x):
+    ...     return weights * x
+    >>> values_read(scaled)
+    [array([1., 1.])]
+    """
+    look = _look_at(function)
+    for _ in look.inside(function):
+        pass
+    return [value for _, value in look.seen.values()]
+
+
+def _look_at(function: Callable[..., Any]) -> _Look:
+    inner = _users(function)
+    return _Look({}, () if inner is None else _names(inner.__code__))
 
 
 class _Same:

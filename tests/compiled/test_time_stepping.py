@@ -148,6 +148,24 @@ def test_a_loop_is_compiled_once_for_its_step_and_kind_of_state():
     np.testing.assert_array_equal(run(2.0, x).data, np.full(4, 27.0))
 
 
+def test_a_gradient_that_nobody_compiles_compiles_its_loop_once():
+    def loss(rate, x):
+        last, kept = ti.iterate(lambda s: s + rate * s, x, 3, every=2, keep=True)
+        return last.sum() + kept.sum()
+
+    slope = jax.grad(loss, 1)
+    with jax.enable_x64(True):
+        x = jnp.ones(4)
+        np.testing.assert_allclose(slope(1.0, x), np.full(4, 8.0 + 1.0 + 4.0 + 8.0))
+        assert device_work(lambda: slope(1.0, x)).compiled == 0
+        np.testing.assert_allclose(slope(2.0, x), np.full(4, 27.0 + 1.0 + 9.0 + 27.0))
+        batched = jax.vmap(lambda x: ti.iterate(lambda s: s + 1.0 * s, x, 3))
+        np.testing.assert_allclose(batched(jnp.ones((2, 4))), np.full((2, 4), 8.0))
+        # what is differentiated may come from around the step: d/dr of 4 (1 + r)^3 at 1 and at 2
+        by_rate = jax.grad(lambda rate: ti.iterate(lambda s: s + rate * s, x, 3).sum())
+        np.testing.assert_allclose([by_rate(1.0), by_rate(2.0)], [48.0, 108.0])
+
+
 RATE = 1.0
 
 
