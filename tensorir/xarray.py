@@ -1,6 +1,6 @@
-"""The accessor `da.tensorir`: what this package does with a DataArray, read from the left.
+"""The accessors `da.tensorir` and `ds.tensorir`: what this package does with labelled arrays, read from the left.
 
-Importing this module puts it on every DataArray; `import tensorir` and `import xarray`, in any order, do so too.
+Importing this module puts them on DataArrays and Datasets; so do `import tensorir` and `import xarray`, in any order.
 
 >>> import numpy as np
 >>> import tensorir as ti
@@ -28,7 +28,7 @@ Shifts have opposite signs here and there. An operator's `h(I + 1)` is the field
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import xarray
@@ -37,14 +37,59 @@ from tensorir.binding.arrays import intervals_of, refuse
 from tensorir.inspect.intermediates import Inspection
 from tensorir.types import Interval, TensorType, scalar_of
 
-__all__ = ["Accessor"]
+__all__ = ["Accessor", "DatasetAccessor"]
 
 
-class Accessor:
-    """`da.tensorir`; there is no `shift`, whose sign xarray's own method has the other way round."""
+Labelled = TypeVar("Labelled", xarray.DataArray, xarray.Dataset)
 
-    def __init__(self, array: xarray.DataArray) -> None:
+
+class Calls(Generic[Labelled]):
+    """`x.tensorir` of DataArrays and Datasets: operators, time loops and gradients of the whole."""
+
+    def __init__(self, array: Labelled) -> None:
         self._array = array
+
+    def apply(self, operator: Callable[..., Any], *more: Any, keep_attrs: bool | None = None, **options: Any) -> Any:
+        """An operator of this array and further arguments: `da.tensorir.apply(lap)` is `lap(da)`.
+
+        `keep_attrs` is xarray's: all attributes (but a unit that does not follow) or none; by default those that hold
+        for the result.
+
+        >>> x = xarray.DataArray([1.0, 2.0], dims="I", attrs={"source": "buoy"})
+        >>> x.tensorir.apply(lambda x, a: a * x, 3.0, keep_attrs=False)
+        <xarray.DataArray (I: 2)> Size: 16B
+        array([3., 6.])
+        Dimensions without coordinates: I
+        """
+        if keep_attrs is None:
+            return operator(self._array, *more, **options)
+        with xarray.set_options(keep_attrs=keep_attrs):
+            return operator(self._array, *more, **options)
+
+    def iterate(self, step: Callable[..., Any], n: int, **options: Any) -> Any:
+        """The array after n steps: `ti.iterate(step, da, n, ...)`.
+
+        >>> xarray.DataArray([8.0, 4.0], dims="I").tensorir.iterate(lambda x: 0.5 * x, 2).values
+        array([2., 1.])
+        """
+        import tensorir
+
+        return tensorir.iterate(step, self._array, n, **options)  # type: ignore[reportUnknownVariableType]
+
+    def grad(self, loss: Callable[..., Any], *more: Any, **options: Any) -> Labelled:
+        """The gradient of a loss by this array, at this array: `ti.grad(loss, ...)(da, *more)`.
+
+        >>> xarray.DataArray([3.0, 4.0], dims="I").tensorir.grad(lambda x: (x * x).sum()).values
+        array([6., 8.])
+        """
+        import tensorir
+
+        found: Labelled = tensorir.grad(loss, **options)(self._array, *more)
+        return found
+
+
+class Accessor(Calls[xarray.DataArray]):
+    """`da.tensorir`; there is no `shift`, whose sign xarray's own method has the other way round."""
 
     @property
     def type(self) -> TensorType:
@@ -79,44 +124,6 @@ class Accessor:
         import tensorir
 
         return tensorir.from_xarray(self._array, origin)
-
-    def apply(self, operator: Callable[..., Any], *more: Any, keep_attrs: bool | None = None, **options: Any) -> Any:
-        """An operator of this array and further arguments: `da.tensorir.apply(lap)` is `lap(da)`.
-
-        `keep_attrs` is xarray's: all attributes (but a unit that does not follow) or none; by default those that hold
-        for the result.
-
-        >>> x = xarray.DataArray([1.0, 2.0], dims="I", attrs={"source": "buoy"})
-        >>> x.tensorir.apply(lambda x, a: a * x, 3.0, keep_attrs=False)
-        <xarray.DataArray (I: 2)> Size: 16B
-        array([3., 6.])
-        Dimensions without coordinates: I
-        """
-        if keep_attrs is None:
-            return operator(self._array, *more, **options)
-        with xarray.set_options(keep_attrs=keep_attrs):
-            return operator(self._array, *more, **options)
-
-    def iterate(self, step: Callable[..., Any], n: int, **options: Any) -> Any:
-        """The array after n steps: `ti.iterate(step, da, n, ...)`.
-
-        >>> xarray.DataArray([8.0, 4.0], dims="I").tensorir.iterate(lambda x: 0.5 * x, 2).values
-        array([2., 1.])
-        """
-        import tensorir
-
-        return tensorir.iterate(step, self._array, n, **options)  # type: ignore[reportUnknownVariableType]
-
-    def grad(self, loss: Callable[..., Any], *more: Any, **options: Any) -> xarray.DataArray:
-        """The gradient of a loss by this array, at this array: `ti.grad(loss, ...)(da, *more)`.
-
-        >>> xarray.DataArray([3.0, 4.0], dims="I").tensorir.grad(lambda x: (x * x).sum()).values
-        array([6., 8.])
-        """
-        import tensorir
-
-        found: xarray.DataArray = tensorir.grad(loss, **options)(self._array, *more)
-        return found
 
     def inspect(self, operator: Any, *more: Any, **options: Any) -> Inspection:
         """The intermediates of an operator of this array and further arguments.
@@ -189,6 +196,29 @@ class Accessor:
         return f"<tensorir accessor of {self.type}>"
 
 
+class DatasetAccessor(Calls[xarray.Dataset]):
+    """`ds.tensorir`: an operator is called with every variable that has its dims.
+
+    >>> (I,) = __import__("tensorir").dims("I")
+    >>> ds = xarray.Dataset({"h": ("I", [1.0, 4.0, 9.0]), "c": 7.0})
+    >>> ds.tensorir.apply(lambda h: 2.0 * h).h.values
+    array([ 2.,  8., 18.])
+    """
+
+    @property
+    def types(self) -> dict[str, TensorType]:
+        """The type of every variable.
+
+        >>> xarray.Dataset({"h": ("I", [1.0, 2.0]), "n": 3}).tensorir.types
+        {'h': tensor<float, I[0:2]>, 'n': tensor<int64>}
+        """
+        return {str(name): Accessor(variable).type for name, variable in self._array.data_vars.items()}
+
+    def __repr__(self) -> str:
+        return "<tensorir accessor of a Dataset>"
+
+
 if "tensorir" not in vars(xarray.DataArray):
-    register: Any = xarray.register_dataarray_accessor  # type: ignore[reportUnknownMemberType]
-    register("tensorir")(Accessor)
+    registers: Any = xarray  # its decorators have no complete types
+    registers.register_dataarray_accessor("tensorir")(Accessor)
+    registers.register_dataset_accessor("tensorir")(DatasetAccessor)
