@@ -42,10 +42,11 @@ def value_and_grad(
     def checked(*arguments: Any) -> Any:
         found = loss(*arguments)
         value = found[0] if has_aux else found
-        if isinstance(value, Field) or np.ndim(value):
+        number: Any = value.data if isinstance(value, Field) else value
+        if np.ndim(number):
             kind = f"on {value.dims}" if isinstance(value, Field) else f"of the shape {np.shape(value)}"
             raise refuse("A41", f"the loss is {kind}, and a gradient is that of one number.", "add it up: x.sum().")
-        return found
+        return (number, found[1]) if has_aux else number
 
     transformed = jax.value_and_grad(checked, argnums, has_aux)
 

@@ -56,6 +56,15 @@ def test_a_dataset_is_differentiated_whole():
     xr.testing.assert_equal(aux, state.u)
 
 
+def test_a_loss_may_be_a_field_without_dims_and_a_dataset_has_its_gradient_by_its_accessor():
+    state = xr.Dataset({"a": ("lat", [1.0, 4.0]), "c": 7.0})
+    found = state.tensorir.grad(lambda s: (s["a"] * s["a"]).sum() + 2.0 * s["c"])
+    xr.testing.assert_identical(found, xr.Dataset({"a": ("lat", [2.0, 8.0]), "c": 2.0}))
+    halved = state.tensorir.iterate(lambda s: {"a": 0.5 * s["a"], "c": s["c"]}, 2)
+    xr.testing.assert_identical(halved, xr.Dataset({"a": ("lat", [0.25, 1.0]), "c": 7.0}))
+    assert str(state.tensorir.types["a"]) == "tensor<float, lat[0:2]>"
+
+
 def test_transformations_compose_and_keep_labels():
     t = temperature()
     run = ti.jit(ti.value_and_grad(energy))
