@@ -13,7 +13,7 @@ from typing import Any
 import equinox as eqx
 
 from lowering.field import Field
-from tensorir.binding.arrays import is_array
+from tensorir.binding.arrays import is_array, native
 from tensorir.binding.known_coordinates import KNOWN, Coordinate, coordinate_of, distinct, knowing
 from tensorir.types import Dims
 
@@ -46,9 +46,7 @@ def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims]) -> tuple[Kn
 def _entered(one: Coordinate) -> KnownCoordinate:
     if isinstance(one.value, Field):
         return KnownCoordinate(one.value, one.name, one.units, one.even)
-    numbers = one.value.variable.data
-    native = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)  # XLA takes no other order of bytes
-    return KnownCoordinate(Field(native, one.dims), one.name, one.units, one.even)
+    return KnownCoordinate(Field(native(one.value.variable.data), one.dims), one.name, one.units, one.even)
 
 
 def known_to(known: Iterable[KnownCoordinate]) -> AbstractContextManager[None]:

@@ -12,7 +12,7 @@ import numpy as np
 from lowering.distribution.processes import on_host
 from lowering.field import Field, as_field
 from lowering.known_coordinates import KnownCoordinate, known_coordinates
-from tensorir.binding.arrays import kind_of, refuse_foreign
+from tensorir.binding.arrays import kind_of, native, refuse_foreign
 from tensorir.binding.labels import Operand, placed, unsteady
 
 __all__ = [
@@ -84,6 +84,7 @@ def entered(state: Any) -> tuple[Any, tuple[KnownCoordinate, ...], Callable[...,
     fields = jax.tree_util.tree_map_with_path(
         lambda path, x: as_field(places[path], x.data) if path in places else x, state, is_leaf=_is_whole
     )
+    fields = jax.tree_util.tree_map(native, fields)
     from_jax = {path: isinstance(x, jax.Array) for path, x in jax.tree_util.tree_leaves_with_path(fields)}
     some_of_jax = any(from_jax.values())
 

@@ -37,6 +37,7 @@ __all__ = [
     "is_tuple",
     "kind_of",
     "leaf_names",
+    "native",
     "leaves_of",
     "narrow_hint",
     "placed",
@@ -293,13 +294,20 @@ def _whole(value: Any, name: str, element: Scalar, found: Array) -> Array:
     return numbers_of.astype(DTYPES[element])
 
 
+def native(data: Any) -> Any:
+    """An array in the machine's order of bytes, the only one that XLA takes: NetCDF 3 stores big-endian numbers.
+
+    >>> native(np.ones(2, ">f8")).dtype.isnative
+    True
+    """
+    other = isinstance(data, (np.ndarray, np.generic)) and not data.dtype.isnative
+    return data.astype(data.dtype.newbyteorder("=")) if other else data
+
+
 def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
     have = scalar_of(data.dtype)
     if have == element:
-        if is_array(data) and not data.dtype.isnative:
-            # NetCDF 3 stores big-endian numbers, which XLA does not take
-            return data.astype(data.dtype.newbyteorder("="))
-        return data
+        return native(data)
     if any_integer and have is not None and have.is_integer:
         return data
     shown = have if have is not None else data.dtype

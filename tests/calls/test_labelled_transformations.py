@@ -65,6 +65,13 @@ def test_a_loss_may_be_a_field_without_dims_and_a_dataset_has_its_gradient_by_it
     assert str(state.tensorir.types["a"]) == "tensor<float, lat[0:2]>"
 
 
+def test_numbers_of_netcdf_3_are_differentiated_compiled_and_iterated():
+    t = xr.DataArray(np.array([1.0, 2.0], ">f8"), dims="lat")
+    assert ti.grad(lambda x: (x * x).sum())(t).values.tolist() == [2.0, 4.0]
+    assert ti.jit(lambda s: {"t": 3.0 * s["t"]})(xr.Dataset({"t": t})).t.values.tolist() == [3.0, 6.0]
+    assert ti.iterate(lambda x: 2.0 * x, t.values, 2).tolist() == [4.0, 8.0]
+
+
 def test_transformations_compose_and_keep_labels():
     t = temperature()
     run = ti.jit(ti.value_and_grad(energy))
