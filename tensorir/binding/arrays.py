@@ -37,9 +37,9 @@ __all__ = [
     "is_tuple",
     "kind_of",
     "leaf_names",
-    "native",
     "leaves_of",
     "narrow_hint",
+    "native",
     "placed",
     "refuse",
     "refuse_foreign",
@@ -300,8 +300,10 @@ def native(data: Any) -> Any:
     >>> native(np.ones(2, ">f8")).dtype.isnative
     True
     """
-    other = isinstance(data, (np.ndarray, np.generic)) and not data.dtype.isnative
-    return data.astype(data.dtype.newbyteorder("=")) if other else data
+    if not isinstance(data, (np.ndarray, np.generic)):
+        return data
+    array: Array | np.generic[Any] = data
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
