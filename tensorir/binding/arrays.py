@@ -300,10 +300,8 @@ def native(data: Any) -> Any:
     >>> native(np.ones(2, ">f8")).dtype.isnative
     True
     """
-    if not isinstance(data, (np.ndarray, np.generic)):
-        return data
-    array: Array | np.generic[Any] = data
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    dtype: np.dtype[Any] | None = getattr(data, "dtype", None)
+    return data if not isinstance(dtype, np.dtype) or dtype.isnative else data.astype(dtype.newbyteorder("="))
 
 
 def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
