@@ -15,7 +15,15 @@ import jax.numpy
 import numpy as np
 
 from lowering.tracing import for_an_operator
-from tensorir.binding.arrays import held, interval_of, intervals_of, refuse, refuse_foreign, refuse_given_away
+from tensorir.binding.arrays import (
+    held,
+    interval_of,
+    intervals_of,
+    kind_of,
+    refuse,
+    refuse_foreign,
+    refuse_given_away,
+)
 from tensorir.binding.labels import labels_of
 from tensorir.errors import did_you_mean
 from tensorir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
@@ -44,6 +52,17 @@ def _binary(function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Ca
     return method, reflected
 
 
+def _same(function: Callable[[Any, Any], Any], otherwise: bool) -> Callable[..., Any]:
+    """A comparison point by point with fields and numbers; with what is neither the answer is `otherwise`."""
+    compared, _ = _binary(function)
+
+    def method(self: Field, other: Any) -> Any:
+        meets = isinstance(other, (Field, numbers.Number, np.generic)) or bool(kind_of(other))
+        return compared(self, other) if meets else otherwise
+
+    return method
+
+
 def _of_type(other: Any, dtype: Any) -> Any:
     """A number of Python takes the element type of the field that it meets; a float never becomes an integer."""
     if isinstance(other, (bool, np.generic)) or not isinstance(other, int if dtype.kind in "iu" else (int, float)):
@@ -55,6 +74,15 @@ def _of_type(other: Any, dtype: Any) -> Any:
         hint = f"convert the field, field.data.astype('{'float64' if element.is_float else 'int64'}'), or the number."
         raise refuse("A07", f"the field is {element}, which cannot hold {other}.", hint)
     return np.asarray(other, dtype)[()]
+
+
+OPERATORS: Mapping[Any, Callable[..., Any]] = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.true_divide: operator.truediv,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.power: operator.pow, np.less: operator.lt,
+    np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge, np.equal: operator.eq,
+    np.not_equal: operator.ne, np.bitwise_and: operator.and_, np.bitwise_or: operator.or_, np.bitwise_xor: operator.xor,
+}  # fmt: skip
+"""What a number of NumPy calls for an operator whose other operand is a field."""
 
 
 @cache
@@ -126,10 +154,18 @@ class Field(eqx.Module):
     __pow__, __rpow__ = _binary(operator.pow)
     __lt__, __gt__ = _binary(operator.lt)
     __le__, __ge__ = _binary(operator.le)
+    __eq__, __ne__ = _same(operator.eq, False), _same(operator.ne, True)
+    __hash__ = eqx.Module.__hash__
     __invert__ = _unary(operator.invert)
     __and__, __rand__ = _binary(operator.and_)
     __or__, __ror__ = _binary(operator.or_)
     __xor__, __rxor__ = _binary(operator.xor)
+
+    def __bool__(self) -> bool:
+        if self.data.size == 1:
+            return bool(self.data)
+        told = "whether a field is true differs from point to point."
+        raise refuse("V04", told, "choose with ti.where(condition, a, b), or ask x.all() or x.any().")
 
     def __getitem__(self, places: Any) -> Field:
         """The field at a coordinate, or on an interval, of some of its dims: `f[{I: 2, J: (0, 4)}]`.
@@ -183,6 +219,14 @@ class Field(eqx.Module):
         """The smallest element over some dims, or over all."""
         return self._reduced("min", dims, numpy)
 
+    def all(self, *dims: Any, **numpy: Any) -> Any:
+        """Whether every element over some dims, or over all, is true."""
+        return self._reduced("all", dims, numpy)
+
+    def any(self, *dims: Any, **numpy: Any) -> Any:
+        """Whether some element over some dims, or over all, is true."""
+        return self._reduced("any", dims, numpy)
+
     def _reduced(self, method: str, dims: Sequence[Any], numpy: Mapping[str, Any]) -> Any:
         """A reduction; `numpy` has what `np.sum(f)` passes on, which is None where nothing was asked for."""
         for word, value in numpy.items():
@@ -209,6 +253,8 @@ class Field(eqx.Module):
         if any(not isinstance(x, Field) and np.ndim(x) for x in inputs):
             told = f"an array without names meets a field in {ufunc.__name__}."
             raise refuse("A03", told, "name its axes: ti.as_field({'I': (0, 10)}, array).")
+        if isinstance(inputs[0], np.generic) and ufunc in OPERATORS:
+            return _operator(OPERATORS[ufunc])(*inputs)  # as the other way round: the types are to be equal
         function = ufunc
         if any(isinstance(x, Field) and isinstance(x.data, jax.Array) for x in inputs):
             function = getattr(jax.numpy, ufunc.__name__, ufunc)

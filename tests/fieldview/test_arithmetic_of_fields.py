@@ -44,3 +44,22 @@ def test_what_would_be_converted_silently_is_refused_at_the_users_line():
         whole * 0.5
     assert "the number is a float, and the field is int64" in str(caught.value)
     assert "whole * 0.5\n          ^^^^^^^^^^^\n" in str(caught.value)
+
+
+def test_equality_is_told_point_by_point_and_the_truth_of_several_points_is_not():
+    a, b = ti.as_field({I: (0, 3)}, np.array([1.0, 2.0, 1.0])), ti.as_field({I: (1, 4)}, np.ones(3))
+    assert (a == 1.0).data.tolist() == [True, False, True] and (2.0 != a).data.tolist() == [True, False, True]
+    assert repr(a == b) == "Field(bool, I[1:3])" and (a == b).data.tolist() == [False, True]
+    assert (a == None, a != None, a == "a") == (False, True, False)  # noqa: E711
+    assert a[{I: 1}] > 1.5 and not a[{I: 1}] > 2.5 and np.all(a > 0.5) and not (a > 2.5).any()
+    assert (ti.as_field({I: 2, J: 2}, np.eye(2)) > 0.5).any("I").data.tolist() == [True, True]
+    with pytest.raises(ti.DiagnosticError, match="error.V04.: whether a field is true differs from point to point"):
+        assert a > 0.0 and b > 0.0
+
+
+def test_a_number_of_numpy_meets_a_field_alike_on_both_sides():
+    f = ti.as_field({I: 2}, np.ones(2, "f4"))
+    assert (np.float32(2) - f).data.tolist() == [1.0, 1.0] and (np.float32(1) == f).data.all()
+    for call in (lambda: f - np.float64(2), lambda: np.float64(2) - f):
+        with pytest.raises(ti.DiagnosticError, match="T01"):
+            call()
