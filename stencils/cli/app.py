@@ -30,7 +30,9 @@ app = typer.Typer(
 Program = Annotated[
     Path,
     typer.Argument(
-        help="A program (.fencil; - for standard input) or a kernel (.py, .mlir, .tileirbc).", show_default=False
+        help="A program (.fencil; - for standard input), an operator of a module (model.py:step), or a kernel (.py, "
+        ".mlir, .tileirbc).",
+        show_default=False,
     ),
 ]
 Fencils = Annotated[Path, typer.Argument(help="A program (.fencil; - for standard input).", show_default=False)]
@@ -70,6 +72,9 @@ def options(
 @app.command()
 def run(
     program: Program,
+    arrays: Annotated[
+        list[str] | None, typer.Argument(help="Files of arrays, as with --input.", show_default=False)
+    ] = None,
     input: Annotated[
         list[str] | None,
         typer.Option(
@@ -144,14 +149,30 @@ def run(
     tensorir run terrain_filter.fencil --input inp=terrain.nc:elevation --set strength=0.015 --steps 50 --next inp=out
     --out filtered.nc --plot filtered.png
     """
-    from stencils.cli import iterators, kernels, tiles
+    import tensorir as ti
+    from stencils.cli import iterators, kernels, modules, operators, tiles
     from stencils.cli.devices import Devices
     from stencils.cli.options import refuse_given
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
+    from tensorir.fieldview.operator import FieldOperator
 
     keep_existing((None if chunks and resume else out, plot), overwrite, ask)
-    if iterators.is_named(program):
+    given = (*(arrays or ()), *(input or ()))
+    named = modules.named_object(str(program)) if modules.is_named(program) else None
+    if isinstance(named, FieldOperator):
+        refuse_given(program, "an operator", {
+            "--fencil": fencil, "--cast": cast, "--backend": backend, "--func": func, "--name": name,
+            "--checked": checked, "--random": random, "--grid": grid, "--seed": seed, "--resume": resume,
+            "--chunks": chunks, "--devices": devices, "--dims": dims, "--processes": processes,
+        })  # fmt: skip
+        request = Request(
+            program, None, given, out, tuple(set or ()), steps, tuple(next or ()), False, plot, "jax", every,
+            tuple(rename or ()), dt=dt, start=start,
+        )  # fmt: skip
+        operators.run(named, request, aside if out == STANDARD else say)
+        return
+    if named is not None and not isinstance(named, ti.Fencil):
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start,
@@ -159,7 +180,7 @@ def run(
             "--rename": rename, "--resume": resume, "--chunks": chunks,
             "--devices": devices, "--dims": dims, "--processes": processes,
         })  # fmt: skip
-        iterators.run(program, tuple(input or ()), out, tuple(set or ()), say)
+        iterators.run(program, given, out, tuple(set or ()), say)
         return
     if tiles.is_tile(program):
         refuse_given(program, "Tile IR", {
@@ -168,7 +189,7 @@ def run(
             "--name": name, "--random": random, "--rename": rename, "--resume": resume, "--chunks": chunks,
             "--devices": devices, "--dims": dims, "--processes": processes,
         })  # fmt: skip
-        tiles.run(program, func, tuple(input or ()), out, tuple(set or ()), grid, checked, seed, say)
+        tiles.run(program, func, given, out, tuple(set or ()), grid, checked, seed, say)
         return
     refuse_given(program, "no Tile IR", {"--grid": grid, "--seed": seed})
     if kernels.is_kernel(program):
@@ -178,13 +199,13 @@ def run(
             "--rename": rename, "--resume": resume, "--chunks": chunks,
             "--devices": devices, "--dims": dims, "--processes": processes,
         })  # fmt: skip
-        kernels.run(program, func, tuple(input or ()), out, tuple(set or ()), tuple(name or ()), random, checked, say)
+        kernels.run(program, func, given, out, tuple(set or ()), tuple(name or ()), random, checked, say)
         return
 
     refuse_given(program, "a program", {"--func": func, "--name": name, "--checked": checked, "--random": random})
     execute(
         Request(
-            program, fencil, tuple(input or ()), out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
+            program, fencil, given, out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
             backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes),
             dt, start, tuple(chunks or ()),
         ),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,18 +11,13 @@ import numpy as np
 import tensorir as ti
 from stencils.cli.files import check_target, together, write_arrays
 from stencils.cli.inputs import arrays_for
+from stencils.cli.modules import module_of, named_object
 from stencils.cli.options import only_known, pairs
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
 from tensorir.iterator.nodes import FieldType
 from tensorir.types import DTYPES
 
-__all__ = ["is_named", "lift", "run"]
-
-
-def is_named(program: Path) -> bool:
-    """Whether a program is one of a module, and no file."""
-    return re.fullmatch(r"[\w.]+:\w+", str(program)) is not None and not program.exists()
+__all__ = ["lift", "run"]
 
 
 def run(
@@ -36,10 +28,10 @@ def run(
     A parameter that is only stored need not be in a file where the other fields tell its dims: then it begins as zero.
     """
     check_target(out, (".nc", ".npz"))
-    source = _found(str(program))
+    source = named_object(str(program))
     function = ti.as_jax(source)
     params = {p.name: p.type for p in function.params}
-    module = vars(sys.modules[str(program).partition(":")[0]])
+    module = vars(module_of(str(program)))
     offsets = {
         n: o for n, o in module.items() if hasattr(o, "source") and isinstance(getattr(o, "target", None), tuple)
     }
@@ -104,7 +96,7 @@ def _table(offset: Any, array: Any) -> Any:
 
 def lift(where: str, settings: tuple[str, ...], report: bool, say: Callable[[str], None]) -> None:
     """Print a program of GT4Py as a pure tensor program."""
-    lifted = ti.lift(ti.iterator.from_gt4py(_found(where), sizes=dict(_size(s) for s in settings)))
+    lifted = ti.lift(ti.iterator.from_gt4py(named_object(where), sizes=dict(_size(s) for s in settings)))
     say(str(lifted))
     if report:
         say(f"\n{lifted.report}")
@@ -118,18 +110,3 @@ def _size(text: str) -> tuple[str, Any]:
         return name, (int(first), int(second)) if colon else int(first)
     except ValueError:
         raise refuse("C04", f"the size '{name}' is {value or 'not given'}.", "write K=65, or K=0:65.") from None
-
-
-def _found(where: str) -> Any:
-    module, _, name = where.partition(":")
-    if not name:
-        raise refuse("C11", f"'{where}' names no program.", "write module:program.")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        found = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise refuse("C11", f"there is no module '{error.name}'.", "run where it can be imported.") from None
-    if not hasattr(found, name):
-        raise refuse("C11", f"'{module}' has no program '{name}'.", did_you_mean(name, vars(found)))
-    return getattr(found, name)

@@ -11,6 +11,7 @@ import numpy as np
 import tensorir as ti
 from stencils.cli.arguments import Parameters, arguments
 from stencils.cli.files import check_source, check_target, together, write_arrays
+from stencils.cli.modules import operators_in
 from stencils.cli.options import constants, sizes
 from tensorir.binding.arrays import refuse
 
@@ -30,6 +31,9 @@ def _module(path: Path, names: tuple[str, ...] = ()) -> Any:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise refuse("F02", f"'{path}' is not UTF-8.", "save the file as UTF-8.") from None
+    if found := operators_in(text):
+        told = f"'{path}' has field operators ({', '.join(found)}), and no kernel of TVMScript."
+        raise refuse("C09", told, f"run one on arrays: tensorir run {path}:{found[0]} --input arrays.nc.")
     return ti.tir.parse(text, name=str(path), names=constants(names))
 
 
@@ -52,8 +56,8 @@ def run(
     names: tuple[str, ...], random: bool, checked: bool, say: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Interpret a function on arrays from files, or on random ones, and say what changed."""
-    check_target(out, (".npz",))
     chosen = function_of(path, function, names)
+    check_target(out, (".npz",))
     params = Parameters.of(chosen)
     given = arguments(params, inputs, settings, random)
     results = ti.tir.interpret(chosen, *given, checked=checked)

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorir as ti
 from stencils.cli.files import DATA, check_source
+from stencils.cli.modules import is_named, named_object
 from stencils.cli.options import sizes
 from stencils.cli.pipes import STANDARD
 from tensorir.binding.arrays import refuse
@@ -19,11 +20,17 @@ __all__ = ["check", "info", "lower", "programs_of", "show", "text_of"]
 
 
 def text_of(path: Path) -> tuple[str, str]:
-    """The text of a program and what it is called: that of a file, or, for -, of standard input."""
+    """The text of a program and what it is called: that of a file, of standard input for -, of one in a module."""
     from tensorir.text import read_text
 
     if path == STANDARD:
         return sys.stdin.read(), "<standard input>"
+    if is_named(path):
+        found = named_object(str(path))
+        if not isinstance(found, Fencil):
+            told = f"'{path}' is of type {type(found).__name__}, and this command takes a program."
+            raise refuse("C09", told, f"operators are run on arrays: tensorir run {path} --input arrays.nc.")
+        return print_fencil(found), str(path)
     check_source(path)
     if path.suffix == ".py":
         hint = f"print the kernel as a program first: tensorir lift {path}."

@@ -19,7 +19,6 @@ from stencils.cli.axes import Names
 from stencils.cli.devices import Devices
 from stencils.cli.files import (
     ARRAYS,
-    attributes_of,
     check_source,
     check_target,
     open_arrays,
@@ -31,6 +30,7 @@ from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.look import text_of
 from stencils.cli.options import only_known, pairs
 from stencils.cli.pipes import STANDARD, leaving
+from stencils.cli.results import attributes, described, encoded
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from stencils.cli.stepping import feedback, stepped
 from tensorir.binding.arrays import kind_of, refuse
@@ -38,7 +38,7 @@ from tensorir.binding.bound import BoundProgram, moved_dims, solve_sizes
 from tensorir.ir import Fencil, Var
 from tensorir.types import DTYPES, SCALARS, Scalar, scalar_of
 
-__all__ = ["Request", "run"]
+__all__ = ["Request", "check_steps", "clock_from", "run"]
 
 
 MOST_STEPS = 2**31 - 1
@@ -91,20 +91,7 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     """
     check_target(request.out, ARRAYS)
     check_target(request.plot, (".png", ".svg", ".pdf"))
-    if request.steps is not None and not 1 <= request.steps <= MOST_STEPS:
-        told = f"--steps {request.steps} is no number of steps, which are 1 to {MOST_STEPS:,}."
-        raise refuse("C03", told, "write --steps 100.")
-    if request.every is not None and request.every < 1:
-        raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
-    if request.resume is not None:
-        if request.steps is None and not request.chunks:
-            raise refuse("C03", "--resume is about steps, and no number of them is given.", "add --steps 100.")
-        check_source(request.resume)
-    if request.every is not None and request.steps is None:
-        raise refuse("C03", "--every is about steps, and no number of them is given.", "add --steps 100.")
-    for option, value in {"--dt": request.dt, "--start": request.start}.items():
-        if value is not None and request.steps is None:
-            raise refuse("C03", f"{option} is about steps, and no number of them is given.", "add --steps 100.")
+    check_steps(request)
     if request.chunks:
         _check_chunks(request)
     if request.devices is not None and request.backend != "jax":
@@ -142,17 +129,17 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         kept = keep(stopped, place, request.resume)
         warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
         raise SystemExit(128 + stopped.progress.signal) from None
-    outcome = {n: _encoded(names.outside(v), arguments) for n, v in found.items()}
+    outcome = {n: encoded(names.outside(v), arguments) for n, v in found.items()}
     seconds = time.perf_counter() - begin
     with leaving(request.out or Path(program.name)) as place, together() as write:
         if request.out is not None:
-            write_arrays(place, outcome, _attributes(request), write, _axes(program, outcome))
+            write_arrays(place, outcome, attributes(request.inputs, request.command), write, _axes(program, outcome))
         if request.plot is not None:
             from stencils.cli.plot import plot
 
             plot(request.plot, program.name, arguments, outcome, write)
     for name, value in outcome.items():
-        say(f"{name}: {_described(value)}")
+        say(f"{name}: {described(value)}")
     steps = f", {request.steps} steps" if request.steps else ""
     where = request.backend if request.devices is None else f"{request.devices} devices"
     say(f"{program.name}{steps}: {seconds:.2f} s with compilation, on {where}")
@@ -160,6 +147,24 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         say(f"written to {'standard output' if request.out == STANDARD else request.out}")
     if request.plot is not None:
         say(f"drawn to {request.plot}")
+
+
+def check_steps(request: Request) -> None:
+    """Refuse what says nothing without steps, and numbers of them that are none."""
+    if request.steps is not None and not 1 <= request.steps <= MOST_STEPS:
+        told = f"--steps {request.steps} is no number of steps, which are 1 to {MOST_STEPS:,}."
+        raise refuse("C03", told, "write --steps 100.")
+    if request.every is not None and request.every < 1:
+        raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
+    if request.resume is not None:
+        if request.steps is None and not request.chunks:
+            raise refuse("C03", "--resume is about steps, and no number of them is given.", "add --steps 100.")
+        check_source(request.resume)
+    if request.every is not None and request.steps is None:
+        raise refuse("C03", "--every is about steps, and no number of them is given.", "add --steps 100.")
+    for option, value in {"--dt": request.dt, "--start": request.start}.items():
+        if value is not None and request.steps is None:
+            raise refuse("C03", f"{option} is about steps, and no number of them is given.", "add --steps 100.")
 
 
 def _check_chunks(request: Request) -> None:
@@ -199,7 +204,7 @@ def _in_blocks(
     assert request.out is not None
     run = Chunked.of(fencil, values, moved, sizes, explicit, request.backend)
     try:
-        count = run.write(request.out, request.resume, names.outside, _attributes(request), _bar)
+        count = run.write(request.out, request.resume, names.outside, attributes(request.inputs, request.command), _bar)
     except Halted as stopped:
         kept = request.resume or request.out.with_suffix(".resume.json")
         warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
@@ -210,60 +215,6 @@ def _in_blocks(
 
 def _silent(text: str) -> None:
     """What other processes than the first say."""
-
-
-def _attributes(request: Request) -> dict[str, Any]:
-    """Those of the first file that has any, with what was done on top of its history."""
-    all_of_them = (attributes_of(file_of(text)) for text in request.inputs)
-    attrs = next((a for a in all_of_them if a), {})
-    now = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {request.command}"
-    return {**attrs, "history": f"{now}\n{attrs['history']}" if attrs.get("history") else now}
-
-
-KEPT = ("zlib", "complevel", "shuffle", "fletcher32", "chunksizes", "original_shape")
-"""What a result keeps of how an input is stored: its compression. Not how that is packed: a computed number would be
-rounded again. Coordinates, which are not computed, are stored as they were."""
-
-
-def _encoded(result: Any, arguments: Mapping[str, Any]) -> Any:
-    """A result that is stored as the first input on its dims is, members of tuples too."""
-    if isinstance(result, tuple):
-        return tuple(_encoded(member, arguments) for member in result)
-    if not hasattr(result, "encoding"):
-        return result
-    sources = [v for v in arguments.values() if kind_of(v) == "xarray"]
-    model = next((v for v in sources if set(v.dims) == set(result.dims)), None)
-    own = getattr(model, "encoding", {})
-    fill = own.get("_FillValue")
-    result.encoding = {k: own[k] for k in KEPT if k in own}
-    if isinstance(fill, (float, np.floating)) and result.dtype.kind == "f":
-        fill = result.dtype.type(fill)
-        if not (result.values == fill).any():  # a number that was computed is not missing
-            result.encoding["_FillValue"] = fill
-    for name, coordinate in result.coords.items():
-        known = (v.coords[name] for v in sources if name in v.coords)
-        # points of a file are stored as there, packed or not
-        alike = (c for c in known if c.dtype == coordinate.dtype and np.isin(coordinate.values, c.values).all())
-        same = next(alike, None)
-        coordinate.encoding = {} if same is None else dict(same.encoding)
-    return result
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "; ".join(map(_described, value))
-    array = np.asarray(value)
-    dims = getattr(value, "dims", None)
-    names = (
-        " × ".join(f"{d} {n}" for d, n in zip(dims, array.shape, strict=True))
-        if dims
-        else " × ".join(map(str, array.shape))
-    )
-    if not array.size or array.dtype.kind not in "fiu":
-        return f"{names or 'a number'}, {array.dtype}"
-    low, high = np.nanmin(array), np.nanmax(array)
-    units = f" {value.attrs['units']}" if getattr(value, "attrs", {}).get("units") else ""
-    return f"{names or 'a number'}, {array.dtype}, {low:.6g} to {high:.6g}{units}"
 
 
 # Arguments
@@ -463,12 +414,16 @@ def _repeat(
 
 def _clock(request: Request, values: Mapping[str, Any]) -> Clock:
     """How long a step is, and when the first begins: a number of steps without a unit is one of numbers."""
+    return clock_of(*clock_from(request), dict(values))
+
+
+def clock_from(request: Request) -> tuple[Any, str | None]:
+    """How long a step is, a number or a text with a unit, and the date of the first state."""
     given = request.dt or "1"
     try:
-        step: Any = float(given)
+        return float(given), request.start
     except ValueError:
-        step = given
-    return clock_of(step, request.start, dict(values))
+        return given, request.start
 
 
 def _bar(total: int, label: str) -> Any:

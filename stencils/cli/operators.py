@@ -1,0 +1,117 @@
+"""`tensorir run model.py:step`: a field operator of a Python module on the arrays of files, once or many times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorir as ti
+from stencils.cli.axes import Names
+from stencils.cli.files import ARRAYS, check_target, read_arrays, together, write_arrays
+from stencils.cli.inputs import arrays_for
+from stencils.cli.options import only_known, pairs
+from stencils.cli.pipes import STANDARD, leaving
+from stencils.cli.results import attributes, described, encoded
+from stencils.cli.run import Request, check_steps, clock_from
+from tensorir.binding.arrays import refuse
+from tensorir.errors import did_you_mean
+
+__all__ = ["run"]
+
+
+def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
+    """Call an operator on arrays by the names of its parameters, and write what it gives.
+
+    One result is called `out`, several `out_0`, `out_1` and so on. With steps they are the next values of the first
+    arrays, in order, or of those that `--next h=out` says, and what is written has the names of these.
+    """
+    check_target(request.out, ARRAYS)
+    check_target(request.plot, (".png", ".svg", ".pdf"))
+    check_steps(request)
+    names = list(operator.signature.parameters)
+    arrays: dict[str, Any] = {}
+    for text in request.inputs:
+        arrays.update(arrays_for(text, operator.name, names, names, read_arrays))
+    settings = pairs(request.settings, "value", "dt=0.1")
+    only_known(settings, names, operator.name, "parameter")
+    numbers = {name: _number(name, text) for name, text in settings.items()}
+    dims = Names(pairs(request.rename, "dim", "latitude=J", "--rename"))
+    have = [str(d) for a in arrays.values() for d in getattr(a, "dims", ())]
+    for dim in dims.pairs:
+        if dim not in have:
+            raise refuse("C13", f"no input has a dim '{dim}'.", did_you_mean(dim, have))
+    inside = {n: dims.inside(a) for n, a in arrays.items()}
+    begin = time.perf_counter()
+    results = _by_name(operator(**inside, **numbers))
+    if request.steps is None:
+        if request.next:
+            raise refuse("C03", "--next repeats an operator, and no number of steps is given.", "add --steps 100.")
+    else:
+        results = _stepped(operator, inside, numbers, _feedback(operator.name, request.next, inside, results), request)
+    outcome = {n: encoded(dims.outside(v), arrays) for n, v in results.items()}
+    seconds = time.perf_counter() - begin
+    with leaving(request.out or Path(operator.name)) as place, together() as write:
+        if request.out is not None:
+            write_arrays(place, outcome, attributes(request.inputs, request.command), write)
+        if request.plot is not None:
+            from stencils.cli.plot import plot
+
+            plot(request.plot, operator.name, arrays, outcome, write)
+    for name, value in outcome.items():
+        say(f"{name}: {described(value)}")
+    steps = f", {request.steps} steps" if request.steps else ""
+    say(f"{operator.name}{steps}: {seconds:.2f} s with compilation")
+    if request.out is not None:
+        say(f"written to {'standard output' if request.out == STANDARD else request.out}")
+    if request.plot is not None:
+        say(f"drawn to {request.plot}")
+
+
+def _number(name: str, text: str) -> bool | int | float:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise refuse("C04", f"'--set {name}={text}' gives no number.", f"write --set {name}=1.5.")
+
+
+def _by_name(results: Any) -> dict[str, Any]:
+    return {f"out_{k}": v for k, v in enumerate(results)} if isinstance(results, tuple) else {"out": results}
+
+
+def _feedback(
+    name: str, given: tuple[str, ...], arrays: Mapping[str, Any], results: Mapping[str, Any]
+) -> dict[str, str]:
+    """Which array takes which result for the next step."""
+    said = pairs(given, "result", "h=out", "--next")
+    only_known(said, arrays, name, "array")
+    for source in said.values():
+        if source not in results:
+            raise refuse("C01", f"'{source}' is not a result of '{name}'.", did_you_mean(source, results))
+    return said or dict(zip(arrays, results, strict=False))
+
+
+def _stepped(
+    operator: Any, arrays: Mapping[str, Any], numbers: Mapping[str, Any], feedback: Mapping[str, str], request: Request
+) -> dict[str, Any]:
+    """The arrays that steps change, after the last or, with `--every`, along the time of snapshots."""
+
+    def step(state: Any) -> Any:
+        results = _by_name(operator(**state, **numbers))
+        return {n: results[feedback[n]] if n in feedback else value for n, value in state.items()}
+
+    def keep(state: Any) -> Any:
+        return {n: state[n] for n in feedback}
+
+    assert request.steps is not None
+    dt, start = clock_from(request)
+    if request.every is None:
+        last = ti.iterate(step, dict(arrays), request.steps, dt=dt, start=start)
+        return {n: last[n] for n in feedback}
+    _, kept = ti.iterate(step, dict(arrays), request.steps, every=request.every, keep=keep, dt=dt, start=start)
+    return {n: kept[n] for n in feedback}
