@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -144,17 +145,119 @@ REVEALED = [
     "tuple[float, DataArray]", "float",
 ]  # fmt: skip
 
+UNANNOTATED = """# pyright: basic
+from typing import NamedTuple
 
-def test_pyright_knows_what_comes_back_and_which_names_there_are(tmp_path):
-    (tmp_path / "user.py").write_text(USER)
+import numpy as np
+import xarray as xr
+
+import tensorir as ti
+
+I, K = ti.dims("I K")
+
+
+@ti.field_operator
+def rise(h):
+    return h(I + 1) - h
+
+
+@ti.field_operator
+def chosen(h, g, dt=0.5):
+    if h is g:
+        return dt
+    return ti.where(h > 0.0, ti.sqrt(rise(h)), 0.0)
+
+
+@ti.field_operator
+def two(h, dt=0.5):
+    return dt * h, 1.0
+
+
+@ti.field_operator
+def both(h):
+    return two(h)
+
+
+@ti.scan_operator(axis=I, init=0.0)
+def total(state, x):
+    return state + x
+
+
+@ti.scan_operator(axis=I, init=(0.0, 1.0))
+def totals(state, x):
+    return state[0] + x, state[1] * x
+
+
+@ti.program
+def step(h, out):
+    chosen(h, h(I + 1), out=out, domain={I: (0, 3)})
+
+
+@ti.program(backend=None)
+def twice(h, out):
+    step(h, out)
+
+
+a = xr.DataArray(np.ones(4), dims=("I",))
+f = ti.ones({I: 4})
+reveal_type(rise(a))
+reveal_type(rise(h=f))
+reveal_type(chosen(f, f))
+reveal_type(chosen(a, rise(a)))
+reveal_type(two(a))
+reveal_type(both(f))
+reveal_type(total(a))
+reveal_type(totals(f))
+reveal_type(step(a, out=xr.zeros_like(a)))
+reveal_type(step(f, ti.zeros({I: 4}))["out"])
+reveal_type(twice)
+reveal_type(ti.coord(a.assign_coords(I=[0.0, 1.0, 2.0, 4.0]), "I"))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What pyright says of a file, by the name of the file."""
+    folder = tmp_path_factory.mktemp("user")
+    texts = {"user": USER, "unannotated": UNANNOTATED}
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text)
     # an editable install is an import hook, which pyright does not run
     config = {"extraPaths": [str(Path(ti.__file__).parents[1])], "typeCheckingMode": "strict"}
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
-    run = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "user.py"]
-    said = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path).stdout
-    told = [line.partition(" - ")[2] for line in said.splitlines() if " - " in line]
-    assert [re.sub(r'^information: Type of ".*" is "(.*)"$', r"\1", line) for line in told[: len(REVEALED)]] == REVEALED
-    assert told[-1] == 'error: "extnd" is not a known attribute of module "tensorir" (reportAttributeAccessIssue)'
+    (folder / "pyrightconfig.json").write_text(json.dumps(config))
+    run = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, *(f"{name}.py" for name in texts)]
+    said = subprocess.run(run, capture_output=True, text=True, cwd=folder).stdout
+    lines = [line.partition(" - ") for line in said.splitlines() if " - " in line]
+    return {name: [line for place, _, line in lines if f"{name}.py" in place] for name in texts}
+
+
+def revealed(lines):
+    return [re.sub(r'^information: Type of ".*" is "(.*)"$', r"\1", line) for line in lines]
+
+
+def test_pyright_knows_what_comes_back_and_which_names_there_are(told):
+    assert revealed(told["user"][: len(REVEALED)]) == REVEALED
+    assert (
+        told["user"][-1] == 'error: "extnd" is not a known attribute of module "tensorir" (reportAttributeAccessIssue)'
+    )
+
+
+def kind(value):
+    """The type of a value as pyright writes it."""
+    match value:
+        case tuple():
+            return f"tuple[{', '.join(map(kind, value))}]"
+        case dict():
+            return f"dict[str, {kind(next(iter(value.values())))}]"
+        case _:
+            return type(value).__name__
+
+
+def test_of_functions_without_annotations_pyright_knows_what_comes_back(told, tmp_path):
+    found = []
+    (tmp_path / "unannotated.py").write_text(UNANNOTATED)
+    runpy.run_path(str(tmp_path / "unannotated.py"), {"reveal_type": lambda value: found.append(kind(value))})
+    assert revealed(told["unannotated"]) == found
 
 
 @pytest.mark.nightly

@@ -23,7 +23,8 @@ from typing import Any, TypeAlias, TypeVar
 from tensorir.binding.arrays import is_tuple, kind_of
 from tensorir.dimensions import Dimension
 from tensorir.fieldview.array_types import Widths
-from tensorir.fieldview.operator import FieldOperator, field_operator
+from tensorir.fieldview.decorator import field_operator
+from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.types import Dims, Interval
