@@ -64,7 +64,9 @@ def test_the_stub_has_the_names_that_there_are():
 def test_a_function_of_the_stub_is_called_and_described_as_the_function_is(name):
     function = getattr(ti, name)
     assert parameters(DEFINED[name]) == there(function)
-    assert ast.get_docstring(DEFINED[name]) == inspect.getdoc(function).split("\n")[0]
+    # of functions that are defined beside the stub editors find the text themselves
+    text = None if function.__module__ == "tensorir" else re.split(r"\n+>>>", inspect.getdoc(function))[0].rstrip()
+    assert ast.get_docstring(DEFINED[name]) == text
 
 
 @pytest.mark.parametrize("name", RENAMED)

@@ -175,5 +175,10 @@ def program(function: Callable[..., Any], *, backend: object = None) -> Program:
 @overload
 def program(function: None = None, *, backend: object = None) -> Callable[[Callable[..., Any]], Program]: ...
 def program(function: Callable[..., Any] | None = None, *, backend: Any = None) -> Any:
-    """A function that calls operators with `out=`, as one fencil; `backend` is taken for GT4Py's sake."""
+    """A function that calls operators with `out=`, as one fencil; `backend` is taken for GT4Py's sake.
+
+    Its parameters are fields, called with arrays as operators are (dims by name, or by annotation); those that are
+    written have these dims and intervals, are written in place, and come back in a dict by name. Raises V26 where
+    nothing is written.
+    """
     return Program if function is None else Program(function)

@@ -45,7 +45,9 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
 def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[Any]:
     """A recurrence along an axis: the function gets the state and its fields at one level, and returns the next state.
 
-    The result holds the state after each level. `init` is a number, or a (named) tuple of numbers.
+    The result holds the state after each level, on the dims of the fields. `init` is a number, or a (named) tuple of
+    numbers, and says the state's structure and element types. Units: those of `init` and the fields, which are the same
+    where they are added (A32). Raises V23 where no field has the axis, V24 for a state of another type.
 
     >>> from tensorir.dimensions import dims
     >>> from tensorir.types import tensor
