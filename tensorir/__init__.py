@@ -109,21 +109,20 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'tensorir' has no attribute {name!r}")
+    # not kept among the globals: `bool` and `round` are Python's in this file
     kind, place = _PLACES[name]
     match kind:
         case "module":
-            value = importlib.import_module(f"tensorir.{place}")
+            return importlib.import_module(f"tensorir.{place}")
         case "name":
-            value = getattr(importlib.import_module(f"tensorir.{place}"), name)
+            return getattr(importlib.import_module(f"tensorir.{place}"), name)
         case "row":
             module, _, table = place.rpartition(".")
-            value = getattr(importlib.import_module(f"tensorir.{module}"), table)[name]
+            return getattr(importlib.import_module(f"tensorir.{module}"), table)[name]
         case _:
             from tensorir.backends import backend
 
-            value = getattr(getattr(backend("jax"), place)(), name)
-    globals()[name] = value
-    return value
+            return getattr(getattr(backend("jax"), place)(), name)
 
 
 def iterate(

@@ -103,6 +103,11 @@ def test_a_name_stays_what_it_is_when_a_module_of_that_name_is_imported():
     assert {name for name in dir(ti) if inspect.ismodule(getattr(ti, name))} == {*MODULES, *RENAMED}
 
 
+def test_a_name_that_python_has_too_stays_python_s_in_the_file_of_the_package():
+    assert ti.bool is SCALARS["bool"]
+    assert inspect.signature(ti.iterate, eval_str=True).parameters["checkpoint"].annotation == bool | int
+
+
 def test_every_row_of_the_tables_of_mathematics_and_element_types_is_a_public_name():
     assert {*MATHEMATICS, *SCALARS} <= {*dir(ti)}
     assert all(getattr(ti, name) is row for name, row in {**MATHEMATICS, **SCALARS}.items())
