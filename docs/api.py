@@ -207,9 +207,7 @@ def said(name: str, module: str = "tensorir") -> Said:
     prefix = {"tensorir": "ti", "tensorir.tenstorrent": "ti.tt"}.get(module, module.replace("tensorir.", "ti."))
     written = name if "." in name else f"{prefix}.{name}"
     if isinstance(value, Scalar):
-        kinds = {"bool": "Truth values", "int": "Integers", "uint": "Integers without a sign", "float": "Floats"}
-        width = f" of {value.bits} bits" if value.bits > 1 else ""
-        return Said(written, "tensorir.types.Scalar", f"{kinds[value.kind]}{width}.")
+        return Said(written, "tensorir.types.Scalar", _sentence(_below_assignment(module, name)))
     if inspect.ismodule(value):
         return Said(written, value.__name__, _sentence(value.__doc__), module=True)
     if inspect.isclass(value) or inspect.isfunction(value):

@@ -79,8 +79,11 @@ def _fits(shape: tuple[int, ...], exported: tuple[Any, ...]) -> bool:
 def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Loaded:
     """A program that `c.export(...).serialize()` wrote, from its bytes or from a file.
 
-    Raises FileNotFoundError for a file that is not there, and A34 for bytes that are no exported program. Reading needs
-    flatbuffers (`pip install tensorir[export]`).
+    It takes arrays by the names of parameters, of the shapes and element types that it was exported for, with axes in
+    the order of their dims, and gives a dict of outputs, of JAX's arrays. Raises FileNotFoundError for a file that is
+    not there, and A34 for bytes that are no exported program.
+
+    Reading needs flatbuffers (`pip install tensorir[export]`).
 
     >>> import tensorir as ti
     >>> f = ti.parse("f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { y ← 2.0 × x; }")

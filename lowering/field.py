@@ -336,8 +336,9 @@ def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
 def as_field(domain: Any, data: Any) -> Field:
     """An array as a field.
 
-    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: (-1, 5)}`, or dims alone, which
-    then start at 0. Raises A02 for an element type that the IR does not have, A03 for a wrong shape.
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: (-1, 5)}`, or dims alone, which then
+    start at 0. `data` is kept as it is, an array of NumPy or JAX of the domain's shape; a field has no units. Raises
+    A02 for an element type that the IR does not have, A03 for a wrong shape.
     """
     if not hasattr(data, "dtype"):
         data = np.asarray(data)
@@ -352,6 +353,9 @@ def as_field(domain: Any, data: Any) -> Field:
 def full(domain: Any, value: Any, dtype: Scalar = FLOAT64) -> Field:
     """A field that holds one value, in NumPy memory.
 
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`. Raises A02 for a float in a
+    field of integers.
+
     >>> full({"I": 3}, 7.0).data
     array([7., 7., 7.])
     """
@@ -364,12 +368,18 @@ def full(domain: Any, value: Any, dtype: Scalar = FLOAT64) -> Field:
 
 
 def zeros(domain: Any, dtype: Scalar = FLOAT64) -> Field:
-    """A field of zeros, in NumPy memory."""
+    """A field of zeros, in NumPy memory.
+
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`.
+    """
     return full(domain, 0, dtype)
 
 
 def ones(domain: Any, dtype: Scalar = FLOAT64) -> Field:
-    """A field of ones, in NumPy memory."""
+    """A field of ones, in NumPy memory.
+
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`.
+    """
     return full(domain, 1, dtype)
 
 
@@ -377,7 +387,7 @@ def from_xarray(array: Any, origin: Any = None) -> Field:
     """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`.
 
     Labels that are no points (degrees, dates) are left out, since a field has none: a warning says so, but for dims of
-    `origin` and those without an index (`ti.positional`).
+    `origin` and those without an index (`ti.positional`). Axes keep their order, and units are left out.
     """
     refuse_foreign(array, str(array.name or "array"))
     starts = {str(k): int(v) for k, v in (origin or {}).items()}

@@ -28,6 +28,7 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function that gives a loss and its gradient by some arguments, each with the labels of its argument.
 
+    The loss is one number, without dims; a gradient has the dims, the shape and the element type of its argument.
     `units` are those of the loss: gradients of J by K are then J/K, and say no unit otherwise. The options of JAX are
     `argnums` and `has_aux`. Raises A41 for a gradient by what is no float, and for a loss that is no number.
 
@@ -75,7 +76,8 @@ def grad(
 ) -> Callable[..., Any]:
     """A function that gives the gradient of a loss by some arguments, each with the labels of its argument.
 
-    With `has_aux` it gives a pair, and all else is as with `value_and_grad`.
+    Each has the dims, the shape and the element type of its argument, and where `units` says those of the loss, these
+    per its own. With `has_aux` it gives a pair, and all else is as with `value_and_grad`.
     """
     both = value_and_grad(loss, argnums, has_aux=has_aux, units=units)
 

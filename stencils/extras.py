@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from tensorir.binding.arrays import refuse
+from tensorir.errors import Diagnostic, DiagnosticError
 
 __all__ = ["needed"]
 
@@ -19,4 +19,5 @@ __all__ = ["needed"]
 def needed(module: str, extra: str, purpose: str) -> None:
     """Raise C12 where a library is missing: what it is for, and the extra of the package that has it."""
     if find_spec(module) is None:
-        raise refuse("C12", f"{purpose} need {module}, which is not installed.", f"pip install 'tensorir[{extra}]'")
+        told = f"{purpose} need {module}, which is not installed."
+        raise DiagnosticError(Diagnostic("C12", told, help=f"pip install 'tensorir[{extra}]'"))

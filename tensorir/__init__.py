@@ -1,30 +1,28 @@
 """A typed, functional tensor IR with named dimensions and integer intervals, run by XLA.
 
-`import tensorir as ti` is all that a user needs. It imports no JAX: what executes is found when it is first used.
+`import tensorir as ti` is all that a user needs. It imports neither NumPy nor JAX: names are found when they are used.
 Editors and type checkers read `__init__.pyi`, which has the same names.
 """
+
+# pyright: reportUnsupportedDunderAll=false
+# (`__getattr__` finds them)
 
 from __future__ import annotations
 
 import importlib
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorir.assembly import assemble
-from tensorir.backends import compile
-from tensorir.build import fencil
-from tensorir.builtins import TABLE
+
+# their modules have their names, and would take these where they are imported later
 from tensorir.caches import CACHES as caches
-from tensorir.dimensions import Dimension, dims
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.interrupted import Interrupted
-from tensorir.ir import Fencil
 from tensorir.kept_memory import KEPT_MEMORY as kept_memory
-from tensorir.lifting import lift
-from tensorir.types import SCALARS, Interval, TensorType, tensor
 from tensorir.when_imported import when_imported
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "Diagnostic",
@@ -50,78 +48,81 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_MODULES = {"build", "inspect", "iterator", "passes", "reference", "tile", "tir"}
-_ROOMS = {"tt": "tenstorrent"}
-"""Modules by a shorter name."""
-_PASSES = {"DEFAULT_PASSES": "stages", "Pipeline": "pipeline", "explain": "explain", "restrict": "restrict"}
-"""What is found in a file of `tensorir.passes`."""
-_FIELD_VIEW = {
-    "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "coord", "field_operator", "max_over",
-    "min_over", "neighbor_sum", "program", "scan_operator", "where",
+_MODULES = {
+    **{name: name for name in ("build", "inspect", "iterator", "passes", "reference", "tile", "tir")},
+    "tt": "tenstorrent",
+}
+_HOMES = {
+    "backends": ("compile",),
+    "binding.labels": ("positional",),
+    "build": ("fencil",),
+    "dimensions": ("Dimension", "dims"),
+    "distribution.partition": ("partition",),
+    "equality.comparison": ("equivalent",),
+    "errors": ("Diagnostic", "DiagnosticError"),
+    "fieldview": (
+        "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "coord", "field_operator", "max_over",
+        "min_over", "neighbor_sum", "program", "scan_operator", "where",
+    ),
+    "fieldview.blocks": ("map_blocks",),
+    "fieldview.boundary": ("dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"),
+    "interrupted": ("Interrupted",),
+    "ir": ("Fencil",),
+    "iterator.as_jax": ("as_jax",),
+    "lifting": ("lift",),
+    "passes.explain": ("explain",),
+    "passes.pipeline": ("Pipeline",),
+    "passes.restrict": ("restrict",),
+    "passes.stages": ("DEFAULT_PASSES",),
+    "text": ("parse",),
+    "types": ("Interval", "TensorType", "tensor"),
 }  # fmt: skip
-_MATHEMATICS = {
-    *(row.name for row in TABLE.values() if row.elementwise and not row.glyphs),
-    "minimum", "maximum", "fmod", "power", "radians", "can_deref",
-} - {"if", "cast", "bitcast", "min", "max", "rem"}  # fmt: skip
-_BOUNDARIES = {"dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"}
-_FIELDS = {"Field", "as_field", "from_xarray", "full", "ones", "zeros"}
-"""What needs the array library of the backend, and loads on first use."""
-_TRANSFORMATIONS = {"grad", "jit", "value_and_grad"}
-"""Those of the backend, of functions of labelled arrays."""
+"""What each module has of the public names."""
+_ROWS = {
+    "fieldview.MATHEMATICS": (
+        "abs", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "can_deref", "cbrt", "ceil",
+        "clz", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor", "floordiv", "fmod", "isfinite", "isinf",
+        "isnan", "lgamma", "log", "log10", "log1p", "log2", "maximum", "minimum", "popcount", "power", "radians",
+        "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "xor",
+    ),
+    "types.SCALARS": (
+        "bfloat16", "bool", "float16", "float32", "float64", "float8_e4m3", "float8_e4m3fn", "float8_e5m2", "int16",
+        "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8",
+    ),
+}  # fmt: skip
+"""The same of dicts in modules."""
+_BACKEND = {
+    "exported": ("load",),
+    "fields": ("Field", "as_field", "from_xarray", "full", "ones", "zeros"),
+    "transformations": ("grad", "jit", "value_and_grad"),
+}
+"""The same of the parts of the backend."""
+_PLACES = {
+    **{name: ("module", module) for name, module in _MODULES.items()},
+    **{name: ("name", module) for module, names in _HOMES.items() for name in names},
+    **{name: ("row", table) for table, names in _ROWS.items() for name in names},
+    **{name: ("backend", part) for part, names in _BACKEND.items() for name in names},
+}
+"""Where each public name is, by what has it."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in SCALARS:
-        return SCALARS[name]
-    if name in _MODULES:
-        return importlib.import_module(f"tensorir.{name}")
-    if name == "parse":
-        from tensorir.text import parse
+    if name not in _PLACES:
+        raise AttributeError(f"module 'tensorir' has no attribute {name!r}")
+    # not kept among the globals: `bool` and `round` are Python's in this file
+    kind, place = _PLACES[name]
+    match kind:
+        case "module":
+            return importlib.import_module(f"tensorir.{place}")
+        case "name":
+            return getattr(importlib.import_module(f"tensorir.{place}"), name)
+        case "row":
+            module, _, table = place.rpartition(".")
+            return getattr(importlib.import_module(f"tensorir.{module}"), table)[name]
+        case _:
+            from tensorir.backends import backend
 
-        return parse
-    if name in _ROOMS:
-        return importlib.import_module(f"tensorir.{_ROOMS[name]}")
-    if name == "equivalent":
-        return importlib.import_module("tensorir.equality.comparison").equivalent
-    if name == "as_jax":
-        from tensorir.iterator.as_jax import as_jax
-
-        return as_jax
-    if name in _PASSES:
-        return getattr(importlib.import_module(f"tensorir.passes.{_PASSES[name]}"), name)
-    if name in _FIELD_VIEW or name in _MATHEMATICS:
-        from tensorir import fieldview
-
-        return fieldview.MATHEMATICS[name] if name in _MATHEMATICS else getattr(fieldview, name)
-    if name in _BOUNDARIES:
-        from tensorir.fieldview import boundary
-
-        return getattr(boundary, name)
-    if name == "positional":
-        from tensorir.binding.labels import positional
-
-        return positional
-    if name == "partition":
-        from tensorir.distribution.partition import partition
-
-        return partition
-    if name == "map_blocks":
-        from tensorir.fieldview.blocks import map_blocks
-
-        return map_blocks
-    if name == "load":
-        from tensorir.backends import backend
-
-        return backend("jax").exported().load
-    if name in _TRANSFORMATIONS:
-        from tensorir.backends import backend
-
-        return getattr(backend("jax").transformations(), name)
-    if name in _FIELDS:
-        from tensorir.backends import backend
-
-        return getattr(backend("jax").fields(), name)
-    raise AttributeError(f"module 'tensorir' has no attribute {name!r}")
+            return getattr(getattr(backend("jax"), place)(), name)
 
 
 def iterate(
@@ -223,27 +224,7 @@ def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        {
-            *__all__,
-            "as_jax",
-            "equivalent",
-            "load",
-            "map_blocks",
-            "parse",
-            "partition",
-            "positional",
-            *_MODULES,
-            *_ROOMS,
-            *_PASSES,
-            *_FIELD_VIEW,
-            *_MATHEMATICS,
-            *_BOUNDARIES,
-            *_FIELDS,
-            *_TRANSFORMATIONS,
-            *SCALARS,
-        }
-    )
+    return sorted({*__all__, *_PLACES})
 
 
 assemble()

@@ -1,5 +1,6 @@
-"""What `import tensorir as ti` gives, for editors and type checkers: the names, signatures and first sentences of
-`dir(ti)`. Much of it loads on first use, which no type checker follows; `tests/test_typed_face.py` holds both equal.
+"""What `import tensorir as ti` gives, for editors and type checkers: the names, signatures and texts of `dir(ti)`.
+It loads on first use, which no type checker follows; `tests/test_typed_face.py` holds both equal. What is imported
+here, or defined in `tensorir/__init__.py`, has its text there, and editors find it.
 """
 
 import builtins
@@ -97,21 +98,37 @@ kept_memory: KeptMemory
 
 # element types
 bfloat16: Scalar
+"""Floats of 16 bits with the exponents of float32: 8 bits, and 7 of the mantissa."""
 bool: Scalar
+"""Truth values."""
 float16: Scalar
+"""Floats of 16 bits."""
 float32: Scalar
+"""Floats of 32 bits."""
 float64: Scalar
+"""Floats of 64 bits."""
 float8_e4m3: Scalar
+"""Floats of 8 bits: 4 of the exponent, 3 of the mantissa, with infinities."""
 float8_e4m3fn: Scalar
+"""Floats of 8 bits: 4 of the exponent, 3 of the mantissa, without infinities."""
 float8_e5m2: Scalar
+"""Floats of 8 bits: 5 of the exponent, 2 of the mantissa, with infinities."""
 int16: Scalar
+"""Integers of 16 bits."""
 int32: Scalar
+"""Integers of 32 bits."""
 int64: Scalar
+"""Integers of 64 bits."""
 int8: Scalar
+"""Integers of 8 bits."""
 uint16: Scalar
+"""Integers without a sign of 16 bits."""
 uint32: Scalar
+"""Integers without a sign of 32 bits."""
 uint64: Scalar
+"""Integers without a sign of 64 bits."""
 uint8: Scalar
+"""Integers without a sign of 8 bits."""
 
 class Field:
     """An array (NumPy or JAX) whose axes are dims with integer intervals; arithmetic is that of field operators.
@@ -211,22 +228,48 @@ class Field:
     def __rxor__(self, other: _Operand) -> Field: ...
 
 def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Callable[..., dict[str, jax.Array]]:
-    """A program that `c.export(...).serialize()` wrote, from its bytes or from a file."""
+    """A program that `c.export(...).serialize()` wrote, from its bytes or from a file.
+
+    It takes arrays by the names of parameters, of the shapes and element types that it was exported for, with axes in
+    the order of their dims, and gives a dict of outputs, of JAX's arrays. Raises FileNotFoundError for a file that is
+    not there, and A34 for bytes that are no exported program.
+
+    Reading needs flatbuffers (`pip install tensorir[export]`).
+    """
 
 def as_field(domain: _Domain, data: ArrayLike) -> Field:
-    """An array as a field."""
+    """An array as a field.
+
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: (-1, 5)}`, or dims alone, which then
+    start at 0. `data` is kept as it is, an array of NumPy or JAX of the domain's shape; a field has no units. Raises
+    A02 for an element type that the IR does not have, A03 for a wrong shape.
+    """
 
 def full(domain: _Domain, value: float, dtype: Scalar = ...) -> Field:
-    """A field that holds one value, in NumPy memory."""
+    """A field that holds one value, in NumPy memory.
+
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`. Raises A02 for a float in a
+    field of integers.
+    """
 
 def zeros(domain: _Domain, dtype: Scalar = ...) -> Field:
-    """A field of zeros, in NumPy memory."""
+    """A field of zeros, in NumPy memory.
+
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`.
+    """
 
 def ones(domain: _Domain, dtype: Scalar = ...) -> Field:
-    """A field of ones, in NumPy memory."""
+    """A field of ones, in NumPy memory.
+
+    `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`.
+    """
 
 def from_xarray(array: xr.DataArray, origin: Mapping[Dimension, int] | Mapping[str, int] | None = None) -> Field:
-    """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`."""
+    """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`.
+
+    Labels that are no points (degrees, dates) are left out, since a field has none: a warning says so, but for dims of
+    `origin` and those without an index (`ti.positional`). Axes keep their order, and units are left out.
+    """
 
 def distribute(
     program: _Program,
@@ -235,12 +278,8 @@ def distribute(
     *,
     partition: Partition | None = None,
     **options: Any,
-) -> _Program:
-    """A program, or a field operator, on the devices of a mesh: called as it is, and of the same results."""
-
-def compiler_options(function: Callable[..., object], /, *arguments: object) -> dict[str, str]:
-    """What the programs that a function calls ask XLA for: `jax.jit(function, compiler_options=...)` grants it."""
-
+) -> _Program: ...
+def compiler_options(function: Callable[..., object], /, *arguments: object) -> dict[str, str]: ...
 @overload
 def grad(
     loss: Callable[Concatenate[_A, _P], object],
@@ -261,7 +300,11 @@ def grad(
 def grad(
     loss: Callable[_P, object], argnums: int | Sequence[int] = 0, *, has_aux: builtins.bool = False, units: str = ""
 ) -> Callable[_P, Any]:
-    """A function that gives the gradient of a loss by some arguments, each with the labels of its argument."""
+    """A function that gives the gradient of a loss by some arguments, each with the labels of its argument.
+
+    Each has the dims, the shape and the element type of its argument, and where `units` says those of the loss, these
+    per its own. With `has_aux` it gives a pair, and all else is as with `value_and_grad`.
+    """
 
 @overload
 def value_and_grad(
@@ -275,14 +318,21 @@ def value_and_grad(
 def value_and_grad(
     loss: Callable[_P, _Result], argnums: int | Sequence[int] = 0, *, has_aux: builtins.bool = False, units: str = ""
 ) -> Callable[_P, tuple[_Result, Any]]:
-    """A function that gives a loss and its gradient by some arguments, each with the labels of its argument."""
+    """A function that gives a loss and its gradient by some arguments, each with the labels of its argument.
+
+    The loss is one number, without dims; a gradient has the dims, the shape and the element type of its argument.
+    `units` are those of the loss: gradients of J by K are then J/K, and say no unit otherwise. The options of JAX are
+    `argnums` and `has_aux`. Raises A41 for a gradient by what is no float, and for a loss that is no number.
+    """
 
 def jit(function: Callable[_P, _Result], /) -> Callable[_P, _Result]:
-    """The function as one program of XLA, compiled with what the programs in it ask for."""
+    """The function as one program of XLA, compiled with what the programs in it ask for.
 
-def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
-    """Keep what XLA compiles in a folder, from which later processes take it; None keeps nothing any more."""
+    Results have the labels of arguments on the same dims and intervals, and no attributes: nobody knows their units.
+    A result that has the variables of a Dataset among the arguments is a Dataset.
+    """
 
+def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None: ...
 @overload
 def iterate(
     step: Callable[[_State], _State],
@@ -333,132 +383,299 @@ def iterate(
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
     on_interrupt: str = "raise",
-) -> tuple[_State, _Kept]:
-    """The state after n steps, which run inside XLA: any pytree of arrays, Fields and DataArrays."""
+) -> tuple[_State, _Kept]: ...
 
 # mathematics on fields, inside of operators
 def abs(x: _Value, /) -> _Value:
-    """The magnitude; of the least integer it is itself."""
+    """The magnitude; of the least integer it is itself.
+
+    Of a field of numbers, element by element: on its dims, of its element type.
+    Units: those of the field.
+    """
 
 def arccos(x: _Value, /) -> _Value:
-    """Arc cosine (radians)."""
+    """Arc cosine (radians).
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def arccosh(x: _Value, /) -> _Value:
-    """Inverse hyperbolic cosine."""
+    """Inverse hyperbolic cosine.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def arcsin(x: _Value, /) -> _Value:
-    """Arc sine (radians)."""
+    """Arc sine (radians).
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def arcsinh(x: _Value, /) -> _Value:
-    """Inverse hyperbolic sine."""
+    """Inverse hyperbolic sine.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def arctan(x: _Value, /) -> _Value:
-    """Arc tangent (radians)."""
+    """Arc tangent (radians).
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def arctan2(x: _Value | float, y: _Value | float, /) -> _Value:
-    """The angle of the point (y, x) (radians)."""
+    """The angle of the point (y, x) (radians).
+
+    Of two fields of one type (floats), or a field and a number: on the dims of both, where both are.
+    Units: those of both are the same (A32), and the result says none.
+    """
 
 def arctanh(x: _Value, /) -> _Value:
-    """Inverse hyperbolic tangent."""
+    """Inverse hyperbolic tangent.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def cbrt(x: _Value, /) -> _Value:
-    """Cube root."""
+    """Cube root.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def ceil(x: _Value, /) -> _Value:
-    """The smallest whole number that is not smaller."""
+    """The smallest whole number that is not smaller.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def clz(x: _Value, /) -> _Value:
-    """The number of leading bits that are not set."""
+    """The number of leading bits that are not set.
+
+    Of a field of integers, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def cos(x: _Value, /) -> _Value:
-    """Cosine (radians)."""
+    """Cosine (radians).
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: radians; degrees are refused (V36), and `ti.radians` converts them. The result says none.
+    """
 
 def cosh(x: _Value, /) -> _Value:
-    """Hyperbolic cosine."""
+    """Hyperbolic cosine.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def erf(x: _Value, /) -> _Value:
-    """Error function."""
+    """Error function.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def erfc(x: _Value, /) -> _Value:
-    """1 - erf(x), exact where erf is near 1."""
+    """1 - erf(x), exact where erf is near 1.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def exp(x: _Value, /) -> _Value:
-    """e to the x."""
+    """e to the x.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def exp2(x: _Value, /) -> _Value:
-    """2 to the x."""
+    """2 to the x.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def expm1(x: _Value, /) -> _Value:
-    """e to the x, minus 1, exact near 0."""
+    """e to the x, minus 1, exact near 0.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def floor(x: _Value, /) -> _Value:
-    """The largest whole number that is not larger."""
+    """The largest whole number that is not larger.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def floordiv(x: _Value | float, y: _Value | float, /) -> _Value:
-    """Quotient rounded towards minus infinity; of integers by 0 it is -1 (all bits set)."""
+    """Quotient rounded towards minus infinity; of integers by 0 it is -1 (all bits set).
+
+    Of two fields of one type (numbers), or a field and a number: on the dims of both, where both are.
+    Units: the result says none.
+    """
 
 def fmod(x: _Value | float, y: _Value | float, /) -> _Value:
-    """What division rounded towards zero leaves, with the sign of the dividend; of integers by 0 it is x."""
+    """What division rounded towards zero leaves, with the sign of the dividend; of integers by 0 it is x.
+
+    Of two fields of one type (numbers), or a field and a number: on the dims of both, where both are.
+    Units: the result says none.
+    """
 
 def isfinite(x: _Value, /) -> _Value:
-    """Neither infinite nor NaN."""
+    """Neither infinite nor NaN.
+
+    Of a field of floats, element by element: on its dims, of bools.
+    Units: the result says none.
+    """
 
 def isinf(x: _Value, /) -> _Value:
-    """Infinite."""
+    """Infinite.
+
+    Of a field of floats, element by element: on its dims, of bools.
+    Units: the result says none.
+    """
 
 def isnan(x: _Value, /) -> _Value:
-    """Not a number."""
+    """Not a number.
+
+    Of a field of floats, element by element: on its dims, of bools.
+    Units: the result says none.
+    """
 
 def lgamma(x: _Value, /) -> _Value:
-    """Logarithm of the magnitude of the gamma function."""
+    """Logarithm of the magnitude of the gamma function.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def log(x: _Value, /) -> _Value:
-    """Natural logarithm."""
+    """Natural logarithm.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def log10(x: _Value, /) -> _Value:
-    """Logarithm to base 10."""
+    """Logarithm to base 10.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def log1p(x: _Value, /) -> _Value:
-    """Natural logarithm of 1 + x, exact near 0."""
+    """Natural logarithm of 1 + x, exact near 0.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def log2(x: _Value, /) -> _Value:
-    """Logarithm to base 2."""
+    """Logarithm to base 2.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def maximum(x: _Value | float, y: _Value | float, /) -> _Value:
-    """The larger; NaN where either is."""
+    """The larger; NaN where either is.
+
+    Of two fields of one type (numbers), or a field and a number: on the dims of both, where both are.
+    Units: those of both, which are the same (A32).
+    """
 
 def minimum(x: _Value | float, y: _Value | float, /) -> _Value:
-    """The smaller; NaN where either is."""
+    """The smaller; NaN where either is.
+
+    Of two fields of one type (numbers), or a field and a number: on the dims of both, where both are.
+    Units: those of both, which are the same (A32).
+    """
 
 def popcount(x: _Value, /) -> _Value:
-    """The number of bits that are set."""
+    """The number of bits that are set.
+
+    Of a field of integers, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def round(x: _Value, /) -> _Value:
-    """The nearest whole number, halves to the even one."""
+    """The nearest whole number, halves to the even one.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def rsqrt(x: _Value, /) -> _Value:
-    """1 / sqrt(x)."""
+    """1 / sqrt(x).
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def sign(x: _Value, /) -> _Value:
-    """-1, 0 or 1 by the sign; NaN of NaN, and zeros keep theirs."""
+    """-1, 0 or 1 by the sign; NaN of NaN, and zeros keep theirs.
+
+    Of a field of numbers, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def sin(x: _Value, /) -> _Value:
-    """Sine (radians)."""
+    """Sine (radians).
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: radians; degrees are refused (V36), and `ti.radians` converts them. The result says none.
+    """
 
 def sinh(x: _Value, /) -> _Value:
-    """Hyperbolic sine."""
+    """Hyperbolic sine.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def sqrt(x: _Value, /) -> _Value:
-    """Square root, correctly rounded."""
+    """Square root, correctly rounded.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def tan(x: _Value, /) -> _Value:
-    """Tangent (radians)."""
+    """Tangent (radians).
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: radians; degrees are refused (V36), and `ti.radians` converts them. The result says none.
+    """
 
 def tanh(x: _Value, /) -> _Value:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def trunc(x: _Value, /) -> _Value:
-    """Rounded towards zero."""
+    """Rounded towards zero.
+
+    Of a field of floats, element by element: on its dims, of its element type.
+    Units: the result says none.
+    """
 
 def xor(x: _Value | float, y: _Value | float, /) -> _Value:
-    """One, and not both."""
+    """One, and not both.
+
+    Of two fields of one type (bools), or a field and a bool: on the dims of both, where both are.
+    Units: the result says none.
+    """

@@ -56,6 +56,10 @@ def _beside() -> dict[str, metadata.EntryPoint]:
 def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:
     """A program as a callable of its backend.
 
+    It takes arrays by the names of parameters, of their element types, and gives a dict of outputs. DataArrays and
+    Fields match a parameter by the names of their dims, other arrays by their axes: in the order of its dims, of its
+    extents.
+
     With the backend "jax" it is an `equinox.Module` and a plain JAX callable: `c(inp=x)["out"]` under `jit`, `grad`,
     `vmap` and the rest, `c.stablehlo()`, `c.export()`, `c.cost()`. Options of "jax": `full`, names of traced tables
     that hold no -1; `donate`, names of outputs whose buffers are passed and may be used up; `numerics`, "fast",

@@ -1,4 +1,7 @@
-"""The commands and their options."""
+"""The commands and their options.
+
+What a command needs is imported in it: `--help` needs no NumPy.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from typing import Annotated
 
 import typer
 
-from stencils.cli.files import keep_existing
-from stencils.cli.pipes import STANDARD
 from stencils.cli.terminal import aside, ask, coloured, printable, say, takes_colours
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.interrupted import leave
@@ -152,7 +153,9 @@ def run(
     import tensorir as ti
     from stencils.cli import iterators, kernels, modules, operators, tiles
     from stencils.cli.devices import Devices
+    from stencils.cli.files import keep_existing
     from stencils.cli.options import refuse_given
+    from stencils.cli.pipes import STANDARD
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
     from tensorir.fieldview.operator import FieldOperator
@@ -270,6 +273,7 @@ def convert(
 ) -> None:
     """Write Tile IR as text or as bytecode."""
     from stencils.cli import tiles
+    from stencils.cli.files import keep_existing
 
     keep_existing((to,), overwrite, ask)
     tiles.convert(module, to, version, say)
@@ -338,6 +342,7 @@ def equal(
     tensorir equal softmax.py:fused model.fencil:softmax --size n=64
     """
     from stencils.cli.equal import equal as compare
+    from stencils.cli.files import keep_existing
 
     keep_existing((out,), overwrite, ask)
     if not compare(one, other, tuple(size or ()), tuple(match or ()), tuple(name or ()), grid, out, say):
@@ -380,6 +385,7 @@ def tt(
     tensorir tt matmul.py --cores 64 --out programs --random
     """
     from stencils.cli import tensix
+    from stencils.cli.files import keep_existing
 
     if out is not None:
         keep_existing([out / name for name in tensix.files_for(card)], overwrite, ask)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorir.abstract_interpreter import Applier, Bound, evaluate
+from tensorir.binding.angles import in_radians, is_degrees
 from tensorir.binding.arrays import refuse
 from tensorir.binding.carried import of_functions
 from tensorir.builtins import ALL, TABLE
@@ -219,9 +220,13 @@ def _is_number(value: Quantity) -> bool:
 
 
 def _scaled(factor: Quantity, value: Quantity) -> Quantity:
-    """A product: with a literal the same unit; what has the weight 0 keeps it whatever it is multiplied with."""
+    """A product: with a literal the same unit, but with that which converts degrees radians.
+
+    What has the weight 0 keeps its unit whatever it is multiplied with.
+    """
     if _is_number(factor):
-        return replace(value, weight=factor.weight * value.weight) if value.source else Quantity(value.unit)
+        unit = "radians" if is_degrees(value.unit) and in_radians(factor.weight) else value.unit
+        return replace(value, unit=unit, weight=factor.weight * value.weight) if value.source else Quantity(unit)
     for a, b in ((factor, value), (value, factor)):
         if a.source and not a.weight and not b.unit and not b.source:
             return Quantity("", a.source, 0.0)

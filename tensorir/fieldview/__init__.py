@@ -18,6 +18,7 @@ slope(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
 from __future__ import annotations
 
 from tensorir.fieldview.coordinates import coord
+from tensorir.fieldview.decorator import field_operator
 from tensorir.fieldview.functions import (
     MATHEMATICS,
     as_offset,
@@ -30,7 +31,7 @@ from tensorir.fieldview.functions import (
     where,
 )
 from tensorir.fieldview.offsets import FieldOffset
-from tensorir.fieldview.operator import FieldOperator, field_operator
+from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.program import program
 from tensorir.fieldview.scans import scan_operator
 from tensorir.fieldview.traced import Traced

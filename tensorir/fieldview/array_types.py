@@ -1,17 +1,17 @@
 """Types of what operators are called on and give, for editors and type checkers.
 
-`lap(h)` has the type of `h`: a DataArray for a DataArray, a Field for a Field. Where the function is annotated, or its
-body tells, that it returns a tuple of fields, a call gives a tuple of as many of those.
+`lap(h)` has the type of `h`: a DataArray for a DataArray, a Field for a Field; the function needs no annotations.
+Where these, or its body, tell that it returns a tuple of fields, a call gives a tuple of as many of those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = ["Array", "Places", "Plain", "Result", "Value", "Widths"]
+__all__ = ["Array", "Named", "Places", "Plain", "Result", "Value", "Widths"]
 
 if TYPE_CHECKING:
     import jax
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     """What an operator is called on, and gives."""
     Value = TypeVar("Value")
     """A field inside of an operator, and what a function of fields gives for it."""
+
+    class _NamedTuple(Protocol):
+        def _asdict(self) -> dict[str, Any]: ...
+
+    Named = TypeVar("Named", bound=_NamedTuple)
+    """A tuple with names of its members, whose class no call changes."""
     Result = TypeVar("Result", default=Any)
     """What the function of an operator returns."""
     Plain: TypeAlias = float | complex | str | np.generic | None
@@ -36,5 +42,5 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
-    Array, Value, Result = TypeVar("Array"), TypeVar("Value"), TypeVar("Result")
+    Array, Value, Named, Result = TypeVar("Array"), TypeVar("Value"), TypeVar("Named"), TypeVar("Result")
     Plain = Places = Widths = Any

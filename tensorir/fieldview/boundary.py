@@ -23,7 +23,8 @@ from typing import Any, TypeAlias, TypeVar
 from tensorir.binding.arrays import is_tuple, kind_of
 from tensorir.dimensions import Dimension
 from tensorir.fieldview.array_types import Widths
-from tensorir.fieldview.operator import FieldOperator, field_operator
+from tensorir.fieldview.decorator import field_operator
+from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.types import Dims, Interval
@@ -58,7 +59,7 @@ def periodic(period: float | None = None) -> BoundaryCondition:
     """The field goes on at its other end.
 
     `period` is by how much the coordinate of the dim goes on where the field does: 360.0 for a longitude in degrees. It
-    need not be said where the steps of the coordinate are equal.
+    need not be said where the steps of the coordinate are equal. A halo is at most as wide as the field's interval.
     """
 
     def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
@@ -74,7 +75,7 @@ def dirichlet(value: Any) -> BoundaryCondition:
 
     A function gets the coordinates in the halo by dim, as fields of int32, and returns the value there:
     `dirichlet(lambda at: ti.sin(0.1 * ti.astype(at[I], ti.float64)))`. What it uses from outside, such as the time,
-    is an argument of the operator around it.
+    is an argument of the operator around it. Element type and units are the field's (A32).
     """
 
     def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
@@ -89,7 +90,10 @@ def dirichlet(value: Any) -> BoundaryCondition:
 
 
 def neumann(slope: Any = 0.0) -> BoundaryCondition:
-    """A slope outwards, per point: the outermost value goes on, by `slope` more at each point away from it."""
+    """A slope outwards, per point: the outermost value goes on, by `slope` more at each point away from it.
+
+    `slope` is a number, or a field on the field's other dims, of its element type and units (A32).
+    """
 
     def value(edge: Traced, inner: Traced, k: int) -> Traced:
         return edge if isinstance(slope, float) and slope == 0.0 else binary("plus", edge, slope * k)
@@ -101,7 +105,10 @@ def neumann(slope: Any = 0.0) -> BoundaryCondition:
 
 
 def linear() -> BoundaryCondition:
-    """Linear extrapolation of the two outermost values."""
+    """Linear extrapolation of the two outermost values.
+
+    Of floats; the field's interval has two points at least.
+    """
 
     def value(edge: Traced, inner: Traced, k: int) -> Traced:
         return binary("plus", edge, binary("multiplies", float(k), binary("minus", edge, inner)))
@@ -122,6 +129,7 @@ def extend(x: F, widths: Widths, bc: Conditions) -> F:
     `widths` are points before and after, or one number for both. `bc` is one condition for all sides, a pair (before,
     after), or either by dim. In an operator it is part of it; elsewhere it runs, and gives the kind that comes in.
     Coordinates of a DataArray go on where their steps are equal; others are missing in the halo, which a warning says.
+    The result has the dims, element type and units of `x`. Raises V30 for a halo wider than a condition can say.
     """
     if not isinstance(x, Traced):
         result: Any = _operator(widths, bc, extend)(x)
@@ -145,7 +153,11 @@ def extend(x: F, widths: Widths, bc: Conditions) -> F:
 
 
 def with_boundary(x: F, widths: Widths, bc: Conditions) -> F:
-    """The field on its own domain, its outermost points renewed from those inside by the conditions."""
+    """The field on its own domain, its outermost points renewed from those inside by the conditions.
+
+    `widths` and `bc` are as of `extend`. The result has the dims, intervals, element type and units of `x`. Raises V30
+    where nothing is left inside.
+    """
     if not isinstance(x, Traced):
         return _operator(widths, bc, with_boundary)(x)
     inner: dict[str, Interval] = {}

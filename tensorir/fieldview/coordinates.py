@@ -20,7 +20,7 @@ area(out: tensor<float, lat[0:2]>, h: tensor<float, lat[0:2]>, lat: tensor<float
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from tensorir import build
 from tensorir.binding.angles import is_degrees
@@ -28,6 +28,7 @@ from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.known_coordinates import KNOWN, Coordinate, Coordinates
 from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import did_you_mean
+from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.boundary import extend, linear, periodic
 from tensorir.fieldview.trace import Tracing, current, fail
 from tensorir.fieldview.traced import Traced, binary, make
@@ -37,7 +38,7 @@ from tensorir.types import FLOAT64, Dims, Interval
 __all__ = ["coord"]
 
 
-def coord(x: Any, name: Any, /) -> Any:
+def coord(x: Value, name: str | Dimension, /) -> Value:
     """A coordinate of a field, as a field on the dims that it has: an index, one of several dims, a cell measure.
 
     In an operator `x` is an argument, or what was computed of arguments, whose coordinates are looked at then; beyond
@@ -46,7 +47,10 @@ def coord(x: Any, name: Any, /) -> Any:
     a Field what the DataArrays had that went into a time loop or a transformation. Units in degrees are seen by
     functions of angles. Raises V37 for a coordinate that there is not, and V38 for one that differs or ends too early.
     """
-    name = str(name)
+    return cast("Value", _coordinate(x, str(name)))
+
+
+def _coordinate(x: Any, name: str) -> Any:
     if isinstance(x, Traced):
         return _traced(x, name)
     if hasattr(x, "coords"):

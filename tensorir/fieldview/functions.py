@@ -10,8 +10,10 @@ from typing import Any, cast, overload
 import numpy as np
 
 from tensorir import build
+from tensorir import typing_rules as rules
 from tensorir.binding.arrays import is_tuple
-from tensorir.builtins import TABLE
+from tensorir.binding.quantities import ALIKE
+from tensorir.builtins import TABLE, Builtin
 from tensorir.dimensions import Combined, Condition, Dimension
 from tensorir.fieldview.array_types import Places, Value
 from tensorir.fieldview.offsets import as_offset
@@ -26,11 +28,17 @@ __all__ = [
 
 
 @overload
+def where(condition: Value, a: float, b: float) -> Value: ...
+@overload
 def where(condition: object, a: float, b: Value) -> Value: ...
 @overload
 def where(condition: object, a: Value, b: Value | float) -> Value: ...
 def where(condition: Any, a: Any, b: Any) -> Any:
-    """`a` where the condition is true, `b` elsewhere; of tuples, member by member."""
+    """`a` where the condition is true, `b` elsewhere; of tuples, member by member.
+
+    The condition is a field of bools, `a` and `b` are fields of one element type, or numbers, which take it. The result
+    has this type, on the dims of all three, where all are. Units: those of `a` and `b`, which are the same (A32).
+    """
     current()
     if is_tuple(condition):
         return tuple(where(c, x, y) for c, x, y in zip(condition, a, b, strict=True))
@@ -41,7 +49,11 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def astype(x: Value, element: Scalar) -> Value:
-    """The field as another element type: floats to integers towards zero, saturating."""
+    """The field as another element type: floats to integers towards zero, saturating.
+
+    On the dims and intervals of `x`; of tuples, member by member. Units: those of `x`. Raises V14 for what is no
+    element type.
+    """
     given: Any = x
     # users who check no types give those of NumPy
     if not isinstance(element, Scalar):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -55,6 +67,7 @@ def broadcast(x: Value, dims: Sequence[Dimension | str] | Places) -> Value:
     """The field on more dims: names, along which it is the same wherever it is used, or intervals by name.
 
     Fields broadcast by themselves, so names alone change nothing but are checked: none of the field's may be missing.
+    Element type and units are those of `x`. Raises V15 where a dim of the field is not named.
     """
     value = wrap(x)
     names = [str(d) for d in dims]
@@ -78,7 +91,8 @@ def concat_where(condition: Any, a: Any, b: Any) -> Any:
     """`a` on the part of a dim that meets a condition such as `K < 3`, `b` on the rest (GT4Py, experimental).
 
     The result has the points of that part that `a` has, and those of the rest that `b` has. Conditions are put together
-    as `(K >= 2) & (K < 5)` and `(K == 0) | (K > 7)`.
+    as `(K >= 2) & (K < 5)` and `(K == 0) | (K > 7)`. Both have one element type, and so has the result, on the dims of
+    both. Units: those of `a` and `b`, which are the same (A32). Raises V16 for what is no condition on a dim of theirs.
     """
     match condition:
         case Combined("and", first, second):
@@ -165,24 +179,37 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
 
 
 def can_deref(x: Value) -> Value:
-    """False where a table held -1 on the way to an element."""
+    """False where a table held -1 on the way to an element.
+
+    Of a field of any element type: bools on its dims. Units: the result says none.
+    """
     return cast("Value", make("can_deref", x))
 
 
 def neighbor_sum(x: Value, *, axis: Dimension) -> Value:
-    """The sum over the neighbours along a local dimension; 0 where there are none."""
+    """The sum over the neighbours along a local dimension; 0 where there are none.
+
+    Of a field with this dim, as `f(V2E)` has, of numbers: on its other dims, of its element type. Units: those of `x`.
+    Raises V17 where the field has no such dim.
+    """
     return _over(x, axis, "plus", lambda e: 0)
 
 
 def max_over(x: Value, *, axis: Dimension) -> Value:
-    """The largest neighbour; the least value of the type where there are none. Of bools: whether any is true."""
+    """The largest neighbour; the least value of the type where there are none. Of bools: whether any is true.
+
+    Dims, element types, units and errors are as of `neighbor_sum`.
+    """
     if wrap(x).element == BOOL:
         return _over(x, axis, "or", lambda e: False)
     return _over(x, axis, "max", lambda e: -np.inf if e.is_float else e.range.start)
 
 
 def min_over(x: Value, *, axis: Dimension) -> Value:
-    """The smallest neighbour; the greatest value of the type where there are none. Of bools: whether all are true."""
+    """The smallest neighbour; the greatest value of the type where there are none. Of bools: whether all are true.
+
+    Dims, element types, units and errors are as of `neighbor_sum`.
+    """
     if wrap(x).element == BOOL:
         return _over(x, axis, "and", lambda e: True)
     return _over(x, axis, "min", lambda e: np.inf if e.is_float else e.range.stop - 1)
@@ -207,12 +234,42 @@ def _mathematical(op: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = op
     function.__signature__ = _SIGNATURES[arity]
-    function.__doc__ = TABLE[op].doc
+    function.__doc__ = _described(TABLE[op])
     return function
 
 
+_TAKEN: dict[Callable[..., TensorType], str] = {
+    rules.floats: "floats", rules.float_tests: "floats", rules.numbers: "numbers", rules.integers: "integers",
+    rules.logic: "bools",
+}  # fmt: skip
+"""The element types that builtins of a rule take."""
+
+
+def _described(row: Builtin) -> str:
+    """The sentence of a row, and what its facts say of dims, element types and units."""
+    two, kind = len(row.form[0]) > 1, _TAKEN[row.rule]
+    gives = "bools" if row.rule is rules.float_tests else "its element type"
+    told = f"Of a field of {kind}, element by element: on its dims, of {gives}."
+    if two:
+        one = "bool" if row.rule is rules.logic else "number"
+        told = f"Of two fields of one type ({kind}), or a field and a {one}: on the dims of both, where both are."
+    if row.of_angle:
+        units = "radians; degrees are refused (V36), and `ti.radians` converts them. The result says none."
+    elif row.homogeneous:
+        units = f"those of {'both, which are the same (A32)' if two else 'the field'}."
+    elif row.name in ALIKE:
+        units = "those of both are the same (A32), and the result says none."
+    else:
+        units = "the result says none."
+    return f"{row.doc}\n\n{told}\nUnits: {units}"
+
+
 def radians(x: Value, /) -> Value:
-    """An angle in degrees in radians, which functions of angles take."""
+    """An angle in degrees in radians, which functions of angles take.
+
+    Of a field of floats, element by element: on its dims, of its element type. Units: radians, of an angle in degrees;
+    others stay.
+    """
     current()
     return _as_float("sin", x) * math.radians(1.0)
 

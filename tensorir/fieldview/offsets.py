@@ -126,7 +126,10 @@ def table_type(offset: FieldOffset, table: Any) -> TensorType:
 
 
 def as_offset(offset: FieldOffset | Dimension, distance: Any) -> Dynamic:
-    """An offset whose distance is a field of integers: `f(as_offset(Koff, level))` (GT4Py, experimental)."""
+    """An offset whose distance is a field of integers: `f(as_offset(Koff, level))` (GT4Py, experimental).
+
+    The result has the dims of both fields, and the element type and units of `f`.
+    """
     dimension = offset if isinstance(offset, Dimension) else offset.source
     if not isinstance(distance, Traced):
         fail("V10", "the distance of as_offset is a field of integers.", f"for a number write f({dimension} + 1).")

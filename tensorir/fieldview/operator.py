@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tensorir import Field
     from tensorir.inspect import Inspection
 
-__all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "field_operator", "planned"]
+__all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "planned"]
 
 
 NO_TABLES: Mapping[str, Any] = MappingProxyType({})
@@ -522,8 +522,3 @@ def table_value(param: Var, table: Any) -> Any:
 def at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
     """A diagnostic at the line where a function is defined."""
     return DiagnosticError(Diagnostic(code, message, of_function(function), help=help))
-
-
-def field_operator(function: Callable[..., Result]) -> FieldOperator[Result]:
-    """A function on fields, traced when it is called (GT4Py's decorator of this name)."""
-    return FieldOperator(function, function)

@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tensorir.binding.angles import in_degrees
 from tensorir.binding.known_coordinates import Coordinates
@@ -15,6 +15,7 @@ from tensorir.binding.labels import placed_by_identity
 from tensorir.caches import SIZES, RecentCache
 from tensorir.display import Displayed
 from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.fieldview.array_types import Array, Plain
 from tensorir.fieldview.operator import (
     Plan,
     applied,
@@ -58,6 +59,14 @@ class Program(Displayed):
         # by its place in a module, as functions are; a copy is the operator itself
         return self.function.__qualname__
 
+    @overload
+    def __call__(
+        self, *args: Array | Plain, offset_provider: Mapping[str, Any] | None = None, **more: Array | Plain
+    ) -> dict[str, Array]: ...
+    @overload
+    def __call__(
+        self, *args: object, offset_provider: Mapping[str, Any] | None = None, **more: object
+    ) -> dict[str, Any]: ...
     @located
     def __call__(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         return self.on(_compiled, args, more, offset_provider)
@@ -161,6 +170,15 @@ def _symbols(
     return params, given
 
 
+@overload
+def program(function: Callable[..., Any], *, backend: object = None) -> Program: ...
+@overload
+def program(function: None = None, *, backend: object = None) -> Callable[[Callable[..., Any]], Program]: ...
 def program(function: Callable[..., Any] | None = None, *, backend: Any = None) -> Any:
-    """A function that calls operators with `out=`, as one fencil; `backend` is taken for GT4Py's sake."""
+    """A function that calls operators with `out=`, as one fencil; `backend` is taken for GT4Py's sake.
+
+    Its parameters are fields, called with arrays as operators are (dims by name, or by annotation); those that are
+    written have these dims and intervals, are written in place, and come back in a dict by name. Raises V26 where
+    nothing is written.
+    """
     return Program if function is None else Program(function)

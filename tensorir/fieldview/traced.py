@@ -379,7 +379,11 @@ def power(a: float, b: Value) -> Value: ...
 @overload
 def power(a: Value, b: Value | float) -> Value: ...
 def power(a: Any, b: Any) -> Any:
-    """A power; of a small whole exponent by products, as NumPy does for squares."""
+    """A power; of a small whole exponent by products, as NumPy does for squares.
+
+    Of two fields of one type (floats), or a field and a number: on the dims of both, where both are; fields of integers
+    have the exponents 1, 2 and 3. Units: the result says none.
+    """
     if isinstance(a, Traced) and isinstance(b, int) and not isinstance(b, bool) and 1 <= b <= 3:
         result = a
         for _ in range(b - 1):

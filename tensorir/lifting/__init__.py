@@ -33,8 +33,9 @@ def lift(func: object, /, **options: Any) -> Any:
     """A function of another IR as a pure tensor program: a callable on arrays, with `fencil` and `report`.
 
     TIR and Relax functions (`ti.tir.parse(text)["main"]`), programs of iterator IR, and entries of Tile IR modules
-    (`entry=`, `grid=`, `args=`); the wing of the function takes the options. Raises TA01 for anything else, and what
-    the lift proves wrong: races, accesses out of bounds, reads of what nobody wrote.
+    (`entry=`, `grid=`, `args=`); the wing of the function takes the options. Arrays have the shapes and
+    element types of the function's buffers. Raises TA01 for anything else, and what the lift proves wrong: races,
+    accesses out of bounds, reads of what nobody wrote.
 
     >>> import tensorir as ti
     >>> module = ti.tir.parse('''

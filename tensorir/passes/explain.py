@@ -55,7 +55,10 @@ class Explanation(Displayed):
 
 
 def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
-    """Which points of everything a program needs: all of its outputs, or those asked for by `out`."""
+    """Which points of everything a program needs: all of its outputs, or those asked for by `out`.
+
+    `out` maps dims, or outputs and then dims, to intervals, `{I: (0, 3)}`.
+    """
     from tensorir.inspect.subject import subject
 
     found = domains(subject(program), out)

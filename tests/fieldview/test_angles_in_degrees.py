@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
+from tensorir.binding.quantities import units_of
 from tests.effort import count_calls
 
 LAT = xr.DataArray([0.0, 30.0, 60.0], dims="lat", coords={"lat": [0.0, 30.0, 60.0]}, attrs={"units": "degrees_north"})
@@ -42,6 +43,22 @@ def test_angles_that_are_converted_are_taken(of):
     operator = ti.field_operator(lambda x: body(x))
     for unit in ("degrees_north", "°", "radians", "", "m"):
         np.testing.assert_allclose(operator(LAT.assign_attrs(units=unit)), want, rtol=1e-14, atol=1e-15)
+
+
+UNITS = {
+    "an angle": (lambda x: ti.radians(x), "radians"),
+    "a quotient": (lambda x: x / math.degrees(1.0), "radians"),
+    "a difference": (lambda x: ti.radians(x(J + 1)) - ti.radians(x), "radians"),
+    "its double": (lambda x: 2.0 * x, "degrees_north"),
+}
+
+
+@pytest.mark.parametrize("of", UNITS)
+def test_a_converted_angle_says_radians(of):
+    body, unit = UNITS[of]
+    program = ti.field_operator(lambda x: body(x)).fencil(LAT)
+    assert units_of(program, {"x": "degrees_north"}) == {"out": unit}
+    assert units_of(program, {"x": "m"}) == {"out": "m"}
 
 
 def refused(call):

@@ -492,7 +492,7 @@ def test_a_backend_and_its_artifact_go_to_other_processes() -> None:
 
 @pytest.mark.skipif(definitions.CUPY_DEVICE_TYPE is not None, reason="there is a GPU")
 def test_without_a_gpu_its_backend_is_refused() -> None:
-    with pytest.raises(ti.errors.DiagnosticError) as caught:
+    with pytest.raises(ti.DiagnosticError) as caught:
         make_backend("gpu")
     assert str(caught.value) == (
         "error[TI12]: there is no GPU that CuPy knows, whose arrays fields are there.\nhelp: use xla_cpu."
