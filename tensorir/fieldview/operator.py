@@ -41,7 +41,7 @@ from tensorir.fieldview.results import (
 )
 from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
 from tensorir.fieldview.taken_types import TakenType, refuse_beyond
-from tensorir.fieldview.trace import Tracing, current, refuse_degrees, tracing
+from tensorir.fieldview.trace import Tracing, check_dims, current, refuse_degrees, tracing
 from tensorir.fieldview.traced import Traced, foreign
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.locations import assigned, here, located, of_function
@@ -88,8 +88,9 @@ class Plan:
         name: str, params: Sequence[Var], closures: Sequence[Closure], trace: Tracing, shape: Any = None,
         results: Any = None,
     ) -> Plan:  # fmt: skip
-        """The plan of a trace that is over; raises V36 for angles in degrees."""
+        """The plan of a trace that is over; raises V36 for angles in degrees, V40 for dims that no argument has."""
         refuse_degrees(closures, trace.degrees)
+        check_dims(name, params, trace)
         constants = dict(trace.constants.values())
         fencil = build.fencil(
             name, [*params, *trace.tables.values(), *trace.fields.values(), *constants], closures

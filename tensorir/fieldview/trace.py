@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,8 +17,10 @@ from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType
 from tensorir.ir import Closure, Expr, Var
 from tensorir.locations import here
+from tensorir.source import NOWHERE, Span
+from tensorir.staggered import half_way
 
-__all__ = ["CURRENT", "Tracing", "current", "fail", "refuse_degrees", "tracing"]
+__all__ = ["CURRENT", "Tracing", "check_dims", "current", "fail", "refuse_degrees", "tracing"]
 
 
 @dataclass(slots=True)
@@ -37,6 +40,8 @@ class Tracing:
     """The axes of the scans whose functions are being traced."""
     named: set[str] = field(default_factory=set[str])
     """The dims that shifts, scans, boundary conditions and coordinates name."""
+    missed: dict[str, Span] = field(default_factory=dict[str, Span])
+    """Dims along which a field was shifted that lacks them, each with where the first such shift is."""
     taken: list[TakenType] = field(default_factory=list[TakenType])
     """Which types numbers of Python took."""
     numbers: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
@@ -94,6 +99,33 @@ def refuse_degrees(closures: Sequence[Closure], params: set[str]) -> None:
     if found:
         told = "takes radians, and this is in degrees, as the units of an argument say."
         raise DiagnosticError([Diagnostic("V36", f"{call.op} {told}", call.span, help=hint) for call, _ in found])
+
+
+def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
+    """Raise V40 where an operator shifts along dims that no argument has, and the arguments have others alone.
+
+    A field does not vary along a dim that it lacks, and a shift along it is the field: of arrays on latitude and
+    longitude an operator on I and J would give differences of 0. Where the arguments have some of its dims this is a
+    warning: a field may be constant along the others.
+    """
+    have = dict.fromkeys(d for p in params for d in p.type.dims.names)
+    missing = [d for d in trace.missed if d not in have and half_way(d) not in have]
+    others = [d for d in have if d not in trace.named and half_way(d) not in trace.named]
+    if not missing or not others:
+        return
+    where = trace.missed[missing[0]]
+    told = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
+    if len(others) == len(have):
+        pairs = ", ".join(f"{a}='{b}'" for a, b in zip(others, missing, strict=False))
+        raise DiagnosticError(
+            Diagnostic("V40", told, trace.missed[missing[0]], help=f"call them so: x.rename({pairs}).")
+        )
+    where = trace.missed[missing[0]]
+    told = f"{told} Nothing varies along {' and '.join(missing)}, then."
+    if where is NOWHERE:
+        warnings.warn(told, stacklevel=2)
+    else:
+        warnings.warn_explicit(told, UserWarning, where.source.name, where.line)
 
 
 def fail(code: str, message: str, help: str = "") -> NoReturn:

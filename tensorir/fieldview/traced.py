@@ -520,6 +520,7 @@ def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
         told = f"inside of a scan along {dimension} a field has one level of it, and no neighbour there."
         fail("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 1)).")
     if str(dimension) not in x.dims:
+        current().missed.setdefault(str(dimension), here())
         return x
     return Traced(make("cartesian_shift", x, static=(str(dimension), int(distance))).expr, x.weak)
 
@@ -538,6 +539,7 @@ def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
         told = f"half a point along {name} leads to a field on {other}, and this field is on {name}."
         fail("V10", told, f"write f({other} + 0.5), or f({name} + 1).")
     if other not in x.dims:
+        current().missed.setdefault(name, here())
         return x
     moved = make("rename", x, static=(((other, name),),))
     by = round(distance - 0.5 if half else distance + 0.5)

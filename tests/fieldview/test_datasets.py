@@ -141,9 +141,15 @@ def test_what_a_dataset_cannot_be_is_said():
     assert told(lambda: pair(data, data.drop_vars("age"))) == (
         "V39", "'a' has the variable 'age', and 'b' has not.", "give both the same."
     )  # fmt: skip
-    assert told(lambda: rise(data.rename(lat="y"))) == (
-        "V39", "no variable of 'h' has lat, which 'rise' names.", "rename the dims."
+
+    @ti.field_operator
+    def column(x: ti.Field[[LEV], ti.float64]):
+        return 2.0 * x
+
+    assert told(lambda: column(data.drop_vars("wind"))) == (
+        "V39", "no variable of 'x' has lev, which 'column' names.", "rename the dims."
     )  # fmt: skip
+    assert told(lambda: rise(data[["t"]].rename(lat="y")))[0] == "V40"
     wide = ti.field_operator(lambda h: ti.extend(h, {LAT: 1, LON: 1}, ti.neumann()))
     assert told(lambda: wide(data.drop_vars("lat"))) == (
         "V39", "'wind' is not computed, and has not all points of lat that the results have.",

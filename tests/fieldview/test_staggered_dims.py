@@ -50,9 +50,25 @@ def test_a_second_difference_is_where_it_started():
     np.testing.assert_allclose(second(f).values, np.diff(f.values, 2), rtol=0, atol=1e-15)
 
 
-def test_a_field_without_the_dims_stays():
-    f = field("K", 3)
-    np.testing.assert_array_equal(two_away(f).values, f.values)
+def test_a_field_without_the_dims_stays_beside_one_that_has_them():
+    both = ti.field_operator(lambda f, g: two_away(f) + g)
+    f, g = field("K", 3), field("IHalf", 4)
+    np.testing.assert_array_equal(both(f, g).values, f.values[:, None] + g.values)
+
+
+def test_arguments_of_which_none_has_the_dims_of_shifts_are_refused_and_some_warned_of():
+    with pytest.raises(ti.DiagnosticError) as refused:
+        two_away(field("K", 3))
+    assert refused.value.diagnostics[0].code == "V40" and str(refused.value).endswith(
+        "error[V40]: 'two_away' shifts along IHalf, which no argument has: they are on K.\n"
+        "      return f(IHalf + 1.5)\n             ^^^^^^^^^^^^^^\nhelp: call them so: x.rename(K='IHalf')."
+    )
+    cross = ti.field_operator(lambda f: f(I + 1) + f(J + 1))
+    with pytest.warns(UserWarning, match="shifts along I, which no argument has: they are on J and K"):
+        found = cross(field("J K", 3, 2))
+    assert found.sizes == {"J": 2, "K": 2}
+    # of one dim less than the operator has, and of none, nothing is misnamed
+    assert cross(field("J", 3)).sizes == {"J": 2} and cross(2.0) == 4.0
 
 
 def test_half_a_point_along_the_fields_own_dim_is_refused():
