@@ -137,7 +137,7 @@ STATEMENTS = {
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_equations_are_those_of_textbooks(statement):
     text, lines = STATEMENTS[statement]
-    want = "\n".join((r"\begin{aligned}", " \\\\\n".join(lines), r"\end{aligned}"))
+    want = "\n".join((r"\begin{aligned}", " \\\\[4pt]\n".join(lines), r"\end{aligned}"))
     assert str(ti.inspect.latex(ti.parse(text))) == want
 
 

@@ -56,7 +56,7 @@ def equations(program: syntax.Program) -> str:
     writer = _Writer(scopes, Points(scopes, slot_letter(program)))
     run(writer.program(program))
     rows = [f"{left} &{sign} {right}{f' && {where}' * bool(where)}" for left, sign, right, where in writer.lines]
-    return "\n".join((r"\begin{aligned}", " \\\\\n".join(rows), r"\end{aligned}"))
+    return "\n".join((r"\begin{aligned}", " \\\\[4pt]\n".join(rows), r"\end{aligned}"))
 
 
 @dataclass(slots=True)
