@@ -75,6 +75,17 @@ STATEMENTS = {
          r"s_{v,r} &= 0.5 s_{v,r-1} + x_{\mathit{V2E}_{v,r}} && 0 \le r < d",
          r"\mathit{out}_{v} &= s_{v,d-1} && 0 \le v < n"],
     ),
+    "what has a name is indexed by the neighbours, and read by them or by their slots": (
+        f"""f(out: tensor<float, Vertex[0:n]>, x: tensor<float, Edge[0:m]>, y: tensor<float, Vertex[0:n], _NB_0[0:d]>,
+             {MESH}) {{
+          out ← let near = ⟪V2E⟫(x) × y;
+              reduce(+, 0.0)(near) + shift_apply(1)(near) + reduce(λ(s, a) → 0.5 × s + a, 0.0)(near); }}""",
+        [r"\mathit{near}_{v,e} &= x_{e} \, y_{v,e} && e \in \mathit{V2E}(v)",
+         r"s_{v,-1} &= 0",
+         r"s_{v,r} &= 0.5 s_{v,r-1} + \mathit{near}_{v,\mathit{V2E}_{v,r}} && 0 \le r < d",
+         r"\mathit{out}_{v} &= \sum_{e \in \mathit{V2E}(v)} \mathit{near}_{v,e} + \mathit{near}_{v,\mathit{V2E}_{v,1}}"
+         r" + s_{v,d-1} && 0 \le v < n"],
+    ),
     "choices in a row are cases of one formula, and others have a name": (
         """f(out: tensor<float, K[0:n]>, x: tensor<float, K[0:n]>) {
           out ← if x > 0.0 then x else if x < -1.0 then 1e-9 × x else 2.0 - (if pos(K, x) = 0 then 3.0 else -x); }""",

@@ -22,16 +22,16 @@ class Points:
     scopes: Scopes
     slot: str
 
-    def generic(self, dims: Mapping[str, Extent], slots: bool = False) -> Point:
+    def generic(self, dims: Mapping[str, Extent]) -> Point:
         """Any point along some dims; neighbours by their slots, or, where one table has them, themselves."""
         point: dict[str, Index] = {}
         for dim, _ in self.scopes.places(dims):
-            point[dim] = self.index(dim, dims[dim], letters_in(point.values()), slots)
+            point[dim] = self.index(dim, dims[dim], letters_in(point.values()))
         return point
 
-    def index(self, dim: str, extent: Extent, used: frozenset[str], slots: bool = False) -> Index:
+    def index(self, dim: str, extent: Extent, used: frozenset[str]) -> Index:
         own = self.scopes.own.get(dim, dim)
-        listed = None if slots else extent.listed
+        listed = extent.listed
         letter = self.scopes.letters.get(own if listed is None else listed.source, self.slot)
         while letter in used:
             letter += "'"
@@ -48,6 +48,10 @@ class Points:
             index = point.get(place) or self.index(dim, tensor.facts.dims[place], letters_in(point.values()))
             if tensor.lag is not None and tensor.lag[0] == dim:
                 index = index.moved(Affine(tensor.lag[1]))
+            listed = tensor.facts.dims[place].listed
+            if listed is not None and not index.member:
+                at = {**point, listed.tag: index}  # the neighbour in this slot
+                index = Index(f"{listed.symbol}_{{{','.join(at[d].text() for d in listed.dims if d in at)}}}")
             indices.append(index.text(half=dim.endswith(HALF)))
         text = tensor.symbol
         if members:

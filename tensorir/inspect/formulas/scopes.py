@@ -373,7 +373,11 @@ class Scopes:
             operands[0] = replace(operands[0], dims=united([operands[0], self._state(args[0], scope)]))
         weight = 1 + sum(f.weight if f.weight <= MAX_WEIGHT else 1 for f in operands)
         weight += sum(_size(f) for f in args[:count])
-        return replace(facts_of(op, node.static, operands), weight=MAX_WEIGHT + 1 if op in ALONE else weight)
+        facts = replace(facts_of(op, node.static, operands), weight=MAX_WEIGHT + 1 if op in ALONE else weight)
+        if op == "scan":
+            dim: str = yield self.folded_dim(node, scope)
+            return replace(facts, dims={**facts.dims, dim: replace(facts.dims[dim], mixed=True)})
+        return facts
 
     def _state(self, function: syntax.Expression, scope: Scope) -> Facts:
         """What the first parameter of a function is declared as."""

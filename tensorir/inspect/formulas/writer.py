@@ -185,7 +185,7 @@ class _Writer:
         dim: str = yield self.scopes.folded_dim(node, scope)
         forward: bool = node.static[0] if node.op == "scan" else True
         extent = tensor.facts.dims[dim]
-        point = dict(self.points.generic(tensor.facts.dims, slots=True))
+        point = dict(self.points.generic(tensor.facts.dims))
         outside = {**point, dim: extent.before() if forward else extent.behind()}
         first: Term = yield self._term(init, scope, point)
         resolved, around = self.scopes.resolved(function, scope)
@@ -372,7 +372,7 @@ class _Writer:
         resolved, around = self.scopes.resolved(function, scope)
         found = _monoid(resolved, len(args))
         if found is None:
-            states: Tensor = yield self._states(node, dims, scope)
+            states: Tensor = yield self._states(node, dim, dims[dim], scope)
             last = dims[dim].behind().moved(Affine(-1))
             return self.points.read(states, {**point, dim: last})
         op, summand = found
@@ -402,11 +402,12 @@ class _Writer:
             under = rf"_{{{index.text()}={extent.first}}}^{{{extent.before_stop}}}"
         return Term(f"{sign}{under} {within(body, PRODUCT)}", FOLD)
 
-    def _states(self, node: syntax.Call, dims: Mapping[str, Extent], scope: Scope) -> Rule[Tensor]:
+    def _states(self, node: syntax.Call, dim: str, extent: Extent, scope: Scope) -> Rule[Tensor]:
         """A fold that has no sign, as the states of a recurrence."""
         if (scope, id(node)) not in self.states:
-            first: Facts = yield self.scopes.facts(node.args[1], scope)
-            tensor = Tensor(self.scopes.symbol("s"), Facts(dims, first.element), self.scopes.places(dims))
+            facts: Facts = yield self.scopes.facts(node, scope)
+            dims = {**facts.dims, dim: replace(extent, mixed=True)}  # each state has its slot
+            tensor = Tensor(self.scopes.symbol("s"), replace(facts, dims=dims), self.scopes.places(dims))
             self.states[scope, id(node)] = tensor
             yield self._recurrence(tensor, node, scope)
         return self.states[scope, id(node)]
