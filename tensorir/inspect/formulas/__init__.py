@@ -2,7 +2,8 @@ r"""The equations of a program, in LaTeX: what it computes at one point, derived
 
 A shift is an index with an offset, a neighbour table a sum over the neighbours, a scan a recurrence from a level to
 the next. What `let` binds, and what is used several times, is a line of its own, and so is what does not fit into one;
-what has no notation in mathematics (a `loop`, a `sort`) keeps its name, as an operator on whole tensors. The length is
+what has no notation in mathematics (`loop`, `cond`, `blocked`, `sort`, `top_k`, `argreduce`, `scatter`) keeps its name,
+as an operator on whole tensors. Slots in which a table holds -1 are left out of sums and recurrences. The length is
 linear in the distinct nodes.
 
 >>> import tensorir as ti
