@@ -1,4 +1,6 @@
-"""The gallery: each program of the library with its page of documentation, a run of a second, and what comes of it.
+"""The gallery: each program of the library with its equations, a run of a second, and what comes of it.
+
+The equations are derived from the program.
 
 The runs below are shown beside their pictures; what they call `before` and `after` is drawn when the site is built.
 
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import tensorir as ti
 from stencils import library, meshes
 
 __all__ = ["PRELUDE", "RUNS", "gallery", "run"]
@@ -125,13 +128,13 @@ def gallery(folder: Path) -> None:
     for name in library.names():
         _draw(name, pictures / f"gallery_{name}.png")
         title, _, text = library.documentation(name).partition("\n")
-        about, equation = (part.strip() for part in text.split("\nDims\n")[0].split("\nEquation\n"))
+        about = text.partition("\nEquation\n")[0].strip()
         code = f'program = library.load("{name}")\n{textwrap.dedent(RUNS[name]).strip()}'
         program = library.text(name).split("\n\n", 1)[1].strip()
         page += [
             f"## {title}\n",
             f"{about}\n",
-            f"```text\n{textwrap.dedent('  ' + equation)}\n```\n",
+            f"$$\n{ti.inspect.latex(library.load(name))}\n$$\n",
             f"![{title}: before and after](docs/pictures/gallery_{name}.png)\n",
             f"```python\n{code}\n```\n",
             f"``` {{ .text title='{name}.fencil' }}\n{program}\n```\n",

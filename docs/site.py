@@ -1,7 +1,7 @@
 """The pages of the site, laid out as the repository is, so that the same links work: `make docs`.
 
 `python docs/site.py FOLDER` copies the documents and notebooks into a folder and writes the pages of the API, the
-gallery, and what pages load; mkdocs makes HTML of them.
+gallery, the stories, and what pages load; mkdocs makes HTML of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from api import reference
 from gallery import gallery
 from scripts import scripts
+from stories import stories
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -35,11 +36,16 @@ def copy(folder: Path) -> None:
     shutil.copytree(ROOT / "docs" / "assets", folder / "assets")
 
 
+NATURAL = '%%{init: {"flowchart": {"useMaxWidth": false, "nodeSpacing": 15}}}%%'
+"""What keeps a diagram at the size of its letters, on little room: a narrow page scrolls it."""
+
+
 def diagrams(folder: Path) -> None:
     """The script that draws diagrams, on the pages that have some: it is larger than all others together."""
     for page in folder.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         if "```mermaid" in text:
+            text = text.replace("```mermaid\n", f"```mermaid\n{NATURAL}\n")
             top = "../" * (len(page.relative_to(folder).parts) - 1)
             tag = f'\n<script src="{top}assets/mermaid/mermaid.min.js"></script>\n'
             page.write_text(text + tag, encoding="utf-8")
@@ -60,6 +66,7 @@ def main(folder: Path) -> None:
     diagrams(folder)
     reference(folder)
     gallery(folder)
+    stories(folder)
     notebooks(folder)
 
 

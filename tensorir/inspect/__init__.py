@@ -29,19 +29,20 @@ if TYPE_CHECKING:
     from tensorir.inspect.distribution_pictures import distribution
     from tensorir.inspect.domain_pictures import domains
     from tensorir.inspect.flow import dataflow
+    from tensorir.inspect.formulas import Equations, latex
     from tensorir.inspect.neighbours import table
     from tensorir.inspect.picture import Picture
     from tensorir.inspect.reading import footprint
 
 __all__ = [
-    "Inspection", "Intermediate", "Picture", "before_after", "dataflow", "distribution", "domains", "footprint",
-    "inspect", "observed", "table",
+    "Equations", "Inspection", "Intermediate", "Picture", "before_after", "dataflow", "distribution", "domains",
+    "footprint", "inspect", "latex", "observed", "table",
 ]  # fmt: skip
 
 _PICTURES = {
-    "Picture": "picture", "before_after": "change", "dataflow": "flow", "distribution": "distribution_pictures",
-    "domains": "domain_pictures",
-    "footprint": "reading", "table": "neighbours",
+    "Equations": "formulas", "Picture": "picture", "before_after": "change", "dataflow": "flow",
+    "distribution": "distribution_pictures", "domains": "domain_pictures", "footprint": "reading", "latex": "formulas",
+    "table": "neighbours",
 }  # fmt: skip
 """What loads on first use, and the files that it is in."""
 

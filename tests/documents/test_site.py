@@ -2,6 +2,10 @@
 
 import doctest
 import importlib
+import json
+import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,7 +28,7 @@ def docs(monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize("name", ["api", "doctests", "gallery", "scripts"])
+@pytest.mark.parametrize("name", ["api", "doctests", "gallery", "scripts", "stories"])
 def test_the_examples_of_a_script_run(docs, name):
     if name == "doctests":
         pytest.importorskip("griffe")
@@ -64,6 +68,45 @@ def test_the_pages_of_the_api_have_every_name_with_its_entry_and_are_in_the_navi
 
 def test_the_gallery_has_every_program_of_the_library(docs):
     assert set(docs("gallery").RUNS) == set(library.names())
+
+
+def test_every_test_of_a_story_is_a_row_of_the_page_in_the_words_of_who_it_is_about(docs, tmp_path):
+    docs("stories").stories(tmp_path)
+    page = (tmp_path / "stories.md").read_text(encoding="utf-8").replace("&#95;<wbr>", "_")
+    defined = [
+        name
+        for path in (DOCS.parent / "tests" / "stories").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    rows = re.findall(r"^\| An? .+ \| .+ \| (?:gets|is told) .+ \| <code>(test_\w+)</code> \|$", page, re.MULTILINE)
+    assert sorted(rows) == sorted(defined) and len(set(rows)) == len(rows)
+    assert "- stories.md" in (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+SETS = """
+const { renderToString } = require(process.argv[1] + "/katex/katex.min.js");
+const texts = JSON.parse(require("fs").readFileSync(0));
+for (const text of texts) renderToString(text, { displayMode: true, strict: "error" });
+"""
+ODD = """f(out: tensor<(float, float), I[0:4]>, `a $b_{c}%`: tensor<float, I[0:4]>, `\\u005c#&~^`: tensor<float>) {
+  out ← (`a $b_{c}%` × `\\u005c#&~^`, print("{}")(`a $b_{c}%`)); }"""
+
+
+def test_the_gallery_has_the_equations_of_every_program(docs, tmp_path, monkeypatch):
+    monkeypatch.setattr(docs("gallery"), "_draw", lambda name, path: None)
+    docs("gallery").gallery(tmp_path)
+    page = (tmp_path / "gallery.md").read_text(encoding="utf-8")
+    shown = re.findall(r"\$\$\n(\\begin\{aligned\}\n.*?\\end\{aligned\})\n\$\$\n", page, re.DOTALL)
+    assert shown == [str(ti.inspect.latex(library.load(name))) for name in library.names()]
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not (shutil.which("node") and shutil.which("npm")), reason="npm brings KaTeX, and node runs it")
+def test_katex_sets_the_equations_of_every_program(docs, tmp_path):
+    docs("scripts").scripts(tmp_path, DOCS.parent / "build" / "packages")
+    programs = [*(library.load(name) for name in library.names()), ti.parse(ODD)]
+    texts = json.dumps([str(ti.inspect.latex(program)) for program in programs])
+    subprocess.run(["node", "-e", SETS, tmp_path], input=texts, text=True, check=True)
 
 
 def test_a_quarter_of_a_turn_of_the_gallery_is_one(docs):

@@ -24,6 +24,9 @@ def test_pages_and_pictures_of_every_program_are_well_formed(case):
     checked(page)
     assert html.unescape(re.sub(r"<[^>]*>", "", page[page.index("<pre") : page.index("</pre>")])) == str(f)
     checked(ti.explain(f)._repr_html_())
+    equations = str(ti.inspect.latex(f))
+    assert re.sub(r"\\[{}]", "", equations).count("{") == re.sub(r"\\[{}]", "", equations).count("}")
+    assert all(equations.count(rf"\left{a}") == equations.count(rf"\right{b}") for a, b in ("()", "[]", "||"))
     for picture in (ti.inspect.dataflow(f), ti.inspect.domains(f), ti.inspect.before_after("simplify, cse", f)):
         ElementTree.fromstring(picture.svg)
         assert str(picture)

@@ -27,6 +27,8 @@ def terrain():
 
 
 def test_a_step_of_diffusion_in_xarrays_own_arithmetic():
+    """An oceanographer who adds an operator's result to a DataArray by xarray's arithmetic gets the numbers and labels
+    of shifts written by hand."""
     h = terrain()
     found = h + 0.2 * laplacian(h)
     np.testing.assert_allclose(found, (h + 0.2 * by_xarray(h)).transpose(*found.dims), rtol=1e-13)
@@ -34,6 +36,8 @@ def test_a_step_of_diffusion_in_xarrays_own_arithmetic():
 
 
 def test_two_passes_of_a_filter_over_real_terrain():
+    """A geographer who smooths real terrain twice by a program of the notation gets NumPy's numbers, with the
+    longitudes that are left and the attributes."""
     smooth = ti.parse("""
     smooth(out: tensor<float, J[1:n-1], I[1:m-1]>, h: tensor<float, J[0:n], I[0:m]>) {
       out ← let lap = ⟪I, 1⟫(h) + ⟪I, -1⟫(h) + ⟪J, 1⟫(h) + ⟪J, -1⟫(h) - 4.0 × h;
@@ -48,12 +52,15 @@ def test_two_passes_of_a_filter_over_real_terrain():
 
 
 def test_an_anomaly_has_the_unit_and_not_the_name_of_what_it_is_of():
+    """An oceanographer who takes differences of depths gets metres, and no standard name that says they were depths."""
     h = data.topobathy()
     rise = ti.field_operator(lambda h: h(I + 1) - h)(h)
     assert rise.attrs == {"units": "m"}
 
 
 def test_a_square_has_no_unit_that_is_wrong():
+    """A meteorologist who squares a temperature gets no units rather than kelvins, and the attributes that xarray's
+    keep_attrs asks for."""
     t = xr.DataArray([270.0, 280.0], dims="I", attrs={"units": "K", "standard_name": "air_temperature"})
     square = ti.field_operator(lambda t: t * t)
     assert square(t).attrs == {}
@@ -64,6 +71,7 @@ def test_a_square_has_no_unit_that_is_wrong():
 
 
 def test_kelvins_are_not_added_to_metres():
+    """A meteorologist who adds a temperature to a height is told that K and m meet in a sum, and how to go on."""
     t = xr.DataArray([270.0, 280.0], dims="I", attrs={"units": "K"})
     z = xr.DataArray([1.0, 2.0], dims="I", attrs={"units": "m"})
     with pytest.raises(ti.DiagnosticError) as refused:
@@ -75,6 +83,8 @@ def test_kelvins_are_not_added_to_metres():
 
 @pytest.mark.parametrize("op", ["less", "eq", "arctan2"])
 def test_kelvins_are_not_compared_with_metres(op):
+    """A meteorologist who compares a temperature with a height is told that K and m meet, and may compare with
+    numbers and with temperatures."""
     t = xr.DataArray([270.0, 280.0], dims="I", attrs={"units": "K"})
     z = xr.DataArray([1.0, 2.0], dims="I", attrs={"units": "m"})
     compared = {"less": lambda t, z: t < z, "eq": lambda t, z: t == z, "arctan2": lambda t, z: ti.arctan2(t, z)}
@@ -87,6 +97,8 @@ def test_kelvins_are_not_compared_with_metres(op):
 
 
 def test_a_scan_adds_up_what_has_one_unit():
+    """A hydrologist who adds up layers by a scan or a loop gets their unit, none where a product came in, and is told
+    where two units meet."""
     z = xr.DataArray([1.0, 2.0], dims="I", attrs={"units": "m"})
     total = ti.scan_operator(axis=I, init=0.0)(lambda s, z: s + z)
     assert total(z).attrs == {"units": "m"}
@@ -104,6 +116,8 @@ def test_a_scan_adds_up_what_has_one_unit():
 
 
 def test_a_five_year_mean_of_years():
+    """A climatologist who averages years over five gets what xarray's centred rolling mean gives, with the years and
+    the unit."""
     years = xr.DataArray(np.arange(10.0) ** 2, dims="T", coords={"T": np.arange(1990, 2000)}, attrs={"units": "mm"})
     mean = ti.parse("""
     mean(out: tensor<float, T[2:n-2]>, x: tensor<float, T[0:n]>) {
@@ -116,6 +130,7 @@ def test_a_five_year_mean_of_years():
 
 
 def test_daily_values_of_two_stations_that_began_on_different_days():
+    """An observer who subtracts two stations' days that began apart gets the common days, as xarray aligns them."""
     days = pd.date_range("2024-02-25", periods=10)
     a = xr.DataArray(np.arange(10.0), dims="T", coords={"T": days})
     b = xr.DataArray(np.arange(7.0) ** 2, dims="T", coords={"T": days[3:]})
@@ -124,6 +139,8 @@ def test_daily_values_of_two_stations_that_began_on_different_days():
 
 
 def test_latitudes_that_go_down_are_no_others_than_those_that_go_up():
+    """A geographer who subtracts maps whose latitudes run up and down is told that the labels differ, and gets zeros
+    once they are reindexed."""
     north = data.topobathy().swap_dims(J="lat").rename(I="X")
     with pytest.raises(ti.DiagnosticError, match=r"A25.*along lat differ"):
         ti.field_operator(lambda a, b: a - b)(north, north[::-1])
@@ -132,6 +149,8 @@ def test_latitudes_that_go_down_are_no_others_than_those_that_go_up():
 
 
 def test_a_halo_goes_on_with_its_coordinates():
+    """A modeller who extends terrain by a halo gets the rows that xarray's pad gives, with latitudes that go on at
+    their step."""
     h = data.jacksboro_fault()
     wide = h.tensorir.extend({I: 1, J: (2, 0)}, ti.neumann())
     expected = h.pad(I=1, mode="edge").pad(J=(2, 0), mode="edge")
@@ -143,6 +162,8 @@ def test_a_halo_goes_on_with_its_coordinates():
 
 
 def test_a_halo_of_days_and_of_names():
+    """An observer who extends a series gets the days that follow, and a warning with missing labels where steps are
+    not equal."""
     days = pd.date_range("2024-02-28", periods=3)
     x = xr.DataArray([1.0, 2.0, 3.0], dims="T", coords={"T": days})
     np.testing.assert_array_equal(
@@ -155,6 +176,7 @@ def test_a_halo_of_days_and_of_names():
 
 
 def test_members_of_tuples_have_their_units():
+    """A meteorologist who returns several results at once gets the unit of each, and is told where two clash inside."""
     t = xr.DataArray([270.0, 280.0], dims="I", name="t", attrs={"units": "K", "standard_name": "air_temperature"})
     both = ti.field_operator(lambda t: (-t, t + t, (t, t * t)))
     minus, twice, (same, square) = both(t)
@@ -172,6 +194,8 @@ def test_members_of_tuples_have_their_units():
 
 @pytest.mark.parametrize("calendar", ["noleap", "360_day", "standard"])
 def test_a_halo_of_dates_of_any_calendar_goes_on(calendar):
+    """A climatologist who extends a model's days gets the next ones of its calendar, without a leap day or with
+    thirty days a month."""
     days = xr.date_range("2001-02-27", periods=6, calendar=calendar, use_cftime=True)
     x = xr.DataArray(np.arange(4.0), dims="T", coords={"T": days[1:-1]})
     wide = ti.extend(x, {T: 1}, ti.neumann())
@@ -179,6 +203,7 @@ def test_a_halo_of_dates_of_any_calendar_goes_on(calendar):
 
 
 def test_a_halo_of_months_and_of_names_has_none_of_them():
+    """A climatologist who extends a series of months and names gets a warning, and no label where none follows."""
     months = xr.date_range("2001-01-01", periods=3, freq="MS", calendar="noleap", use_cftime=True)
     x = xr.DataArray(np.arange(3.0), dims="T", coords={"month": ("T", months), "name": ("T", ["a", "b", "c"])})
     with pytest.warns(UserWarning, match="the steps of month, name are not equal"):
@@ -188,6 +213,8 @@ def test_a_halo_of_months_and_of_names_has_none_of_them():
 
 
 def test_labels_that_a_field_cannot_have_are_told():
+    """A user of Fields who converts a map with descending latitudes is told that they are left out, and how to put
+    them back."""
     down = xr.DataArray(np.arange(3.0), dims="lat", name="t", coords={"lat": [90.0, 0.0, -90.0]})
     with pytest.warns(UserWarning) as told:
         field = ti.from_xarray(down)
@@ -203,6 +230,7 @@ def test_labels_that_a_field_cannot_have_are_told():
 
 
 def test_what_a_loop_keeps_has_the_attributes_of_its_last_state():
+    """A modeller who keeps snapshots of a time loop gets the attributes and coordinates that its last state has."""
     h = xr.DataArray([1.0, 2.0, 4.0], dims="I", attrs={"units": "m"}, coords={"lon": ("I", [7.0, 8.0, 9.0])})
     last, kept = ti.iterate(lambda h: 0.5 * h, h, 4, every=2, keep=lambda h: {"depth": h, "twice": 2.0 * h})
     assert last.attrs == kept["depth"].attrs == h.attrs and kept["twice"].attrs == {}
@@ -226,6 +254,8 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
     ],
 )
 def test_arrays_of_other_libraries_are_refused_by_name(library, help):
+    """A user of dask, pint or sparse who passes their arrays is told which library holds them, and what to call
+    first."""
     held = type("Array", (Foreign,), {"__module__": f"{library}.array"})()
     with pytest.raises(ti.DiagnosticError) as refused:
         ti.field_operator(lambda h: 2.0 * h)(xr.DataArray(held, dims="I", name="h"))
@@ -235,6 +265,7 @@ def test_arrays_of_other_libraries_are_refused_by_name(library, help):
 
 
 def test_a_program_in_functions_says_the_same_of_its_results():
+    """A programmer who writes functions inside of a program gets the unit and the long name as without them."""
     f = ti.parse("""
     f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n+1]>) {
       out ← (λ(a: tensor<float, I[0:n+1]>) → 0.5 × a + 0.5 × ⟪I, 1⟫(a))(x);

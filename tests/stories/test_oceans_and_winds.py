@@ -62,6 +62,8 @@ def begun():
 
 
 def test_a_wave_over_real_bathymetry_keeps_its_water():
+    """An oceanographer who sends a wave over real bathymetry gets the heights of the same steps in NumPy, at times in
+    seconds, and all of the water."""
     last, kept = ti.iterate(step, begun(), 60, every=20, keep=lambda s: {"h": s["h"]}, dt=DT)
     np.testing.assert_allclose(last["h"], by_numpy(height().values, DEPTH.values, 60), atol=1e-12)
     np.testing.assert_array_equal(kept.time, [0.0, 100.0, 200.0, 300.0])
@@ -71,6 +73,8 @@ def test_a_wave_over_real_bathymetry_keeps_its_water():
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_a_run_that_is_stored_goes_on_the_next_day(tmp_path, suffix):
+    """An oceanographer who stores half a run as NetCDF or Zarr, and goes on from the file, gets the bits of the whole
+    run."""
     whole = ti.iterate(step, begun(), 40)
     path = tmp_path / f"run{suffix}"
     ti.iterate(step, begun(), 20, every=10, keep=True, to=path)
@@ -80,6 +84,8 @@ def test_a_run_that_is_stored_goes_on_the_next_day(tmp_path, suffix):
 
 
 def test_a_derivative_along_parallels_of_a_sphere():
+    """A meteorologist who differentiates along parallels, periodic in longitude, gets NumPy's differences over the
+    length of a degree."""
     lon, lat = data.longitudes_latitudes(72, 36)
     psi = (np.sin(np.radians(2 * lon)) * np.cos(np.radians(lat)) ** 2).transpose("J", "I")
     length = meshes.EARTH_RADIUS * np.cos(np.radians(lat)) * np.radians(5.0)
@@ -95,6 +101,8 @@ def test_a_derivative_along_parallels_of_a_sphere():
 
 
 def test_a_wind_that_turns_as_a_whole_does_not_diverge():
+    """A meteorologist who lets the wind turn as a whole gets no divergence, and twice its angular velocity as
+    vorticity."""
     x, y = data.centres(40, 30, 4e5, 3e5)
     u, v = -1e-4 * y + 0.0 * x, 1e-4 * x + 0.0 * y
 
@@ -127,6 +135,8 @@ def loaded(pressure, weight):
 
 
 def test_heights_from_the_ground_and_weight_from_the_top():
+    """A meteorologist who adds up layers from the ground and from the top gets xarray's cumulative sums of both
+    directions."""
     thick, warm = column()
     heights = ti.field_operator(lambda d: stacked(d))(thick)
     np.testing.assert_allclose(heights.transpose("K", "I"), thick.cumsum("K"), rtol=1e-13)
@@ -136,6 +146,8 @@ def test_heights_from_the_ground_and_weight_from_the_top():
 
 
 def test_how_stable_the_air_is_between_levels():
+    """A meteorologist who divides differences of temperature by thickness gets the lapse rate of the column, without
+    kelvins as its unit."""
     thick, warm = column()
     lapse = ti.field_operator(lambda t, d: -(t(K + 1) - t) / d(K + 1))
     found = lapse(warm, thick).transpose("K", "I")
@@ -144,6 +156,8 @@ def test_how_stable_the_air_is_between_levels():
 
 
 def test_an_ensemble_is_one_call():
+    """A user of JAX who maps a compiled program over six diffusivities gets the six results that NumPy gives one by
+    one."""
     rates = np.linspace(0.05, 0.2, 6)
     diffuse = ti.compile(
         ti.parse("""
@@ -159,6 +173,8 @@ def test_an_ensemble_is_one_call():
 
 
 def test_a_rate_is_found_that_explains_what_was_seen():
+    """A user of JAX who follows the gradient of a misfit through ten steps gets the diffusivity that made the
+    observations, to eight digits."""
     diffuse = ti.field_operator(
         lambda h, r: h + r * (lambda w: w(I + 1) + w(I - 1) - 2.0 * w)(ti.extend(h, {I: 1}, ti.neumann()))
     )
@@ -184,6 +200,8 @@ def test_a_rate_is_found_that_explains_what_was_seen():
 
 
 def test_what_flows_out_of_the_cells_of_a_mesh_in_a_file_flows_into_others(tmp_path):
+    """A modeller of meshes who reads a UGRID file and sums the fluxes of each cell gets NumPy's sums, which cancel
+    over the sphere."""
     meshes.icosahedral(2).to_ugrid().to_netcdf(tmp_path / "grid.nc", engine="netcdf4")
     mesh = meshes.read(tmp_path / "grid.nc")
     outward = ti.parse("""
@@ -201,6 +219,8 @@ def test_what_flows_out_of_the_cells_of_a_mesh_in_a_file_flows_into_others(tmp_p
 
 
 def test_a_file_is_filtered_from_the_command_line_and_read_again(tmp_path, monkeypatch):
+    """A user of the command line who filters a file of months gets a file of every month, with latitudes, unit and
+    standard name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mean.fencil").write_text("""
     mean(out: tensor<float, J[1:n-1], I[1:m-1]>, h: tensor<float, J[0:n], I[0:m]>) {

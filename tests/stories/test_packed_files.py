@@ -57,6 +57,8 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_packing_is_not_applied_to_what_is_computed(packed, tmp_path, way):
+    """A reader of packed files who computes in any way, and stores it, gets the numbers themselves, unpacked and not
+    packed again."""
     found = WAYS[way](packed)
     assert found.encoding == {}
     if way != "program in place":  # an array that is written into keeps its coordinates
@@ -70,6 +72,8 @@ def test_a_packing_is_not_applied_to_what_is_computed(packed, tmp_path, way):
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_land_stays_land_in_all_snapshots(packed, tmp_path, suffix):
+    """An oceanographer who keeps snapshots of a packed field gets missing values over land in each of them, in NetCDF
+    and in Zarr."""
     last, kept = ti.iterate(larger, packed, 3, every=1, keep=True, to=tmp_path / f"run{suffix}", progress=False)
     expected = np.stack([packed.values * 64.0**k for k in range(4)])
     assert np.isnan(last[0, 1])
@@ -81,6 +85,7 @@ def test_land_stays_land_in_all_snapshots(packed, tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_snapshots_of_numbers_that_were_not_unpacked_are_those_numbers(tmp_path, suffix):
+    """A reader of packed files who left the integers packed gets snapshots of these integers."""
     raw = xr.DataArray(np.array([100, 200], "int16"), dims="I", attrs={"scale_factor": 0.5, "add_offset": 10.0})
     _, kept = ti.iterate(lambda t: t + t, raw, 2, every=1, keep=True, to=tmp_path / f"run{suffix}", progress=False)
     assert kept["state"].values.tolist() == [[100, 200], [200, 400], [400, 800]]
@@ -94,12 +99,17 @@ def test_snapshots_of_numbers_that_were_not_unpacked_are_those_numbers(tmp_path,
 )  # fmt: skip
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_snapshots_hold_numbers_of_all_types_bit_for_bit(tmp_path, values, suffix):
+    """A programmer who keeps bools, small and large integers, infinities and NaN gets them back bit for bit, with
+    their type."""
     _, kept = ti.iterate(lambda t: t, values, 2, every=1, keep=True, to=tmp_path / f"run{suffix}", progress=False)
     assert kept["state"].dtype == values.dtype
     np.testing.assert_array_equal(kept["state"], [values] * 3)
 
 
 def test_what_a_file_cannot_hold_is_refused_by_name(tmp_path):
+    """A programmer who keeps half precision in NetCDF is told which variable the file cannot hold, and how to convert
+    it."""
+
     def refused(state, suffix, **options):
         with pytest.raises(ti.DiagnosticError) as found:
             ti.iterate(lambda t: t, state, 2, keep=True, to=f"{tmp_path}/run{suffix}", progress=False, **options)
@@ -112,6 +122,7 @@ def test_what_a_file_cannot_hold_is_refused_by_name(tmp_path):
 
 
 def test_a_number_of_a_duration_is_no_duration(tmp_path):
+    """A modeller who keeps an age in days gets numbers in days, and no durations that xarray would make of them."""
     age = xr.DataArray([1.5, 2.5], dims="I", name="age", attrs={"units": "days"})
     _, kept = ti.iterate(lambda t: t, age, 1, keep=True, to=tmp_path / "run.nc", progress=False)
     assert kept["age"].dtype == np.float64 and kept["age"].attrs["units"] == "days"

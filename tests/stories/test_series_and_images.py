@@ -35,6 +35,8 @@ def price():
 
 
 def test_edges_of_an_image():
+    """A radiologist who looks for edges in a scan gets SciPy's Sobel filter."""
+
     @ti.field_operator
     def edges(h):
         x = h(J - 1)(I + 1) + 2.0 * h(I + 1) + h(J + 1)(I + 1) - h(J - 1)(I - 1) - 2.0 * h(I - 1) - h(J + 1)(I - 1)
@@ -48,6 +50,8 @@ def test_edges_of_an_image():
 
 
 def test_an_image_of_small_integers_stays_one():
+    """A radiologist who erodes a scan of uint16 gets SciPy's minimum filter, in uint16."""
+
     @ti.field_operator
     def eroded(h):
         across = ti.minimum(ti.minimum(h(I - 1), h), h(I + 1))
@@ -59,6 +63,8 @@ def test_an_image_of_small_integers_stays_one():
 
 
 def test_an_unsharp_mask_that_is_clipped():
+    """A radiologist who sharpens a scan, and clips it, gets what SciPy and NumPy give, edges among it."""
+
     @ti.field_operator
     def sharper(h):
         wide = ti.extend(h, {I: 1, J: 1}, ti.neumann())
@@ -73,6 +79,9 @@ def test_an_unsharp_mask_that_is_clipped():
 
 
 def test_every_channel_of_a_series_has_its_own_baseline_taken_away():
+    """A neurologist who takes the running mean off each channel gets what xarray's rolling gives, with the channels'
+    names."""
+
     @ti.field_operator
     def without_baseline(x):
         return x - (x(T - 2) + x(T - 1) + x + x(T + 1) + x(T + 2)) / 5.0
@@ -90,6 +99,7 @@ def follow(state, x, first, weight):
 
 
 def test_exponential_smoothing_of_a_price():
+    """An analyst who smooths a price exponentially, by a scan, gets pandas' ewm on the same days."""
     close = price()
     first = xr.zeros_like(close)
     first[0] = 1.0
@@ -104,12 +114,15 @@ def highest(state, x):
 
 
 def test_how_far_a_price_fell_from_its_height():
+    """An analyst who asks how far a price fell from its height gets NumPy's running maximum under it."""
     close = price()
     found = ti.field_operator(lambda x: 1.0 - x / highest(x))(close)
     np.testing.assert_allclose(found, 1.0 - close.values / np.maximum.accumulate(close.values), atol=1e-15)
 
 
 def test_days_without_trade_are_no_neighbours_unless_one_says_so():
+    """An analyst who takes daily returns is told that weekends make unequal steps, and gets them by position once
+    that is said."""
     close = price()
     returns = ti.field_operator(lambda x: x(T + 1) / x)
     with pytest.raises(ti.DiagnosticError, match=r"A27.*unequal steps: 2004-08-19, 2004-08-20, 2004-08-23"):
@@ -119,6 +132,7 @@ def test_days_without_trade_are_no_neighbours_unless_one_says_so():
 
 
 def test_hours_of_a_year_and_the_change_over_a_day():
+    """An observer who takes the change over 24 hours gets xarray's shift and difference, in degrees."""
     hours = pd.date_range("2023-01-01", periods=24 * 60, freq="h")
     day = 10.0 + 5.0 * np.sin(2 * np.pi * hours.hour / 24) + 0.01 * np.arange(len(hours))
     air = xr.DataArray(day, dims="T", coords={"T": hours}, attrs={"units": "degC"})
@@ -131,6 +145,8 @@ def test_hours_of_a_year_and_the_change_over_a_day():
 
 
 def test_anomalies_from_the_mean_of_each_month_by_xarray_and_their_steps_by_us():
+    """A climatologist who takes anomalies by xarray's groupby, and their gradients by an operator, gets every day in
+    kelvins."""
     days = pd.date_range("2021-01-01", periods=730)
     field = (
         np.random.default_rng(2).normal(size=(730, 6, 8))

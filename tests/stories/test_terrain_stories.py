@@ -22,6 +22,7 @@ def slopes(h, dx, dy):
 
 
 def test_how_steep_it_is():
+    """A geographer who asks for the slope of hills gets NumPy's gradient, on the latitudes inside."""
     steepness = ti.field_operator(lambda h, dx, dy: ti.sqrt(slopes(h, dx, dy)[0] ** 2.0 + slopes(h, dx, dy)[1] ** 2.0))
     found = steepness(HILLS, DX, DY)
     north, east = np.gradient(HILLS.values, DY, DX)
@@ -31,6 +32,8 @@ def test_how_steep_it_is():
 
 
 def test_where_the_sun_of_an_afternoon_shines():
+    """A cartographer who shades hills by an afternoon's sun gets the product of normals and sun, without metres as
+    its unit."""
     height, azimuth = np.radians(30.0), np.radians(225.0)
 
     @ti.field_operator
@@ -48,6 +51,9 @@ def test_where_the_sun_of_an_afternoon_shines():
 
 
 def test_how_rough_it_is_within_a_window():
+    """A geographer who asks for highest less lowest in a window of nine points gets xarray's rolling maximum and
+    minimum."""
+
     @ti.field_operator
     def roughness(h):
         high = low = h
@@ -62,6 +68,8 @@ def test_how_rough_it_is_within_a_window():
 
 
 def test_what_stands_out_of_its_surroundings():
+    """A geographer who takes the mean of eight neighbours off a height gets SciPy's convolution, in metres."""
+
     @ti.field_operator
     def position(h):
         return h - sum(h(I + a)(J + b) for a, b in AROUND) / 8.0
@@ -75,6 +83,8 @@ def test_what_stands_out_of_its_surroundings():
 
 
 def test_the_points_of_a_coast():
+    """An oceanographer who counts the sea beside each point of land gets the coast that NumPy finds."""
+
     @ti.field_operator
     def coast(h):
         def sea(a):
@@ -90,6 +100,8 @@ def test_the_points_of_a_coast():
 
 
 def test_a_mean_over_land_alone():
+    """An ecologist who averages over land alone gets SciPy's masked means, and missing values where there is none."""
+
     @ti.field_operator
     def mean_of_land(h):
         land = ti.where(h > 0.0, 1.0, 0.0)
@@ -107,6 +119,8 @@ def test_a_mean_over_land_alone():
 
 
 def test_which_way_water_runs():
+    """A hydrologist who asks which neighbour lies lowest gets NumPy's argmin."""
+
     @ti.field_operator
     def downhill(h):
         lowest, way = h, 0.0
@@ -121,6 +135,9 @@ def test_which_way_water_runs():
 
 
 def test_smoothing_that_keeps_every_point():
+    """A cartographer who smooths three times with a halo gets SciPy's convolution on all points, with the
+    attributes."""
+
     @ti.field_operator
     def smooth(h):
         wide = ti.extend(h, {I: 1, J: 1}, ti.neumann())
@@ -136,6 +153,7 @@ def test_smoothing_that_keeps_every_point():
 
 
 def test_what_a_flood_reaches():
+    """A hydrologist who lets water spread from a spring over low ground gets SciPy's dilation after 200 steps."""
     low = xr.where(HILLS < 400.0, 1.0, 0.0)
     spring = xr.zeros_like(low)
     spring[60, 140] = 1.0
@@ -154,6 +172,8 @@ def test_what_a_flood_reaches():
 
 
 def test_a_section_along_a_parallel():
+    """A geographer who takes differences along one parallel gets NumPy's, with the latitude at which the section was
+    taken."""
     section = COAST.isel(J=45)
     rise = ti.field_operator(lambda h: h(I + 1) - h)
     found = rise(section)
@@ -164,6 +184,7 @@ def test_a_section_along_a_parallel():
 
 
 def test_terrain_that_does_not_fit_into_memory_goes_block_by_block():
+    """A user of dask who has terrain in chunks gets the curvature of the whole, block by block, with its longitudes."""
     curvature = ti.field_operator(lambda h: h(I + 1) + h(I - 1) + h(J + 1) + h(J - 1) - 4.0 * h)
     found = ti.map_blocks(curvature, HILLS.chunk(J=40, I=64))
     h = HILLS.values
@@ -173,6 +194,7 @@ def test_terrain_that_does_not_fit_into_memory_goes_block_by_block():
 
 
 def test_only_what_is_asked_for_is_written_into_an_array_of_ones_own():
+    """A user of GT4Py who passes out and a domain gets this part written, and the rest as it was."""
     out = xr.zeros_like(HILLS)
     rise = ti.field_operator(lambda h: h(I + 1) - h)
     rise(HILLS, out=out, domain={I: (10, 20), J: (0, 120)})

@@ -73,6 +73,8 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_it_is_said_in_a_sentence(what):
+    """A user who mixes up labels, days, units or files is told in one sentence what differs where, and in another
+    what to do."""
     call, message = WRONG[what]
     with pytest.raises(ti.DiagnosticError) as refused:
         call()
@@ -82,6 +84,7 @@ def test_it_is_said_in_a_sentence(what):
 
 @pytest.mark.parametrize("labels", [daily(1, 2, 3).I.values, daily(1, 8, 15).I.values, [10, 20, 30], [0.0, 0.7, 9.0]])
 def test_labels_with_equal_steps_and_those_of_stretched_grids_are_neighbours(labels):
+    """A user who has days, weeks, tens or a stretched grid gets differences of neighbours without a question."""
     np.testing.assert_array_equal(RISE(labelled(labels)), [1.0, 1.0])
 
 
@@ -99,6 +102,7 @@ main()
 @pytest.mark.skipif(sys.platform == "win32", reason="the limit is one of Unix")
 @pytest.mark.parametrize("name", ["y.nc", "y.npz"])
 def test_a_disk_that_is_full_leaves_what_was_there(tmp_path, name):
+    """A user of the command line who fills the disk is told in two lines, and keeps the file that was there."""
     (tmp_path / "f.fencil").write_text(AVERAGE, encoding="utf-8")
     x = np.random.default_rng(0).normal(size=100_000)
     xr.Dataset({"x": ("I", x)}).to_netcdf(tmp_path / "x.nc", engine="netcdf4")
@@ -114,6 +118,7 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path, name):
 
 
 def test_snapshots_that_find_no_room_say_so_and_keep_those_before(tmp_path, monkeypatch):
+    """A modeller who runs out of room in a long run is told which file, and keeps the snapshots that were written."""
     from lowering import snapshots
 
     write, written = snapshots.Snapshots._to_netcdf, []
@@ -138,6 +143,7 @@ def test_snapshots_that_find_no_room_say_so_and_keep_those_before(tmp_path, monk
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the limit is one of Unix")
 def test_a_store_that_finds_no_room_says_so_once(tmp_path, caplog):
+    """A user of Zarr who runs out of room is told once, and nothing goes on in the background."""
     import resource
 
     limit, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -163,6 +169,8 @@ def test_a_store_that_finds_no_room_says_so_once(tmp_path, caplog):
 
 
 def test_an_output_that_is_there_or_open_elsewhere_is_not_lost(tmp_path):
+    """A modeller who starts a run twice is told that the output is there already, and keeps it, also while another
+    reads it."""
     path = tmp_path / "run.nc"
     ti.iterate(lambda h: 0.5 * h, labelled([0, 1]), 4, every=2, keep=True, to=path, progress=False)
     with xr.open_dataset(path, engine="netcdf4") as reader:

@@ -1,0 +1,451 @@
+"""What names stand for in a program, and which dims its expressions have, before any size is known.
+
+Every name, and every expression that is written as a line of its own, becomes a `Tensor` with a symbol that nothing
+else has. Rules are generators (`tensorir.text.trampoline`), since trees may be deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tensorir.inspect.formulas.dims import facts_of
+from tensorir.inspect.formulas.inventory import is_tag, letters_of, names_of
+from tensorir.inspect.formulas.places import Extent, Facts, Neighbours, united
+from tensorir.inspect.formulas.terms import name
+from tensorir.text import syntax
+from tensorir.text.affine import Affine
+from tensorir.text.functions import function_count
+from tensorir.text.spelling import OFFSET
+from tensorir.text.trampoline import Rule
+from tensorir.types import INT32, NEIGHBOUR, neighbour_counter
+from tensorir.typing_rules import highest_neighbour
+
+__all__ = ["LEAVES", "Function", "Inline", "Scope", "Scopes", "Steps", "Tensor", "reads"]
+
+LEAVES = (syntax.Name, syntax.Number, syntax.Operator)
+Steps = list[tuple[str | syntax.Expression, Affine | None]]
+"""The parts of a shift in the order in which a point moves, dims by name and tables as expressions."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scope:
+    """Names, and the names around them."""
+
+    names: dict[str, Tensor | Inline | Function]
+    outer: Scope | None = None
+
+    def get(self, key: str) -> Tensor | Inline | Function | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if key in scope.names:
+                return scope.names[key]
+            scope = scope.outer
+        return None
+
+    def set(self, key: str, entry: Tensor | Inline | Function) -> Scope:
+        """The scope with one name more, itself unless it hides another."""
+        if self.get(key) is not None:
+            return Scope({key: entry}, self)
+        self.names[key] = entry
+        return self
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tensor:
+    """Something with a symbol, read with an index for each of its dims."""
+
+    symbol: str
+    facts: Facts
+    places: tuple[tuple[str, str], ...]
+    """Its dims, and under which name a point has each."""
+    lag: tuple[str, int] | None = None
+    """Of a state of a recurrence: along which dim, and how far, lies what is read."""
+    value: syntax.Expression | None = None
+    scope: Scope | None = None
+    """What an intermediate is, and what the names in it stand for."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Inline:
+    """A parameter of a function that is written as what it is bound to."""
+
+    node: syntax.Expression
+    scope: Scope
+    facts: Facts
+    renamed: Mapping[str, str]
+    """By the name that a folded dim has in the function, its own."""
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """A function that has a name. Its dims are those of what it is applied to first."""
+
+    node: syntax.Lambda | syntax.Operator
+    scope: Scope
+    symbol: str
+    params: tuple[Tensor, ...] = ()
+    inner: Scope | None = None
+    values: tuple[syntax.Expression, ...] = ()
+    results: tuple[Facts, ...] = ()
+
+
+@dataclass(slots=True)
+class Scopes:
+    """What was found of a program so far."""
+
+    program: syntax.Program
+    letters: Mapping[str, str]
+    taken: set[str]
+    known: dict[tuple[str, Scope, int], Any] = field(default_factory=dict[tuple[str, Scope, int], Any])
+    """By what was asked, of a node in a scope."""
+    own: dict[str, str] = field(default_factory=dict[str, str])
+    """By the name that a folded dim has in the body of its function, its own."""
+
+    @staticmethod
+    def of(program: syntax.Program) -> Scopes:
+        return Scopes(program, letters_of(program), names_of(program))
+
+    def fresh(self, label: str) -> str:
+        """The name, or another like it that nothing has."""
+        text, k = label, 0
+        while text in self.taken:
+            k += 1
+            text = f"{label}{k}" if len(label) == 1 else f"{label}_{k}"
+        self.taken.add(text)
+        return text
+
+    def symbol(self, label: str) -> str:
+        return name(self.fresh(label)).text
+
+    def rank(self, dim: str) -> tuple[int, int]:
+        """Where a dim stands in an index."""
+        dim = self.own.get(dim, dim)
+        counter = neighbour_counter(dim)
+        return (0, list(self.letters).index(dim)) if counter is None and dim in self.letters else (1, counter or 0)
+
+    def places(self, dims: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        return tuple((d, d) for d in sorted(dims, key=self.rank))
+
+    def parameter(self, param: syntax.Param) -> Tensor:
+        facts = declared(param)
+        return Tensor(name(param.name).text, facts, tuple((d, d) for d in facts.dims))
+
+    def key(self, dim: str) -> str:
+        """A name for a folded dim in the body of its function."""
+        key = f"{dim} {len(self.own)}"
+        self.own[key] = self.own.get(dim, dim)
+        return key
+
+    # Scopes
+
+    def opened(self, node: syntax.Expression, scope: Scope) -> Rule[tuple[syntax.Expression, Scope]]:
+        """What stands behind bindings, with these in scope."""
+        if not isinstance(node, syntax.Let):
+            return node, scope
+        place = "opened", scope, id(node)
+        if place not in self.known:
+            inner: syntax.Expression = node
+            scope = Scope({}, scope)
+            while isinstance(inner, syntax.Let):
+                entry: Any = yield self.bound(inner.name, inner.value, scope)
+                scope = scope.set(inner.name, entry)
+                inner = inner.body
+            self.known[place] = inner, scope
+        return self.known[place]
+
+    def bound(self, label: str, value: syntax.Expression, scope: Scope) -> Rule[Tensor | Inline | Function]:
+        """What a name stands for."""
+        value, scope = yield self.opened(value, scope)
+        if isinstance(value, (syntax.Lambda, syntax.Operator)):
+            return Function(value, scope, self.symbol(label))
+        if isinstance(value, syntax.Name) and isinstance(entry := scope.get(value.name), Function):
+            return entry
+        facts: Facts = yield self.facts(value, scope)
+        return Tensor(self.symbol(label), facts, self.places(facts.dims), None, value, scope)
+
+    def hoisted(self, node: syntax.Expression, scope: Scope) -> Rule[Tensor]:
+        """An expression that has no name, as an intermediate."""
+        place = "hoisted", scope, id(node)
+        if place not in self.known:
+            facts: Facts = yield self.facts(node, scope)
+            self.known[place] = Tensor(self.symbol("t"), facts, self.places(facts.dims), None, node, scope)
+        return self.known[place]
+
+    def resolved(self, function: syntax.Expression, scope: Scope) -> tuple[syntax.Expression, Scope]:
+        """A function behind its name, and the names in it."""
+        if isinstance(function, syntax.Name):
+            entry = scope.get(function.name)
+            if isinstance(entry, Function):
+                return entry.node, entry.scope
+            return syntax.Operator(function.name.removeprefix("__")), scope
+        return function, scope
+
+    def entered(
+        self,
+        function: syntax.Lambda,
+        around: Scope,
+        args: Sequence[syntax.Expression],
+        scope: Scope,
+        renamed: Mapping[str, str],
+        state: Tensor | None = None,
+    ) -> Rule[Scope]:
+        """The names in the body of a function that is applied once; of one that folds, the first is its state."""
+        names: dict[str, Tensor | Inline | Function] = {}
+        params = function.params
+        if renamed:
+            if state is not None:
+                names[params[0].name] = state
+            params = params[1:]
+        uses = _uses(function.body)
+        back = {own: new for new, own in renamed.items()}
+        for param, arg in zip(params, args, strict=True):
+            facts: Facts = yield self.facts(arg, scope)
+            if param.type is not None:
+                folded = {d: e for d, e in facts.dims.items() if d in back}
+                facts = replace(facts, dims={**declared(param).dims, **folded})
+            if uses.get(param.name, 0) > 1 and not isinstance(arg, LEAVES):
+                tensor: Tensor = yield self.hoisted(arg, scope)
+                places = tuple((d, back.get(p, p)) for d, p in tensor.places)
+                names[param.name] = replace(tensor, places=places, facts=renamed_dims(facts, back))
+            else:
+                names[param.name] = Inline(arg, scope, renamed_dims(facts, back), renamed)
+        return Scope(names, around)
+
+    def applied(self, node: syntax.Apply, scope: Scope) -> Rule[tuple[syntax.Expression, Scope] | Function]:
+        """The body of an application and its names; a function with a name, where it is one."""
+        entry = scope.get(node.function.name) if isinstance(node.function, syntax.Name) else None
+        if isinstance(entry, Function) and isinstance(entry.node, syntax.Lambda):
+            given: list[Facts] = yield self.each(node.args, scope)
+            yield self.called(entry, given)
+            return entry
+        place = "applied", scope, id(node)
+        if place not in self.known:
+            function, around = self.resolved(node.function, scope)
+            if isinstance(function, syntax.Operator):
+                self.known[place] = syntax.Call(function.op, node.args), scope
+            else:
+                assert isinstance(function, syntax.Lambda)
+                inner: Scope = yield self.entered(function, around, node.args, scope, {})
+                self.known[place] = function.body, inner
+        return self.known[place]
+
+    def called(self, entry: Function, given: Sequence[Facts]) -> Rule[Function]:
+        """A function with a name, its parameters and results with the dims that they have."""
+        if entry.inner is None:
+            assert isinstance(entry.node, syntax.Lambda)
+            params: list[Tensor] = []
+            for p, facts in zip(entry.node.params, given, strict=True):
+                facts = facts if p.type is None else declared(p)
+                params.append(Tensor(self.symbol(p.name), facts, self.places(facts.dims)))
+            names: dict[str, Any] = {p.name: t for p, t in zip(entry.node.params, params, strict=True)}
+            body, entry.inner = yield self.opened(entry.node.body, Scope(names, entry.scope))
+            entry.params = tuple(params)
+            entry.values = body.values if isinstance(body, syntax.Results) else (body,)
+            found: list[Facts] = yield self.each(entry.values, entry.inner or entry.scope)
+            entry.results = tuple(found)
+        return entry
+
+    def function(self, node: syntax.Expression, scope: Scope) -> Rule[Function]:
+        """A function that is an operand of a builtin, with a name."""
+        node, scope = yield self.opened(node, scope)
+        place = "function", scope, id(node)
+        if place not in self.known:
+            entry = scope.get(node.name) if isinstance(node, syntax.Name) else None
+            function, around = self.resolved(node, scope)
+            assert isinstance(function, (syntax.Lambda, syntax.Operator))
+            self.known[place] = entry if isinstance(entry, Function) else Function(function, around, self.symbol("f"))
+        return self.known[place]
+
+    # Shifts
+
+    def steps(self, node: syntax.Expression, scope: Scope) -> tuple[Steps, syntax.Expression] | None:
+        """What a shift does, and its operand; None for what is no shift."""
+        match node:
+            case syntax.Shift(offsets, operand):
+                return [(self._target(o.name, scope), o.distance) for o in offsets], operand
+            case syntax.Call("cartesian_shift", (operand,), (dim, distance)):
+                return [(dim, distance)], operand
+            case syntax.Call("unstructured_shift", (table, operand), (slot,)):
+                return [(table, slot)], operand
+            case syntax.Call("shift_init", (table, operand)):
+                return [(table, None)], operand
+            case _:
+                return None
+
+    def _target(self, label: str, scope: Scope) -> str | syntax.Expression:
+        """The dim or table that a name in a shift stands for."""
+        plain = label.removesuffix(OFFSET)
+        for candidate in (label, dict(self.program.offsets).get(plain, plain), plain):
+            entry = scope.get(candidate)
+            if isinstance(entry, (Tensor, Inline)) and any(map(is_tag, entry.facts.dims)):
+                return syntax.Name(candidate)
+            if candidate in self.letters or neighbour_counter(candidate) is not None:
+                return candidate
+        return label
+
+    def table(self, node: syntax.Expression, scope: Scope) -> Rule[tuple[Tensor, Neighbours]]:
+        """What leads from a point to its neighbours."""
+        entry = scope.get(node.name) if isinstance(node, syntax.Name) else None
+        while isinstance(entry, Inline):
+            node, scope = entry.node, entry.scope
+            entry = scope.get(node.name) if isinstance(node, syntax.Name) else None
+        tensor: Any = entry if isinstance(entry, Tensor) else (yield self.hoisted(node, scope))
+        tag = next(d for d in tensor.facts.dims if is_tag(d))
+        return tensor, Neighbours(tensor.symbol, tuple(p for _, p in tensor.places), tag, tag.removeprefix(NEIGHBOUR))
+
+    def moved(self, steps: Steps, facts: Facts, scope: Scope) -> Rule[tuple[Facts, list[str]]]:
+        """What is known behind a shift, and the neighbour dim that each of its steps makes."""
+        dims, made = dict(facts.dims), [""] * len(steps)
+        for k, (target, distance) in reversed(list(enumerate(steps))):
+            if isinstance(target, str):
+                if target in dims:
+                    dims = _mixed(dims, target)
+                    dims[target] = dims[target].moved(distance or Affine())
+                continue
+            table, neighbours = yield self.table(target, scope)
+            rest = {d: e for d, e in dims.items() if d != neighbours.source}
+            points = {d: e for d, e in table.facts.dims.items() if d != neighbours.tag}
+            dims = united([Facts(points, None), Facts(_mixed(rest, neighbours.source), None)])
+            if distance is None:
+                highest = highest_neighbour(dims)
+                made[k] = f"{NEIGHBOUR}{0 if highest is None else (neighbour_counter(highest) or 0) + 1}"
+                dims[made[k]] = replace(table.facts.dims[neighbours.tag], neighbours=neighbours, mixed=False)
+        return replace(facts, dims=dims), made
+
+    # What is known of an expression
+
+    def each(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[Facts]]:
+        found: list[Facts] = []
+        for node in nodes:
+            found.append((yield self.facts(node, scope)))
+        return found
+
+    def facts(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
+        node, scope = yield self.opened(node, scope)
+        place = "facts", scope, id(node)
+        if place not in self.known:
+            self.known[place] = yield self._found(node, scope)
+        return self.known[place]
+
+    def _found(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
+        match node:
+            case syntax.Number(_, element):
+                return Facts({}, element)
+            case syntax.Name(label):
+                entry = scope.get(label)
+                match entry:
+                    case Inline() if not isinstance(entry.node, LEAVES):
+                        return entry.facts
+                    case Tensor() | Inline():
+                        return replace(entry.facts, weight=1)
+                    case _:
+                        return Facts({}, INT32)
+            case syntax.Apply():
+                found: Any = yield self.applied(node, scope)
+                if isinstance(found, Function):
+                    return replace(found.results[0], weight=1 + len(node.args))
+                body, inner = found
+                return (yield self.facts(body, inner))
+            case syntax.Shift() | syntax.Call():
+                shift = self.steps(node, scope)
+                if shift is not None:
+                    steps, operand = shift
+                    before: Facts = yield self.facts(operand, scope)
+                    after, _ = yield self.moved(steps, before, scope)
+                    return replace(after, weight=before.weight + len(steps) - 1)
+                assert isinstance(node, syntax.Call)
+                return (yield self._of_call(node, scope))
+            case _:
+                raise AssertionError(f"{type(node).__name__} is no tensor")
+
+    def _of_call(self, node: syntax.Call, scope: Scope) -> Rule[Facts]:
+        op, args = node.op, node.args
+        count = function_count(op, len(args))
+        operands: list[Facts] = yield self.each(args[count:], scope)
+        if op in ("cond", "blocked"):
+            entry: Function = yield self.function(args[0], scope)
+            yield self.called(entry, operands[1:] if op == "cond" else operands)
+            result: int = node.static[0].constant
+            return replace(entry.results[result], weight=len(args))
+        if op in ("reduce", "scan"):
+            operands[0] = replace(operands[0], dims=united([operands[0], self._state(args[0], scope)]))
+        weight = 1 + sum(f.weight if f.weight <= MAX_WEIGHT else 1 for f in operands)
+        weight += sum(_size(f) for f in args[:count])
+        facts = replace(facts_of(op, node.static, operands), weight=MAX_WEIGHT + 1 if op in ALONE else weight)
+        if op == "scan":
+            dim: str = yield self.folded_dim(node, scope)
+            return replace(facts, dims={**facts.dims, dim: replace(facts.dims[dim], mixed=True)})
+        return facts
+
+    def _state(self, function: syntax.Expression, scope: Scope) -> Facts:
+        """What the first parameter of a function is declared as."""
+        match self.resolved(function, scope)[0]:
+            case syntax.Lambda((syntax.Param(_, syntax.TensorType()) as state, *_)):
+                return declared(state)
+            case syntax.Operator(_, (first, *_)):
+                return declared(syntax.Param("", first))
+            case _:
+                return Facts({}, None)
+
+    def folded_dim(self, node: syntax.Call, scope: Scope) -> Rule[str]:
+        """The dim that a fold or a scan goes along."""
+        function, _, *args = node.args
+        dim: str | None = node.static[-1]
+        if dim is not None:
+            return dim
+        given: list[Facts] = yield self.each(args, scope)
+        if node.op == "reduce":
+            return highest_neighbour(united(given)) or ""
+        resolved, _ = self.resolved(function, scope)
+        params = resolved.params if isinstance(resolved, syntax.Lambda) else ()
+        known = [(f, declared(p)) for f, p in zip(given, params[1:], strict=False) if p.type is not None]
+        if known:
+            return next(d for f, p in known for d in f.dims if d not in p.dims)
+        state = params[0] if params and params[0].type is not None else None
+        within = () if state is None else declared(state).dims
+        return next(d for d in united(given) if d not in within)
+
+
+MAX_WEIGHT = 40
+"""Names, numbers and operations in one line."""
+ALONE = frozenset(["if", "concat", "update", "scan"])
+"""What is a line of its own whatever it is in: cases, and recurrences."""
+
+
+def declared(param: syntax.Param) -> Facts:
+    """What the type of a parameter says."""
+    assert param.type is not None, param.name
+    return Facts({r.dim: Extent.of(r.start, r.stop) for r in param.type.ranges}, param.type.element)
+
+
+def renamed_dims(facts: Facts, names: Mapping[str, str]) -> Facts:
+    """The same with dims under other names."""
+    return replace(facts, dims={names.get(d, d): e for d, e in facts.dims.items()})
+
+
+def reads(node: syntax.Expression, label: str) -> bool:
+    """Whether a name is in an expression."""
+    return any(isinstance(n, syntax.Name) and n.name == label for n in syntax.walk(node))
+
+
+def _uses(body: syntax.Expression) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for node in syntax.walk(body):
+        if isinstance(node, syntax.Name):
+            counts[node.name] = counts.get(node.name, 0) + 1
+    return counts
+
+
+def _size(function: syntax.Expression) -> int:
+    """The nodes of a function that stands where it is used."""
+    return sum(1 for _ in syntax.walk(function.body)) if isinstance(function, syntax.Lambda) else 0
+
+
+def _mixed(dims: Mapping[str, Extent], moved: str) -> dict[str, Extent]:
+    """Dims after a move: slots of neighbours of what has moved are no longer those of the point."""
+    return {
+        d: replace(e, mixed=True) if e.neighbours is not None and moved in e.neighbours.dims else e
+        for d, e in dims.items()
+    }

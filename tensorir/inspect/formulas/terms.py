@@ -1,0 +1,206 @@
+r"""Pieces of LaTeX with how tightly they bind: names, numbers, and the notation of every elementwise builtin.
+
+>>> from tensorir.types import FLOAT64
+>>> a, b = name("a"), name("rate")
+>>> applied("multiplies", [applied("plus", [a, b]), number(2.0, FLOAT64)]).text
+'\\left(a + \\mathit{rate}\\right) \\cdot 2'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tensorir.builtins import AND, COMPARE, NOT, OR, POWER, PRODUCT, SUM, TABLE, UNARY
+from tensorir.text import spelling
+from tensorir.types import BOOL, Scalar
+
+__all__ = ["ATOM", "FOLD", "LOOSE", "NOTATION", "Term", "applied", "called", "name", "number", "within"]
+
+LOOSE, ATOM = 0, POWER + 1
+FOLD = SUM + 0.5
+"""Of sums over a dim and their kin, between a sum and a product: what follows would be read as a part of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A text, and the precedence of what stands outermost in it."""
+
+    text: str
+    binding: float = ATOM
+    negative: bool = False
+    """Whether it is a number with a sign in front."""
+
+
+def within(term: Term, least: float) -> str:
+    """The text where only what binds as tightly may stand; other things between parentheses."""
+    return term.text if term.binding >= least else rf"\left({term.text}\right)"
+
+
+# Names and numbers
+
+_GREEK = frozenset([
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu", "xi",
+    "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi",
+    "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega",
+])  # fmt: skip
+_ESCAPES = {
+    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+    **{c: rf"\{c}" for c in "{}$&#_%"},
+}  # fmt: skip
+
+
+def name(text: str) -> Term:
+    r"""A name of the program: letters stand for themselves, and names of Greek letters for these.
+
+    >>> name("u").text, name("eta").text, name("flux_x").text, name("a b").text, name("x''").text
+    ('u', '\\eta', '\\mathit{flux\\_x}', '\\text{a b}', "x''")
+    """
+    plain = text.rstrip("'")
+    primes = text[len(plain) :]
+    if plain in _GREEK:
+        return Term(rf"\{plain}{primes}")
+    if len(plain) == 1 and plain.isalpha():
+        return Term(text)
+    if re.fullmatch(r"[A-Za-z]\w*", plain, re.ASCII):
+        return Term(rf"\mathit{{{escaped(plain)}}}{primes}")
+    return Term(rf"\text{{{escaped(plain)}}}{primes}")
+
+
+def escaped(text: str) -> str:
+    """A text as it stands in `\\text`."""
+    return "".join(_ESCAPES.get(c, c if c.isprintable() else " ") for c in text)
+
+
+def number(value: bool | int | float, element: Scalar) -> Term:
+    r"""A literal, with as many digits as its type needs.
+
+    >>> from tensorir.types import FLOAT64
+    >>> number(0.5, FLOAT64).text, number(-1.5e-9, FLOAT64).text, number(1e20, FLOAT64).text
+    ('0.5', '-1.5 \\cdot 10^{-9}', '10^{20}')
+    """
+    if element == BOOL:
+        return Term(rf"\text{{{'true' if value else 'false'}}}")
+    spelled = spelling.number(value, element).rpartition("(")[2]
+    shown = re.match(r"(-?)(nan|inf|[\d.]+)(?:e([+-]?\d+))?", spelled)
+    assert shown is not None, value
+    sign, digits, exponent = shown.groups()
+    text = {"inf": r"\infty", "nan": r"\text{NaN}"}.get(digits) or digits.removesuffix(".0")
+    if exponent is not None:
+        power = f"10^{{{int(exponent)}}}"
+        text = power if text == "1" else rf"{text} \cdot {power}"
+    binding = SUM if sign else ATOM if exponent is None else PRODUCT if "cdot" in text else POWER
+    return Term(sign + text, binding, negative=bool(sign))
+
+
+# Builtins
+
+Maker = Callable[[Sequence[Term]], Term]
+
+
+def applied(op: str, args: Sequence[Term]) -> Term:
+    """An elementwise builtin applied to what its operands are at a point."""
+    made = NOTATION.get(op)
+    return called(op, args) if made is None else made(args)
+
+
+def called(op: str, args: Sequence[Term]) -> Term:
+    r"""What has no notation of its own, as an operator with a name.
+
+    >>> called("erf", [name("x")]).text
+    '\\operatorname{erf}\\left(x\\right)'
+    """
+    return Term(rf"\operatorname{{{escaped(op)}}}\left({', '.join(a.text for a in args)}\right)")
+
+
+def _infix(sign: str, precedence: float, right: float | None = None, left: float | None = None) -> Maker:
+    def made(args: Sequence[Term]) -> Term:
+        a, b = args
+        text = f"{within(a, left or precedence)} {sign} {within(b, right or precedence + 1)}"
+        return Term(text, precedence)
+
+    return made
+
+
+def _around(opening: str, closing: str, binding: float = ATOM) -> Maker:
+    return lambda args: Term(opening + ", ".join(a.text for a in args) + closing, binding)
+
+
+def _command(command: str) -> Maker:
+    return _around(rf"{command}\left(", r"\right)")
+
+
+def _product(args: Sequence[Term]) -> Term:
+    a, b = args
+    if a.text == b.text and a.binding == ATOM:
+        return Term(f"{a.text}^{{2}}", POWER)
+    left, right = a.text if a.negative else within(a, PRODUCT), within(b, PRODUCT)
+    # digits beside digits would be one number
+    sign = r" \cdot " if right[0].isdigit() else " " if left[-1].isdigit() and right[0] != "\\" else r" \, "
+    return Term(left + sign + right, SUM if a.negative else PRODUCT)
+
+
+def _quotient(args: Sequence[Term]) -> Term:
+    a, b = args
+    return Term(rf"\frac{{{a.text}}}{{{b.text}}}", POWER)
+
+
+def _power(args: Sequence[Term]) -> Term:
+    base, exponent = args
+    return Term(f"{within(base, ATOM)}^{{{exponent.text}}}", POWER)
+
+
+def _negated(args: Sequence[Term]) -> Term:
+    return Term(f"-{within(args[0], FOLD)}", SUM)
+
+
+_FLOOR = _around(r"\left\lfloor ", r"\right\rfloor")
+
+NOTATION: dict[str, Maker] = {
+    "plus": _infix("+", SUM, right=FOLD),
+    "minus": _infix("-", SUM, right=FOLD),
+    "multiplies": _product,
+    "divides": _quotient,
+    "floordiv": lambda args: _FLOOR([_quotient(args)]),
+    "mod": _infix(r"\bmod", PRODUCT - 0.25, left=PRODUCT),
+    "power": _power,
+    "neg": _negated,
+    "abs": _around(r"\left|", r"\right|"),
+    "sign": _command(r"\operatorname{sgn}"),
+    "min": _command(r"\min"),
+    "max": _command(r"\max"),
+    "and": _infix(r"\land", AND),
+    "or": _infix(r"\lor", OR),
+    "xor": _infix(r"\oplus", OR),
+    "not": lambda args: Term(rf"\lnot {within(args[0], NOT)}", NOT),
+    **{
+        op: _infix(sign, COMPARE, left=COMPARE + 1)
+        for op, sign in {
+            "eq": "=", "not_eq": r"\ne", "less": "<", "less_equal": r"\le", "greater": ">", "greater_equal": r"\ge",
+        }.items()
+    },
+    "bit_and": _infix(r"\mathbin{\&}", TABLE["bit_and"].precedence),
+    "bit_or": _infix(r"\mathbin{|}", TABLE["bit_or"].precedence),
+    "bit_xor": _infix(r"\mathbin{\hat{}}", TABLE["bit_xor"].precedence),
+    "bit_not": lambda args: Term(rf"{{\sim}}{within(args[0], UNARY)}", UNARY),
+    "shift_left": _infix(r"\ll", TABLE["shift_left"].precedence),
+    "shift_right": _infix(r"\gg", TABLE["shift_right"].precedence),
+    "sqrt": _around(r"\sqrt{", "}"),
+    "rsqrt": lambda args: Term(rf"\frac{{1}}{{\sqrt{{{args[0].text}}}}}", POWER),
+    "cbrt": _around(r"\sqrt[3]{", "}"),
+    "exp2": _around("2^{", "}", POWER),
+    "expm1": lambda args: Term(rf"\exp\left({args[0].text}\right) - 1", SUM),
+    "log": _command(r"\ln"),
+    "log2": _command(r"\log_{2}"),
+    "log10": _command(r"\log_{10}"),
+    "log1p": lambda args: Term(rf"\ln\left(1 + {within(args[0], SUM + 0.25)}\right)"),
+    **{op: _command(rf"\{op}") for op in ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{op: _command(rf"\{op}") for op in ("arcsin", "arccos", "arctan")},
+    **{f"arc{op}": _command(rf"\operatorname{{ar{op}}}") for op in ("sinh", "cosh", "tanh")},
+    "lgamma": _around(r"\ln\left|\Gamma\left(", r"\right)\right|"),
+    "floor": _FLOOR,
+    "ceil": _around(r"\left\lceil ", r"\right\rceil"),
+    "make_tuple": _around(r"\left(", r"\right)"),
+}  # fmt: skip
+"""By the name of a builtin, how mathematics writes it; what is not here keeps its name."""
