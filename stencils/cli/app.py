@@ -111,8 +111,8 @@ def run(
         Path | None,
         typer.Option(
             help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped; with --chunks after the blocks "
-            "that are done. Refused for another program, options or version, and for inputs that have changed since: whose "
-            "files have other names, sizes or times of change."
+            "that are done. Refused for another program, options or version, and for inputs that have changed since: "
+            "whose files have other names, sizes or times of change."
         ),
     ] = None,
     chunks: Annotated[

@@ -1,7 +1,7 @@
 """A stencil over a Zarr store that does not fit into memory, beside dask: `python -m tests.benchmarks.stores`.
 
-`tensorir run --chunks`, `ti.map_blocks` and dask's own `map_overlap` go from one store into stores of their own, in processes
-of their own, one after the other, `--rounds` times. Results are compared block by block. The store has 4 MB
+`tensorir run --chunks`, `ti.map_blocks` and dask's own `map_overlap` go from one store into stores of their own, in
+processes of their own, one after the other, `--rounds` times. Results are compared block by block. The store has 4 MB
 for each field: 5,000 of them are 20 GB (`--size 5000`), and take 16 GB of disk with all results.
 """
 
