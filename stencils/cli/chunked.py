@@ -272,7 +272,9 @@ class Chunked:
                         found = compute(block)
                     except Unreadable as problem:
                         if written:
-                            mark(place, run.without(problem.name), written.result())
+                            shown(written.result())
+                        if k:
+                            mark(place, run.without(problem.name), k)
                         source = self.arrays[problem.name].encoding["source"]
                         told, hint = f"read from '{problem.name}' of '{source}'", f"mend '{source}' there alone"
                         raise _failed("F02", k, blocks, told, problem.__cause__, hint, place) from None

@@ -126,6 +126,18 @@ def test_blocks_that_lie_alike_to_the_boundaries_are_compiled_once(folder, capsy
     np.testing.assert_allclose(opened("y.zarr")["out"], expected, rtol=1e-13, atol=1e-13)
 
 
+def test_dims_and_inputs_may_have_names_of_their_own(folder, capsys):
+    renamed = xr.open_zarr("x.zarr").rename(x="height", I="lat")
+    renamed.drop_encoding().to_zarr("h.zarr", zarr_format=2)
+    code, _, err = run(
+        capsys, "run", "smooth.fencil", "-i", "x=h.zarr:height", "--set", "w=0.5", "--rename", "lat=I",
+        "--chunks", "lat=4", "-o", "y.zarr",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    by_hand = 0.5 * (X[:, :-4, 1:-1] + X[:, 4:, 1:-1] + X[:, 2:-2, :-2] + X[:, 2:-2, 2:])
+    np.testing.assert_allclose(opened("y.zarr")["out"].isel(lat=slice(2, -2)), by_hand, rtol=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["NETCDF4", "NETCDF3_64BIT"])
 def test_netcdf_that_is_packed_goes_in_blocks(folder, capsys, kind):
     packed = np.random.default_rng(7).integers(-300, 300, size=X.shape).astype("i2")
@@ -259,6 +271,8 @@ def test_a_chunk_that_is_damaged_says_at_which_block_and_the_run_goes_on_when_it
     assert first.startswith("error[F02]: block 2 of 3 (time 2:4, I 0:11, J 1:8) cannot be read from 'x' of 'x.zarr': ")
     assert first.endswith("; the block before it is kept.")
     assert hint == "help: mend 'x.zarr' there alone, and add --resume y.resume.json to the same command."
+    chunk.write_bytes(whole[:40])
+    assert run(capsys, *RUN, *RESUME)[2].splitlines()[1] == hint
     chunk.write_bytes(whole)
     assert run(capsys, *RUN, *RESUME)[0] == 0
     assert run(capsys, *RUN, "-o", "whole.zarr")[0] == 0
