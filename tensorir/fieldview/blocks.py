@@ -334,8 +334,9 @@ def _origin(
     return next(having, block.start)
 
 
-SLAB = 1 << 24
-"""Bytes of the largest argument of a slab: what XLA holds beside the arrays of dask is a few of these."""
+SLAB = 1 << 22
+"""Bytes of the largest argument of a slab: what XLA holds beside the arrays of dask is a few of these, and with all its
+temporaries a slab stays below the blocks that `KeptMemory` keeps."""
 
 
 @dataclass(frozen=True)
