@@ -6,14 +6,23 @@ they would come after what is done about the failure, each with a traceback of i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["to_zarr"]
+__all__ = ["store", "to_zarr"]
 
 
 def to_zarr(dataset: Any, path: str | Path, **options: Any) -> None:
     """`dataset.to_zarr`; raises the first OSError when nothing of it is under way any more."""
+    with store(path) as found:
+        dataset.to_zarr(found, **options)
+
+
+@contextmanager
+def store(path: str | Path) -> Iterator[Any]:
+    """A store to write to; raises the first OSError at the end, when nothing is under way any more."""
     from zarr.storage import LocalStore
 
     failures: list[OSError] = []
@@ -28,7 +37,7 @@ def to_zarr(dataset: Any, path: str | Path, **options: Any) -> None:
                 failures.append(failure)
 
     try:
-        dataset.to_zarr(Store(Path(path)), **options)
+        yield Store(Path(path))
     except Exception:
         # what comes of a part that was not written is no news
         if not failures:

@@ -114,7 +114,12 @@ def run(
     dt: Annotated[str | None, typer.Option(help="How long a step is: 0.5, or '90 s'.")] = None,
     start: Annotated[str | None, typer.Option(help="The date of the first state, as 2026-01-01T06:00.")] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped.")
+        Path | None,
+        typer.Option(
+            help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped; with --chunks after the blocks "
+            "that are done. Refused for another program, options or version, and for inputs that have changed since: "
+            "whose files have other names, sizes or times of change."
+        ),
     ] = None,
     chunks: Annotated[
         list[str] | None,

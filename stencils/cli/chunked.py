@@ -1,15 +1,13 @@
 """Programs on stores that do not fit into memory: a block of a result at a time, with the part of the inputs it needs.
 
 What a block needs follows from the program (`tensorir/passes/restrict.py`), so halos, regions and boundaries are the
-program's own. Inputs are read where they are needed, results are written to their places in a Zarr store, and a file
-beside it counts the blocks that are there, for `--resume`.
+program's own. All results of a block are computed at once from what is read once, and written to their places in a Zarr
+store; a file beside it counts the blocks that are there, for `--resume` (`block_marks.py`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,21 +16,23 @@ from typing import Any
 
 import numpy as np
 
-import tensorir as ti
 from lowering.pace import interrupts
-from stencils.cli.files import MEANING, apart, together
+from stencils.cli.block_marks import Run, mark, resumed
+from stencils.cli.block_programs import BlockPrograms
+from stencils.cli.files import MEANING, apart
 from stencils.cli.options import pairs
 from stencils.extras import needed
 from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
-from tensorir.errors import did_you_mean
-from tensorir.ir import Fencil, Var
+from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.ir import Call, Fencil, Var
 from tensorir.passes.restrict import restrict
-from tensorir.text.printer import print_fencil
+from tensorir.source import NOWHERE
 from tensorir.types import DTYPES, Dims, Interval, Scalar
+from tensorir.walk import postorder, values
 
-__all__ = ["Chunked", "Halted", "sizes_of"]
+__all__ = ["Chunked", "Halted", "lacking", "sizes_of"]
 
 
 class Halted(Exception):
@@ -65,10 +65,9 @@ def sizes_of(given: Sequence[str], arrays: Mapping[str, Any], names: Mapping[str
 
 @dataclass(frozen=True)
 class Block:
-    """A part of one result: the region that the program computes, and the points of dims that it does not know."""
+    """A part of some results: the regions that the program computes, and the points of dims that it does not know."""
 
-    output: Var
-    region: Dims
+    regions: Mapping[str, Dims]
     further: Mapping[str, Interval]
 
 
@@ -91,7 +90,7 @@ class Chunked:
         fencil: Fencil, arrays: Mapping[str, Any], moved: Mapping[str, int], sizes: Mapping[str, int],
         explicit: frozenset[str], backend: str,
     ) -> Chunked:  # fmt: skip
-        """Raises A35 where a block would need the whole of a dim that is cut."""
+        """Raises A35 where a block would need the whole of a dim that is cut, and C03 for results that are tuples."""
         known = {d for p in fencil.params for d in p.type.dims.names}
         labelled = {n: v for n, v in arrays.items() if kind_of(v) == "xarray"}
         further = {str(d): v.sizes[d] for v in labelled.values() for d in v.dims if str(d) not in known}
@@ -99,68 +98,95 @@ class Chunked:
             n: _blank(v.isel(dict.fromkeys(set(further) & set(v.dims), 0), drop=True)) for n, v in labelled.items()
         }
         place = Place.of(fencil, stand_in, moved)
+        sizes = {**_of_one_piece(further, labelled), **sizes}
         found = Chunked(
             fencil, arrays, place, Labels.of(fencil, stand_in, place), further, sizes, explicit, backend
         )  # fmt: skip
-        found._refuse_whole()
+        for p in fencil.results:
+            if not isinstance(p.type.element, Scalar):
+                raise refuse("C03", f"'{p.name}' is a tuple, which --chunks does not write.", "leave --chunks out.")
+            found._refuse_whole(p)
         return found
 
     def blocks(self) -> list[Block]:
-        """All blocks of all results; those of one region follow each other, since they are one program."""
+        """All blocks; those of one region follow each other, since they are one program."""
         further = [[(d, i) for i in _cut(Interval(0, n), self.sizes.get(d, n))] for d, n in self.further.items()]
+        alike: dict[frozenset[str], list[Var]] = {}
+        for p in self.fencil.results:
+            alike.setdefault(frozenset(p.type.dims.names), []).append(p)
         return [
-            Block(p, Dims(region), dict(part))
-            for p in self.fencil.results
-            for region in itertools.product(*([(d, i) for i in self._cuts(d, i)] for d, i in p.type.dims.items))
+            Block(regions, dict(part))
+            for results in alike.values()
+            for regions in self._regions(results)
             for part in itertools.product(*further)
         ]
+
+    def _regions(self, results: Sequence[Var]) -> Iterator[dict[str, Dims]]:
+        """The regions of results of the same dims: each is cut at its own chunks, and those that meet go together."""
+        dims = results[0].type.dims.names
+        cuts: dict[str, dict[str, dict[int, Interval]]] = {p.name: {} for p in results}
+        for d in dims:
+            begin = min(p.type.dims[d].start for p in results)
+            for p in results:
+                i = p.type.dims[d]
+                before = (i.start - begin) // max(1, self.sizes.get(d, len(i)))
+                cuts[p.name][d] = dict(enumerate(self._cuts(d, i), before))
+        for at in itertools.product(*(sorted({k for own in cuts.values() for k in own[d]}) for d in dims)):
+            here = dict(zip(dims, at, strict=True))
+            having = [p for p in results if all(k in cuts[p.name][d] for d, k in here.items())]
+            if having:
+                yield {p.name: Dims(tuple((d, cuts[p.name][d][here[d]]) for d in p.type.dims)) for p in having}
 
     def _cuts(self, dim: str, interval: Interval) -> list[Interval]:
         return _cut(interval, self.sizes.get(dim, len(interval)))
 
-    def _refuse_whole(self) -> None:
-        have = {d for p in self.fencil.results for d in p.type.dims.names}
-        for p in self.fencil.results:
-            for dim, interval in p.type.dims.items:
-                cuts = self._cuts(dim, interval)
-                for part in (cuts[0], cuts[-1]) if len(cuts) > 1 else ():
-                    smaller = restrict(self.fencil, {p.name: {dim: (part.start, part.stop)}})
-                    for q in smaller.inputs:
-                        if dim in q.type.dims and q.type.dims[dim] == self.fencil[q.name].type.dims[dim]:
-                            raise self._whole(dim, len(cuts))
-        for dim in self.explicit - have - set(self.further):
-            extent = max(len(p.type.dims[dim]) for p in self.fencil.params if dim in p.type.dims)
-            if self.sizes[dim] < extent:
-                raise self._whole(dim, -(-extent // self.sizes[dim]))
+    def _refuse_whole(self, p: Var) -> None:
+        """Raise A35 where a result takes the whole of a dim along which there are several blocks."""
+        others = [q for q in self.fencil.results if q != p]
+        nothing = {q.name: {d: (i.start, i.start) for d, i in q.type.dims.items} for q in others}
+        whole_result = {p.name: {d: (i.start, i.stop) for d, i in p.type.dims.items}}
+        for dim in dict.fromkeys([*p.type.dims, *sorted(self.explicit - set(self.further))]):
+            cuts = self._cuts(dim, p.type.dims[dim]) if dim in p.type.dims else []
+            ends = [{p.name: {dim: (i.start, i.stop)}} for i in (cuts[0], cuts[-1])] if len(cuts) > 1 else []
+            for part in ends if cuts else [whole_result]:
+                asked = {n: each for n, each in {**nothing, **part}.items() if each}
+                smaller = restrict(self.fencil, asked) if asked else self.fencil
+                for q in smaller.inputs:
+                    whole = self.fencil[q.name].type.dims.get(dim)
+                    if whole is not None and q.type.dims[dim] == whole and len(whole) > self.sizes.get(dim, len(whole)):
+                        raise self._whole(dim, len(cuts) or -(-len(whole) // self.sizes[dim]))
 
     def _whole(self, dim: str, count: int) -> Exception:
         extent = max(len(p.type.dims[dim]) for p in self.fencil.params if dim in p.type.dims)
         told = f"'{self.fencil.name}' needs the whole of {dim} at once, and --chunks makes {count} blocks along it."
-        return refuse("A35", told, f"make one of them: --chunks {dim}={extent}.")
+        calls = (n for n in postorder(*values(self.fencil.closures)) if isinstance(n, Call))
+        taking = next((n for n in calls if n.op in _TAKING and dim in n.static), None)
+        notes = () if taking is None else (f"'{taking.op}' along {dim} takes all of its points.",)
+        span = NOWHERE if taking is None else taking.span
+        return DiagnosticError(Diagnostic("A35", told, span, notes, f"make one of them: --chunks {dim}={extent}."))
 
-    def computed(self) -> Callable[[Block], Any]:
-        """What computes a block; the program of the last region is kept for the next one."""
-        last: dict[tuple[Any, ...], tuple[Fencil, Any]] = {}
+    def computed(self) -> Callable[[Block], dict[str, Any]]:
+        """What computes a block: the results by name."""
+        every = [(d, i) for p in self.fencil.results for d, i in p.type.dims.items]
+        cut = frozenset(d for d, i in every if len(self._cuts(d, i)) > 1)
+        programs = BlockPrograms.of(self.fencil, cut, self.backend)
 
-        def compute(block: Block) -> Any:
-            key = (block.output.name, block.region.items)
-            if key not in last:
-                asked = {d: (i.start, i.stop) for d, i in block.region.items}
-                smaller = restrict(self.fencil, {block.output.name: asked}) if asked else self.fencil
-                last.clear()
-                last[key] = smaller, ti.compile(smaller, backend=self.backend)
-            smaller, run = last[key]
-            parts = {p.name: self._part(p, block) for p in smaller.params if p.name in self.arrays}
-            have = smaller[block.output.name].type.dims
-            index = tuple(slice(i.start - have[d].start, i.stop - have[d].start) for d, i in block.region.items)
+        def compute(block: Block) -> dict[str, Any]:
+            program = programs.program(block.regions)
+            parts = {p.name: self._part(p, block) for p in program.fencil.params if p.name in self.arrays}
+            own = {p.name: programs.position(p) for p in program.fencil.params if p.name in programs.positions}
             shape = tuple(map(len, block.further.values()))
-            element = block.output.type.element
-            assert isinstance(element, Scalar)
-            found = np.empty((*shape, *block.region.shape), DTYPES[element])
+            found: dict[str, Any] = {}
+            for name, region in block.regions.items():
+                element = self.fencil[name].type.element
+                assert isinstance(element, Scalar)
+                found[name] = np.empty((*shape, *region.shape), DTYPES[element])
             for at in np.ndindex(shape):
                 here = dict(zip(block.further, at, strict=True))
                 given = {n: a[tuple(here[d] for d in dims)] for n, (dims, a) in parts.items()}
-                found[at] = np.asarray(run(**given)[block.output.name])[index]
+                made = program.run(**given, **own)
+                for name, region in block.regions.items():
+                    found[name][at] = np.asarray(made[name])[program.index(name, region)]
             return found
 
         return compute
@@ -174,7 +200,11 @@ class Chunked:
         need = {d: slice(i.start - have[d].start, i.stop - have[d].start) for d, i in param.type.dims.items}
         own = tuple(d for d in block.further if d in array.dims)
         further = {d: slice(block.further[d].start, block.further[d].stop) for d in own}
-        return own, array.isel({**need, **further}).transpose(*own, *param.type.dims.names).values
+        part = array.isel({**need, **further}).transpose(*own, *param.type.dims.names)
+        try:
+            return own, part.values
+        except (OSError, RuntimeError, ValueError, KeyError) as problem:  # each library of codecs has its own
+            raise Unreadable(param.name) from problem
 
     def template(self, outside: Callable[[Any], Any], attrs: Mapping[str, Any]) -> Any:
         """The results without their numbers, with all else that a store has."""
@@ -183,8 +213,7 @@ class Chunked:
 
         variables: dict[str, Any] = {}
         for p in self.fencil.results:
-            if not isinstance(p.type.element, Scalar):
-                raise refuse("C03", f"'{p.name}' is a tuple, which --chunks does not write.", "leave --chunks out.")
+            assert isinstance(p.type.element, Scalar)
             dtype = DTYPES[p.type.element]
             whole = self.labels.attach(p, np.broadcast_to(np.zeros((), dtype), p.type.dims.shape))
             shape = (*self.further.values(), *whole.shape)
@@ -204,21 +233,34 @@ class Chunked:
         return dataset
 
     def write(self, out: Path, resume: Path | None, outside: Any, attrs: Mapping[str, Any], bar: Any) -> int:
-        """All blocks, or those that are not there yet, into a store; how many there are."""
+        """All blocks, or those that are not there yet, into a store; how many there are.
+
+        Raises F02 for a block that cannot be read and F04 for one that cannot be written; what is done stays.
+        """
         needed("dask", "zarr", "stores in blocks")
         needed("zarr", "zarr", "stores of Zarr")
         import zarr
 
-        blocks, compute, run = self.blocks(), self.computed(), self.identity()
-        done = 0 if resume is None else _resumed(resume, run, out)
-        mark = out.with_suffix(".resume.json") if resume is None else resume
+        from lowering.zarr_stores import store
+
+        blocks, compute = self.blocks(), self.computed()
+        run = Run.of(self.fencil, self.arrays, self.sizes, self.backend)
+        done = 0 if resume is None else resumed(resume, run, out)
+        place = out.with_suffix(".resume.json") if resume is None else resume
         dataset = self.template(outside, attrs)
         marks = bar(len(blocks), "blocks")
         shown: Callable[[int], None] = marks.move if marks else lambda _: None
 
-        def store(k: int, values: Any) -> int:
-            zarr.open_array(out / blocks[k].output.name, mode="r+")[self._index(blocks[k])] = values
-            _mark(mark, run, k + 1)
+        def stored(k: int, made: Mapping[str, Any]) -> int:
+            try:
+                with store(out) as target:
+                    if k == 0:  # what cannot be computed leaves nothing
+                        dataset.to_zarr(target, mode="w", compute=False, zarr_format=2, consolidated=True)
+                    for name, array in made.items():
+                        zarr.open_array(target, path=name, mode="r+")[self._index(name, blocks[k])] = array
+            except OSError as problem:
+                raise _failed("F04", k, blocks, f"written to '{out}'", problem, "make room", place) from None
+            mark(place, run, k + 1)
             return k + 1
 
         try:
@@ -226,12 +268,19 @@ class Chunked:
             with interrupts() as interrupt, ThreadPoolExecutor(1) as writer:
                 written: Future[int] | None = None
                 for k, block in enumerate(blocks[done:], done):
-                    values = compute(block)
-                    if k == 0:  # what cannot be computed leaves nothing
-                        dataset.to_zarr(out, mode="w", compute=False, zarr_format=2, consolidated=True)
+                    try:
+                        found = compute(block)
+                    except Unreadable as problem:
+                        if written:
+                            shown(written.result())
+                        if k:
+                            mark(place, run.without(problem.name), k)
+                        source = self.arrays[problem.name].encoding["source"]
+                        told, hint = f"read from '{problem.name}' of '{source}'", f"mend '{source}' there alone"
+                        raise _failed("F02", k, blocks, told, problem.__cause__, hint, place) from None
                     if written:
                         shown(written.result())
-                    written = writer.submit(store, k, values)
+                    written = writer.submit(stored, k, found)
                     if interrupt.asked and k + 1 < len(blocks):
                         raise Halted(written.result(), len(blocks), interrupt.signal)
                 if written:
@@ -239,24 +288,65 @@ class Chunked:
         finally:
             if marks:
                 marks.close()
-        mark.unlink(missing_ok=True)
+        place.unlink(missing_ok=True)
         return len(blocks)
 
-    def _index(self, block: Block) -> tuple[slice, ...]:
-        whole = block.output.type.dims
-        own = (slice(i.start - whole[d].start, i.stop - whole[d].start) for d, i in block.region.items)
+    def _index(self, name: str, block: Block) -> tuple[slice, ...]:
+        whole = self.fencil[name].type.dims
+        own = (slice(i.start - whole[d].start, i.stop - whole[d].start) for d, i in block.regions[name].items)
         return (*(slice(i.start, i.stop) for i in block.further.values()), *own)
 
-    def identity(self) -> str:
-        """What tells one run from another: the program, its numbers, the blocks, and what inputs say of themselves."""
-        found = hashlib.sha256(f"{print_fencil(self.fencil)} {sorted(self.sizes.items())} {self.backend}".encode())
-        for name, v in sorted(self.arrays.items()):
-            found.update(f"{name}{v.shape}{v.dtype}".encode())
-            if kind_of(v) == "xarray":
-                found.update(f"{v.dims}{v.encoding.get('source')}{sorted(map(str, v.attrs.items()))}".encode())
-            else:
-                found.update(np.asarray(v).tobytes())
-        return found.hexdigest()
+
+class Unreadable(Exception):
+    """A part of an input that cannot be read; the cause says why."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _failed(
+    code: str, k: int, blocks: Sequence[Block], what: str, problem: BaseException | None, hint: str, place: Path
+) -> Exception:
+    """What says which block failed, and how it goes on."""
+    why = getattr(problem, "strerror", None) or (str(problem).splitlines() or [type(problem).__name__])[0]
+    region = next(iter(blocks[k].regions.values()))
+    where = ", ".join(f"{d} {i.start}:{i.stop}" for d, i in (*blocks[k].further.items(), *region.items))
+    told = f"block {k + 1:,} of {len(blocks):,} ({where}) cannot be {what}: {why}"
+    if not k:
+        return refuse(code, f"{told}.", f"{hint}, and repeat the command.")
+    kept = "the block before it is" if k == 1 else f"the {k:,} blocks before it are"
+    return refuse(code, f"{told}; {kept} kept.", f"{hint}, and add --resume {place} to the same command.")
+
+
+WHOLE = 1 << 27
+"""Bytes of a block of an input that has no chunks."""
+_TAKING = ("reduce", "scan", "argreduce", "sort", "top_k", "contract")
+"""The builtins that take a dim whole, and name it."""
+
+
+def _of_one_piece(further: Mapping[str, int], arrays: Mapping[str, Any]) -> dict[str, int]:
+    """How the first dim that a program does not know is cut where inputs have no chunks."""
+    having = [v for v in arrays.values() if v.nbytes > WHOLE and not v.encoding.get("preferred_chunks")]
+    dim = next((d for d in further if any(d in v.dims for v in having)), None)
+    if dim is None:
+        return {}
+    each = max(v.nbytes // v.sizes[dim] for v in having if dim in v.dims)
+    return {dim: max(1, WHOLE // each)}
+
+
+def lacking(arrays: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each input of which a store lacks chunks, as all that write Zarr do where there is nothing."""
+    for name, array in arrays.items():
+        if kind_of(array) != "xarray" or not Path(array.encoding["source"]).is_dir():
+            continue
+        import zarr
+
+        held = zarr.open_array(array.encoding["source"], path=str(array.name), mode="r")
+        missing = held.nchunks - held.nchunks_initialized
+        if missing:
+            lacks = f"lacks {missing:,} {'chunk' if missing == 1 else 'chunks'} of {held.nchunks:,}"
+            yield f"'{name}' {lacks} in '{array.encoding['source']}': read as {held.fill_value}."
 
 
 def _blank(array: Any) -> Any:
@@ -270,23 +360,3 @@ def _cut(interval: Interval, size: int) -> list[Interval]:
 def _pieces(interval: Interval, size: int) -> Iterator[Interval]:
     for start in range(interval.start, interval.stop, max(1, size)):
         yield Interval(start, min(start + size, interval.stop))
-
-
-def _mark(path: Path, run: str, done: int) -> None:
-    text = json.dumps({"run": run, "done": done})
-    with together() as write:
-        write(path, lambda to: Path(to).write_text(text, encoding="utf-8"))
-
-
-def _resumed(path: Path, run: str, out: Path) -> int:
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        done, theirs = int(held["done"]), held["run"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise refuse("F10", f"'{path}' holds no run that was stopped.", "leave --resume out.") from None
-    if theirs != run:
-        told = f"'{path}' was left by another run: of another program, other arrays, or other --chunks"
-        raise refuse("F10", f"{told}.", "repeat the command that was stopped, or leave --resume out.")
-    if not out.is_dir():
-        raise refuse("F01", f"there is no store '{out}' to go on with.", "leave --resume out.")
-    return done

@@ -74,7 +74,10 @@ def open_arrays(path: Path) -> dict[str, Any]:
         hint = "give a Zarr store, or NetCDF."
         raise refuse("F03", f"'{path}' ends in '{path.suffix}', and --chunks reads files in parts.", hint)
     with _opened(path, keep=True) as data:
-        return {str(name): data[name] for name in data.data_vars}
+        found = {str(name): data[name] for name in data.data_vars}
+    for array in found.values():
+        array.encoding["source"] = str(path)  # which those of Zarr do not say
+    return found
 
 
 @contextmanager

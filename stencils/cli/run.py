@@ -179,8 +179,10 @@ def _check_chunks(request: Request) -> None:
     if request.out is None or request.out.suffix != ".zarr":
         raise refuse("F03", "--chunks writes a Zarr store block by block.", "add --out result.zarr.")
     for text in request.inputs:
-        if os.path.realpath(file_of(text)) == os.path.realpath(request.out):
-            raise refuse("F07", f"'{request.out}' is read block by block.", "name another store for the results.")
+        read, written = Path(os.path.realpath(file_of(text))), Path(os.path.realpath(request.out))
+        if read.is_relative_to(written) or written.is_relative_to(read):
+            told = f"'{file_of(text)}' is read block by block while '{request.out}' is written"
+            raise refuse("F07", f"{told}, and one is in the other.", "name another store for the results.")
 
 
 def _in_blocks(
@@ -188,7 +190,7 @@ def _in_blocks(
     warn: Callable[[str], None],
 ) -> None:  # fmt: skip
     """The program block by block, from stores into a store."""
-    from stencils.cli.chunked import Chunked, Halted, sizes_of
+    from stencils.cli.chunked import Chunked, Halted, lacking, sizes_of
 
     outer = {n: names.outside(v) for n, v in arguments.items()}
     sizes = sizes_of(request.chunks, outer, names.pairs)
@@ -202,6 +204,8 @@ def _in_blocks(
     explicit = frozenset(names.pairs.get(d, d) for d in given)
     begin = time.perf_counter()
     assert request.out is not None
+    for sentence in lacking(values):
+        warn(f"warning: {sentence}")
     run = Chunked.of(fencil, values, moved, sizes, explicit, request.backend)
     try:
         count = run.write(request.out, request.resume, names.outside, attributes(request.inputs, request.command), _bar)

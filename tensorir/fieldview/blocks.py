@@ -3,7 +3,7 @@
 A dim is *local* to an operator where each point is computed from points at fixed distances, whatever its place is.
 Along local dims the blocks of the result are those of the argument, and a block is computed from its own part and a
 halo as wide as the intervals of argument and result differ. Along others (folds, scans, boundary conditions, positions,
-tables) there must be one block.
+tables) there must be one block. All results of a block are computed at once, so what they share is read once.
 
 >>> import numpy as np
 >>> import tensorir as ti
@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise, product
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
+from tensorir.backends import field_type
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
 from tensorir.binding.coordinates import Labels, stated
 from tensorir.binding.known_coordinates import Coordinate, Coordinates, knowing
@@ -39,8 +40,8 @@ from tensorir.fieldview.datasets import is_whole
 from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
-from tensorir.ir import Call, Fencil
-from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir import Call, Fencil, Var
+from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, hull, scalar_of
 from tensorir.walk import postorder, values
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     arrays = {n: v for n, v in given.items() if kind_of(v) == "xarray"}
     if not arrays:
         raise refuse("A36", f"'{operator.name}' gets no DataArray that could be in blocks.", "call it as it is.")
-    if any(kind_of(leaf) == "xarray" for v in given.values() if is_tuple(v) for leaf in v):
+    if any(_has_axes(leaf) for v in given.values() if is_tuple(v) for leaf in v):
         hint = "give the members parameters of their own."
         raise refuse("A36", f"'{operator.name}' gets a tuple of arrays, which is not taken apart into blocks.", hint)
     if not any(getattr(v, "chunks", None) for v in arrays.values()):
@@ -90,16 +91,20 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     fencil = plan.fencil
     coordinates = Coordinates({**given, **stand_in}).taken(plan.coordinates)
     read = {parameter: c.value for parameter, c in coordinates.items()}
-    place = Place.of(fencil, {**stand_in, **read}, {})
+    # Fields and bare arrays are cut as DataArrays are, and have no labels
+    more_arrays = {n: _as_field(v, fencil[n].type) for n, v in given.items() if n not in arrays and _has_axes(v)}
+    named = {**stand_in, **more_arrays, **read}
+    place = Place.of(fencil, named, {})
     local = local_dims(fencil)
-    arrays = {**arrays, **read}
+    arrays = {**arrays, **more_arrays, **read}
     cuts = _cuts(operator.name, fencil, arrays, place, local)
     with stated(plan.periods):
-        labels = Labels.of(fencil, {**stand_in, **read}, place)
+        labels = Labels.of(fencil, named, place)
     halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
     told = {parameter: (c.name, c.units, c.even) for parameter, c in coordinates.items()}
-    blocks = _Blocks(operator, given, arrays, told, place, halos, cuts)
-    found = {p.name: labels.attach(p, blocks.result(p.name, p.type)) for p in fencil.outputs}
+    blocks = _Blocks(operator, given, arrays, told, place, halos, cuts, local)
+    results = blocks.results(fencil.outputs)
+    found = {p.name: labels.attach(p, results[p.name]) for p in fencil.outputs}
     return restored(plan.shape, gathered(plan.results, found))
 
 
@@ -143,6 +148,15 @@ def _named(static: Any) -> set[str]:
             return set()
 
 
+def _has_axes(value: Any) -> bool:
+    return kind_of(value) != "" and len(getattr(value, "shape", None) or np.shape(value)) > 0
+
+
+def _as_field(array: Any, kind: TensorType) -> Any:
+    """A Field as it is, and a bare array on the intervals of its parameter."""
+    return array if kind_of(array) == "field" else field_type()(np.asarray(array), kind.dims)
+
+
 def _blank(array: Any, name: str) -> Any:
     """Numbers of the shape and type of an array that take no memory."""
     element = scalar_of(array.dtype)
@@ -166,11 +180,6 @@ def _cuts(
     return {d: sorted(found) for d, found in ends.items()}
 
 
-def _blocks(interval: Interval, cuts: Sequence[int]) -> list[Interval]:
-    ends = [interval.start, *(k for k in cuts if interval.start < k < interval.stop), interval.stop]
-    return [Interval(a, b) for a, b in pairwise(ends)]
-
-
 def _halos(have: Dims, results: Sequence[Dims]) -> dict[str, tuple[int, int]]:
     """How far an argument reaches before and after what any of the results has, by dim."""
     return {
@@ -192,60 +201,223 @@ class _Blocks:
     place: Place
     halos: Mapping[str, Mapping[str, tuple[int, int]]]
     cuts: Mapping[str, Sequence[int]]
+    local: frozenset[str]
 
-    def result(self, output: str, kind: TensorType) -> Any:
-        """A result as an array of dask: a block for each block of the arguments."""
+    def results(self, outputs: Sequence[Var]) -> dict[str, Any]:
+        """The results as arrays of dask: one task computes what all of them have in a block."""
         dask, delayed = importlib.import_module("dask.array"), importlib.import_module("dask").delayed
-        if not isinstance(kind.element, Scalar):
-            raise refuse("A36", f"'{self.operator.name}' gives tuples as elements.", "return a tuple of fields.")
-        dtype = DTYPES[kind.element]
+        for p in outputs:
+            if not isinstance(p.type.element, Scalar):
+                raise refuse("A36", f"'{self.operator.name}' gives tuples as elements.", "return a tuple of fields.")
+        dims = {d: hull([p.type.dims[d] for p in outputs if d in p.type.dims])
+                for p in outputs for d in p.type.dims}  # fmt: skip
+        blocks = {d: _blocks(i, self.cuts.get(d, ())) for d, i in dims.items()}
+        parts = {p.name: {d: _parts(blocks[d], i) for d, i in p.type.dims.items} for p in outputs}
         others = {n: v for n, v in self.given.items() if n not in self.arrays}
-        run = delayed(_run, pure=True)
+        own = f"{self.operator.name}-{importlib.import_module('dask.base').tokenize(self)}"
+        # by chunk: arrays of dask that tasks take are read anew for each
+        chunks = {n: v.data.to_delayed() for n, v in self.arrays.items() if getattr(v, "chunks", None)}
+        tasks: dict[tuple[int, ...], Any] = {}
 
-        def made(done: tuple[Interval, ...], left: Sequence[tuple[str, Interval]]) -> Any:
+        def task(at: tuple[int, ...]) -> Any:
+            """All that a block has of the results, by name; one that lacks a dim is in the first block along it."""
+            if at not in tasks:
+                here = dict(zip(dims, at, strict=True))
+                having = [
+                    p for p in outputs
+                    if all(here[d] in parts[p.name][d] if d in p.type.dims else not here[d] for d in dims)
+                ]  # fmt: skip
+                asked = {p.name: {d: parts[p.name][d][here[d]] for d in p.type.dims} for p in having}
+                todo, taken = self._task(asked, chunks)
+                key = f"{own}-{'-'.join(map(str, at))}"  # dask looks at all of a task that has no name
+                tasks[at] = delayed(todo.run, name=f"{key}-run", traverse=False)(taken, others, dask_key_name=key)
+            return tasks[at]
+
+        def made(p: Var, done: Mapping[str, int], left: Sequence[str]) -> Any:
             if left:
-                (dim, interval), *rest = left
-                return [made((*done, block), rest) for block in _blocks(interval, self.cuts.get(dim, ()))]
-            block = dict(zip(kind.dims.names, done, strict=True))
-            # counted from the block, so that blocks of one size are one program
-            origin = {d: i.start for d, i in block.items()}
-            parts: dict[str, Any] = {}
-            intervals: dict[str, dict[str, tuple[int, int]]] = {}
-            for name, array in self.arrays.items():
-                have = self.place.intervals[name]
-                need = {d: self._needed(name, have[d], block.get(d), d) for d in have.names}
-                index = {d: slice(i.start - have[d].start, i.stop - have[d].start) for d, i in need.items()}
-                parts[name] = array.isel(index).data
-                intervals[name] = {d: (i.start - origin.get(d, 0), i.stop - origin.get(d, 0)) for d, i in need.items()}
-            lengths = {d: (0, len(i)) for d, i in block.items()}
-            value = run(self.operator, output, others, parts, intervals, lengths, self.coordinates)
-            return dask.from_delayed(value, shape=tuple(map(len, done)), dtype=dtype)
+                dim, *rest = left
+                return [made(p, {**done, dim: k}, rest) for k in parts[p.name][dim]]
+            assert isinstance(p.type.element, Scalar)
+            value = task(tuple(done.get(d, 0) for d in dims))[p.name]
+            shape = tuple(len(parts[p.name][d][k]) for d, k in done.items())
+            return dask.from_delayed(value, shape=shape, dtype=DTYPES[p.type.element])
 
-        return dask.block(made((), kind.dims.items)) if kind.dims.names else made((), ())
+        found = {p.name: made(p, {}, p.type.dims.names) for p in outputs}
+        return {n: dask.block(v) if isinstance(v, list) else v for n, v in found.items()}
 
-    def _needed(self, name: str, have: Interval, block: Interval | None, dim: str) -> Interval:
-        """The part of an argument that a block is computed from; at an end it reaches further to the other side."""
-        if block is None or dim not in self.halos[name]:
-            return have
-        before, after = self.halos[name][dim]
-        start, stop = block.start - before, block.stop + after
-        early, late = max(0, have.start - start), max(0, stop - have.stop)
-        return Interval(max(have.start, start - late), min(have.stop, stop + early))
+    def _task(
+        self, asked: Mapping[str, Mapping[str, Interval]], chunks: Mapping[str, Any]
+    ) -> tuple[_Task, dict[str, Any]]:
+        """What a task does for a block of some results, and the arrays, or chunks of such, that it takes."""
+        block = {
+            d: hull([b[d] for b in asked.values() if d in b]) for d in {d: None for b in asked.values() for d in b}
+        }
+        needed: dict[str, Dims] = {}
+        taken: dict[str, Any] = {}
+        pieces: dict[str, list[_Piece]] = {}
+        for name, array in self.arrays.items():
+            have, halos = self.place.intervals[name], self.halos[name]
+            needed[name] = Dims(tuple((d, _needed(halos.get(d), i, block.get(d))) for d, i in have.items))
+            index = _index(needed[name], have)
+            if name in chunks:
+                found = list(_pieces(array.data.chunks, index))
+                taken[name], pieces[name] = [chunks[name][p.chunk] for p in found], found
+            else:
+                labelled = kind_of(array) == "xarray"  # of what lies in a file a part is read
+                taken[name] = array[index].data if labelled else array.data[index]
+        origin = {d: _origin(d, needed, self.halos, block[d]) for d in block}
+        intervals = {n: _from(need, origin) for n, need in needed.items()}
+        own = {n: _from(Dims(tuple(b.items())), origin) for n, b in asked.items()}
+        along = next((d for d in block if d in self.local and all(d in b for b in asked.values())), None)
+        return _Task(self.operator, intervals, pieces, own, self.coordinates, self.halos, along), taken
 
 
-def _run(
-    operator: FieldOperator, output: str, others: Mapping[str, Any], parts: Mapping[str, Any],
-    intervals: Mapping[str, Mapping[str, tuple[int, int]]], block: Mapping[str, tuple[int, int]],
-    coordinates: Mapping[str, tuple[str, str, bool]],
-) -> Any:  # fmt: skip
-    """One block of one result."""
-    from tensorir.backends import backend
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What a part of an array has of one of its chunks."""
 
-    as_field = backend("jax").fields().as_field
-    fields = {n: as_field(dict(intervals[n]), np.asarray(part)) for n, part in parts.items()}
-    known = [Coordinate(name, fields[p], fields[p].dims, units, even) for p, (name, units, even) in coordinates.items()]
-    own = {n: field for n, field in fields.items() if n not in coordinates}
-    with knowing(known):
-        found = operator.outputs({**others, **own})[output]
-    index = tuple(slice(block[d][0] - i.start, block[d][1] - i.start) for d, i in found.dims.items)
-    return np.asarray(found.data)[index]
+    chunk: tuple[int, ...]
+    within: tuple[slice, ...]
+    place: tuple[slice, ...]
+
+
+def _pieces(chunks: Sequence[Sequence[int]], index: Sequence[slice]) -> Iterator[_Piece]:
+    """The pieces of a part of an array.
+
+    >>> [(p.chunk, p.within, p.place) for p in _pieces([(4, 4)], [slice(3, 5)])]
+    [((0,), (slice(3, 4, None),), (slice(0, 1, None),)), ((1,), (slice(0, 1, None),), (slice(1, 2, None),))]
+    """
+    axes: list[list[tuple[int, slice, slice]]] = []
+    for sizes, asked in zip(chunks, index, strict=True):
+        ends = list(accumulate(sizes))
+        own = [(k, max(asked.start, stop - size), min(asked.stop, stop), stop - size)
+               for k, (size, stop) in enumerate(zip(sizes, ends, strict=True))]  # fmt: skip
+        axes.append([
+            (k, slice(a - begin, b - begin), slice(a - asked.start, b - asked.start))
+            for k, a, b, begin in own if a < b
+        ])  # fmt: skip
+    for along in product(*axes):
+        chunk, within, place = zip(*along, strict=True) if along else ((), (), ())
+        yield _Piece(chunk, within, place)
+
+
+def _blocks(interval: Interval, cuts: Sequence[int]) -> list[Interval]:
+    ends = [interval.start, *(k for k in cuts if interval.start < k < interval.stop), interval.stop]
+    return [Interval(a, b) for a, b in pairwise(ends)]
+
+
+def _parts(blocks: Sequence[Interval], interval: Interval) -> dict[int, Interval]:
+    """What an interval has of blocks, by their number; of none it has nothing of the first."""
+    found = {k: b & interval for k, b in enumerate(blocks)}
+    return {k: i for k, i in found.items() if i} or {0: Interval(blocks[0].start, blocks[0].start)}
+
+
+def _from(dims: Dims, origin: Mapping[str, int]) -> Dims:
+    return Dims(tuple((d, i.shifted(origin.get(d, 0))) for d, i in dims.items))
+
+
+def _needed(halo: tuple[int, int] | None, have: Interval, block: Interval | None) -> Interval:
+    """The part of an argument that a block is computed from; at an end it reaches further to the other side."""
+    if block is None or halo is None:
+        return have
+    before, after = halo
+    start, stop = block.start - before, block.stop + after
+    early, late = max(0, have.start - start), max(0, stop - have.stop)
+    return Interval(max(have.start, start - late), min(have.stop, stop + early))
+
+
+def _origin(
+    dim: str, needed: Mapping[str, Dims], halos: Mapping[str, Mapping[str, tuple[int, int]]], block: Interval
+) -> int:
+    """What coordinates count from, so that blocks of one size are one program, also where a halo ends."""
+    having = (need[dim].start + halos[n][dim][0] for n, need in needed.items() if dim in need and dim in halos[n])
+    return next(having, block.start)
+
+
+SLAB = 1 << 22
+"""Bytes of the largest argument of a slab: what XLA holds beside the arrays of dask is a few of these, and with all its
+temporaries a slab stays below the blocks that `KeptMemory` keeps."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A block of some results, in coordinates that count from it."""
+
+    operator: FieldOperator
+    intervals: Mapping[str, Dims]
+    pieces: Mapping[str, Sequence[_Piece]]
+    """Of the arrays that dask holds, where chunks go."""
+    blocks: Mapping[str, Dims]
+    """By result."""
+    coordinates: Mapping[str, tuple[str, str, bool]]
+    halos: Mapping[str, Mapping[str, tuple[int, int]]]
+    along: str | None
+    """A dim that all of the results have."""
+
+    def run(self, taken: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+        """The results by name, computed slab by slab."""
+        arrays = {n: self._array(n, v) for n, v in taken.items()}
+        slabs = self._slabs(arrays)
+        if len(slabs) < 2:
+            return self._computed(arrays, self.intervals, self.blocks, others)
+        found: dict[str, Any] = {}
+        for slab in slabs:
+            need = {
+                n: i.replaced(Dims(tuple((d, _needed(self.halos[n][d], i[d], s)) for d, s in slab.items() if d in i)))
+                for n, i in self.intervals.items()
+            }
+            asked = {n: b.replaced(Dims(tuple((d, b[d] & s) for d, s in slab.items()))) for n, b in self.blocks.items()}
+            origin = {d: _origin(d, need, self.halos, s) for d, s in slab.items()}
+            parts = {n: a[_index(need[n], self.intervals[n])] for n, a in arrays.items()}
+            here = {n: _from(b, origin) for n, b in asked.items()}
+            made = self._computed(parts, {n: _from(i, origin) for n, i in need.items()}, here, others)
+            for name, part in made.items():
+                if name not in found:
+                    found[name] = np.empty(self.blocks[name].shape, part.dtype)
+                found[name][_index(asked[name], self.blocks[name])] = part
+        return found
+
+    def _array(self, name: str, taken: Any) -> Any:
+        """An array of the chunks that were taken of it."""
+        if name not in self.pieces:
+            return np.asarray(taken)
+        parts = [np.asarray(c)[p.within] for c, p in zip(taken, self.pieces[name], strict=True)]
+        if len(parts) == 1:
+            return parts[0]
+        found = np.empty(self.intervals[name].shape, parts[0].dtype)
+        for part, piece in zip(parts, self.pieces[name], strict=True):
+            found[piece.place] = part
+        return found
+
+    def _slabs(self, arrays: Mapping[str, Any]) -> list[dict[str, Interval]]:
+        """Slabs of one size: where they do not fill the block, the last two overlap."""
+        dim = self.along
+        if dim is None:
+            return []
+        whole = hull([b[dim] for b in self.blocks.values()])
+        having = [n for n, i in self.intervals.items() if dim in i]
+        bytes_each = max((arrays[n].nbytes // max(1, len(self.intervals[n][dim])) for n in having), default=0)
+        halo = max((sum(self.halos[n][dim]) for n in having), default=0)
+        count = -(-len(whole) // max(SLAB // max(1, bytes_each), 8 * halo, 1))
+        size = -(-len(whole) // max(1, count))
+        starts = [min(whole.start + k * size, whole.stop - size) for k in range(count)]
+        return [{dim: Interval(start, start + size)} for start in starts]
+
+    def _computed(
+        self, arrays: Mapping[str, Any], intervals: Mapping[str, Dims], blocks: Mapping[str, Dims],
+        others: Mapping[str, Any],
+    ) -> dict[str, Any]:  # fmt: skip
+        """The results on parts of their blocks."""
+        fields = {n: field_type()(array, intervals[n]) for n, array in arrays.items()}
+        known = [
+            Coordinate(n, fields[p], fields[p].dims, units, even) for p, (n, units, even) in self.coordinates.items()
+        ]
+        own = {n: field for n, field in fields.items() if n not in self.coordinates}
+        with knowing(known):
+            made = self.operator.outputs({**others, **own})
+        return {n: np.asarray(made[n].data)[_index(block, made[n].dims)] for n, block in blocks.items()}
+
+
+def _index(part: Dims, have: Dims) -> tuple[slice, ...]:
+    """Where a part stands in an array, whose axes are in the order of `have`."""
+    return tuple(slice(part[d].start - i.start, part[d].stop - i.start) for d, i in have.items)

@@ -5,7 +5,9 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
+from tensorir.fieldview import blocks
 from tensorir.fieldview.blocks import local_dims
+from tests.effort import device_work
 
 I, J, K = ti.dims("I J K")
 RNG = np.random.default_rng(11)
@@ -72,6 +74,56 @@ def test_arguments_with_other_blocks_numbers_and_several_results():
     np.testing.assert_allclose(rise.compute(), (by_hand.shift(J=-1) - by_hand).dropna("J").transpose(*rise.dims))
     mean, _ = ti.map_blocks(both, H.chunk(I=6), 2.0)
     xr.testing.assert_identical(mean.compute(), both(H, 2.0)[0])
+
+
+def test_all_results_of_a_block_are_computed_at_once_from_what_is_read_once(monkeypatch):
+    import dask.array
+
+    seen = []
+
+    def source(block_info=None):
+        seen.append(block_info[None]["chunk-location"])
+        return H.values[..., block_info[None]["array-location"][2][0] :][..., :6]
+
+    lazy = dask.array.map_blocks(source, chunks=((3,), (17,), (6, 6, 6, 5)), dtype=float, meta=np.ones(0))
+    calls, outputs = [], type(both).outputs
+    monkeypatch.setattr(type(both), "outputs", lambda *given: calls.append(1) or outputs(*given))
+    mean, rise = ti.map_blocks(both, xr.DataArray(lazy, dims=H.dims), 2.0)
+    found = xr.Dataset({"mean": mean, "rise": rise.rename(J="K")}).compute()
+    mean, rise = found["mean"], found["rise"].rename(K="J")
+    assert (sorted(seen), len(calls)) == ([(0, 0, k) for k in range(4)], 4)
+    by_hand = 2.0 * (H.values[..., 1:] + H.values[..., :-1])
+    np.testing.assert_allclose(mean.transpose(*H.dims), by_hand, rtol=1e-12)
+    np.testing.assert_allclose(rise.transpose(*H.dims), by_hand[:, 1:] - by_hand[:, :-1], rtol=1e-10, atol=1e-13)
+
+
+def test_fields_and_bare_arrays_are_cut_as_dataarrays_are():
+    weights = np.linspace(0.0, 1.0, 23)
+
+    @ti.field_operator
+    def rise(h, w):
+        return (h(I + 1) - h) * w
+
+    @ti.field_operator
+    def annotated(h, w: ti.Field[[I], ti.float64]):
+        return (h(I + 1) - h) * w
+
+    by_hand = np.diff(H.values) * weights[:-1]
+    for operator, w in [(rise, ti.as_field({I: 23}, weights)), (annotated, weights)]:
+        found = ti.map_blocks(operator, H.chunk(I=5), w)
+        np.testing.assert_allclose(found.compute().transpose(*H.dims), by_hand, rtol=1e-12)
+
+
+def test_a_large_block_goes_in_slabs_of_one_program(monkeypatch):
+    monkeypatch.setattr(blocks, "SLAB", 5 * 3 * 23 * 8)
+    w = xr.DataArray(np.linspace(0.0, 1.0, 17), dims="J")
+    fresh = ti.field_operator(both.function)
+    results = []
+    work = device_work(lambda: results.extend(a.compute() for a in ti.map_blocks(fresh, H.chunk(), w)[:1]))
+    assert (work.compiled, work.executed) == (1, 3)
+    laps = ti.map_blocks(laplacian, H.transpose("J", "I", "time").chunk())
+    xr.testing.assert_allclose(laps.compute(), laplacian(H.transpose("J", "I", "time")))
+    np.testing.assert_allclose(results[0], both(H, w)[0])
 
 
 def test_a_dataset_gives_each_parameter_its_variable():
