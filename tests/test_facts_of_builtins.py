@@ -201,7 +201,7 @@ TABLES_THAT_STAY = {
     "tensorir/passes/translate.py": "what names points of a dim in its types or static parameters",
     "tensorir/inspect/formulas/dims.py": "which values are conditions in a formula, and what changes parts of a value",
     "tensorir/inspect/formulas/scopes.py": "what a formula gives lines of its own",
-    "tensorir/inspect/formulas/terms.py": "functions that LaTeX has names for, and those with powers before the bracket",
+    "tensorir/inspect/formulas/terms.py": "functions that LaTeX has names for",
     "tensorir/inspect/formulas/writer.py": "what a formula reads through",
     "tensorir/analysis/predicted_cost.py": "whose results and operands are in memory, as the lowering leaves them",
 }
