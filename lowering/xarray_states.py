@@ -12,8 +12,9 @@ import numpy as np
 from lowering.distribution.processes import on_host
 from lowering.field import Field, as_field
 from lowering.known_coordinates import KnownCoordinate, known_coordinates
-from tensorir.binding.arrays import kind_of, native, refuse_foreign
+from tensorir.binding.arrays import kind_of, native, refuse, refuse_foreign
 from tensorir.binding.labels import Operand, placed, unsteady
+from tensorir.types import scalar_of
 
 __all__ = [
     "dataset", "entered", "is_data_array", "is_dataset", "is_named_arrays", "labelled_arrays", "uneven_labels"
@@ -78,6 +79,9 @@ def entered(state: Any) -> tuple[Any, tuple[KnownCoordinate, ...], Callable[...,
     models = {path: leaf for path, leaf in paths if is_data_array(leaf)}
     for path, model in models.items():
         refuse_foreign(model, _name(path) or "state")
+        if scalar_of(model.dtype) is None:
+            told = f"'{_name(path) or 'state'}' holds {model.dtype}, which is no element type."
+            raise refuse("A02", told, "leave it out, or convert it, for example to float64.")
     where = placed([Operand(_name(path) or "state", leaf) for path, leaf in paths if kind_of(leaf) in NAMED])
     places = {path: where[_name(path) or "state"] for path in models}
     known = [(places[path], m) for path, m in models.items()]

@@ -27,6 +27,7 @@ from tensorir.types import (
     DTYPES,
     FLOAT64,
     INT32,
+    SCALARS,
     Complaint,
     Dims,
     FunctionType,
@@ -78,12 +79,13 @@ def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> 
     if element.is_integer:
         if int(value) not in element.range:
             limits = element.range
+            wider = next((k for k in ("int64", "uint64") if int(value) in SCALARS[k].range), "float64")
             raise DiagnosticError(
                 Diagnostic(
                     "S12",
                     f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}.",
                     span,
-                    help=f"{element} holds {limits.start} to {limits.stop - 1}; write int64(...) for a wider one.",
+                    help=f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one.",
                 )
             )
         return Literal(int(value), element, span)

@@ -91,11 +91,11 @@ def _in_python(found: Diagnostic) -> Diagnostic:
         domain = ", ".join(f"{dim}: ({start}, {stop})" for dim, start, stop in _INTERVAL.findall(declared[1]))
         help = _DECLARED.sub(lambda _: f"pass domain={{{domain}}}", help)
     if any(found.span.source is source for _, source in _SOURCES.values()):
-        help = _CAST.sub(r"ti.astype(\1, ti.\2)", help).replace(_WIDER, "ti.astype(x, ti.int64) is wider")
+        help = _WIDER.sub(r"ti.astype(x, ti.\1) is wider", _CAST.sub(r"ti.astype(\1, ti.\2)", help))
     return found if help == found.help else replace(found, help=help)
 
 
-_WIDER = "write int64(...) for a wider one"
+_WIDER = re.compile(r"write (\w+)\(\.\.\.\) for a wider one")
 _CAST = re.compile(r"\bcast\((\w+), (\w+)\)")
 _DECLARED = re.compile(r"declare \w+: tensor<(.*?)>")
 _INTERVAL = re.compile(r"(\w+)\[(-?\d+):(-?\d+)\]")

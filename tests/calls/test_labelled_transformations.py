@@ -72,6 +72,12 @@ def test_numbers_of_netcdf_3_are_differentiated_compiled_and_iterated():
     assert ti.iterate(lambda x: 2.0 * x, t.values, 2).tolist() == [4.0, 8.0]
 
 
+def test_a_variable_without_numbers_is_named():
+    state = xr.Dataset({"t": ("lat", [1.0, 2.0]), "station": ("lat", ["a", "b"])})
+    with pytest.raises(ti.DiagnosticError, match=r"A02.*'station' holds <U1, which is no element type"):
+        ti.iterate(lambda s: s, state, 2)
+
+
 def test_transformations_compose_and_keep_labels():
     t = temperature()
     run = ti.jit(ti.value_and_grad(energy))

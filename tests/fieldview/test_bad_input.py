@@ -593,6 +593,8 @@ def test_a_whole_number_in_an_operator_says_how_the_field_is_made_wider():
     with pytest.raises(ti.DiagnosticError) as found:
         ti.field_operator(lambda x: x + 300)(ti.as_field({"I": 2}, np.ones(2, np.int8)))
     assert str(found.value).endswith("help: int8 holds -128 to 127; ti.astype(x, ti.int64) is wider.")
+    with pytest.raises(ti.DiagnosticError, match=r"ti.astype\(x, ti.uint64\) is wider"):
+        ti.field_operator(lambda x: x + 2**63)(ti.as_field({"I": 2}, np.ones(2, np.int64)))
 
 
 def test_a_gradient_without_64_bits_says_how_they_are_kept():
