@@ -95,7 +95,8 @@ class Labels:
             overlap = [s for s, have in self.sources if set(have.names) & set(dims.names) and "_NB_" not in str(have)]
             model = next(iter(overlap), None)
         name = None if model is None else model.name
-        return xr.DataArray(array, dims=dims.names, coords=coords, name=name, attrs=self._attrs(result, model))
+        found = xr.DataArray(array, dims=dims.names, coords=coords, attrs=self._attrs(result, model))
+        return found.rename(name)  # xarray takes the name of an array of dask for one that is None
 
     def _attrs(self, result: str, model: Any) -> dict[str, Any]:
         """All attributes where a result is the same quantity as an argument, and otherwise the unit, where it is known.

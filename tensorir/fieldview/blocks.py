@@ -265,7 +265,7 @@ class _Blocks:
             else:
                 labelled = kind_of(array) == "xarray"  # of what lies in a file a part is read
                 taken[name] = array[index].data if labelled else array.data[index]
-        origin = {d: _origin(d, needed, self.halos, block[d]) for d in block}
+        origin = {d: _origin(d, needed, self.halos, block[d]) for d in block if d in self.local}
         intervals = {n: _from(need, origin) for n, need in needed.items()}
         own = {n: _from(Dims(tuple(b.items())), origin) for n, b in asked.items()}
         along = next((d for d in block if d in self.local and all(d in b for b in asked.values())), None)

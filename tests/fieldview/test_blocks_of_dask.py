@@ -222,3 +222,18 @@ def test_an_array_of_dask_is_refused_by_name_elsewhere_too():
         with pytest.raises(ti.DiagnosticError, match=r"A33\]: '.*' is held by dask"):
             call()
             pytest.fail(f"call {k} is taken")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda h: ti.concat_where(I < 4, h(I - 2), -h(I - 2)),
+        lambda h: h(ti.Dimension("IHalf") + 0.5) - h(ti.Dimension("IHalf") - 0.5),
+    ],
+    ids=["a condition on places", "points half way between"],
+)
+def test_dims_of_one_block_keep_their_coordinates(body):
+    # the results begin at other points than the argument, and what a condition names is no distance from a block
+    h = xr.DataArray(np.random.default_rng(8).random((6, 4)), dims=("I", "J"))
+    operator = ti.field_operator(body)
+    xr.testing.assert_identical(ti.map_blocks(operator, h.chunk(J=2)).compute(), operator(h))
