@@ -247,8 +247,8 @@ class Reads:
 
     def _keep_operands(self, node: Call, wanted: Dims, local: Needs) -> None:
         """The form of an operation asks for operands of which it may read nothing."""
-        if node.op == "concat" or (node.op == "update" and updates_all(node, wanted)):
-            return
+        if node.op in ("concat", "pos") or (node.op == "update" and updates_all(node, wanted)):
+            return  # `pos` is made again of the interval alone
         if node.op == "update":
             local.add(node.args[0], IntegerSet.box(wanted))
             return

@@ -155,3 +155,11 @@ def test_what_is_needed_of_states_and_wide_indices_keeps_programs_well_typed(nam
     given = {p.name: rng.normal(size=p.type.dims.shape) for p in f.inputs}
     found = reference.run(NeededPoints()(f), **given)["y"]
     np.testing.assert_allclose(found, expected(**given))
+
+
+def test_coordinates_need_no_values_of_what_they_are_asked_of():
+    f = ti.parse("""f(y: tensor<float, I[0:9], J[1:5]>, h: tensor<float, I[0:9], J[0:5]>) {
+        y ← ⟪J, -1⟫(h) × cast(pos(J, h), float);
+    }""")
+    smaller = ti.restrict(f, {"y": {"I": (2, 4)}})
+    assert str(smaller["h"].type) == "tensor<float, I[2:4], J[0:4]>"
