@@ -96,7 +96,8 @@ class Labels:
             model = next(iter(overlap), None)
         name = None if model is None else model.name
         found = xr.DataArray(array, dims=dims.names, coords=coords, attrs=self._attrs(result, model))
-        return found.rename(name)  # xarray takes the name of an array of dask for one that is None
+        found.name = name  # xarray takes the name of an array of dask for one that is None
+        return found
 
     def _attrs(self, result: str, model: Any) -> dict[str, Any]:
         """All attributes where a result is the same quantity as an argument, and otherwise the unit, where it is known.
