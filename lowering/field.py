@@ -53,12 +53,11 @@ def _binary(function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Ca
 
 
 def _same(function: Callable[[Any, Any], Any], otherwise: bool) -> Callable[..., Any]:
-    """A comparison point by point with fields and numbers; with what is neither the answer is `otherwise`."""
+    """A comparison point by point with arrays and numbers; with what is neither the answer is `otherwise`."""
     compared, _ = _binary(function)
 
     def method(self: Field, other: Any) -> Any:
-        meets = isinstance(other, (Field, numbers.Number, np.generic)) or bool(kind_of(other))
-        return compared(self, other) if meets else otherwise
+        return compared(self, other) if kind_of(other) else otherwise
 
     return method
 

@@ -1,5 +1,7 @@
 """Fields add up as operators on fields do: by name, on the points that both have, without silent conversions."""
 
+import operator
+
 import jax
 import numpy as np
 import pytest
@@ -50,7 +52,7 @@ def test_equality_is_told_point_by_point_and_the_truth_of_several_points_is_not(
     a, b = ti.as_field({I: (0, 3)}, np.array([1.0, 2.0, 1.0])), ti.as_field({I: (1, 4)}, np.ones(3))
     assert (a == 1.0).data.tolist() == [True, False, True] and (a != 2.0).data.tolist() == [True, False, True]
     assert repr(a == b) == "Field(bool, I[1:3])" and (a == b).data.tolist() == [False, True]
-    assert (a == None, a != None, a == "a") == (False, True, False)  # noqa: E711
+    assert (operator.eq(a, None), operator.ne(a, None), a == "a") == (False, True, False)
     assert a[{I: 1}] > 1.5 and not a[{I: 1}] > 2.5 and np.all(a > 0.5) and not (a > 2.5).any()
     assert (ti.as_field({I: 2, J: 2}, np.eye(2)) > 0.5).any("I").data.tolist() == [True, True]
     with pytest.raises(ti.DiagnosticError, match=r"error\[V04\]: whether a field is true differs"):
