@@ -215,7 +215,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
     if local is None:
         said = "there is no list to reduce: no argument has neighbours."
         raise refused("TI09", said, at.span, "shift with a table first: neighbors(V2E, x).")
-    return (yield ev.folding.reduce(f, init, lists, local, at, ev.presence(local, lists)))
+    return (yield ev.folding.reduce(f, init, lists, local, at, ev.holed))
 
 
 # Tuples and choices
