@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -39,11 +40,19 @@ from tensorir.binding.arrays import refuse
 from tensorir.builtins import TABLE
 from tensorir.equality.assumptions import NONE, Assumptions, assumptions
 from tensorir.equality.every_size import at_sizes
-from tensorir.equality.inputs import Input, at_model, inputs, mild, special
-from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions, equal_by_formulas, has_floats
+from tensorir.equality.inputs import Input, at_model, inputs, mild, of_all_magnitudes, special
+from tensorir.equality.over_the_reals import (
+    Agreement,
+    Comparison,
+    Evaluator,
+    equal_by_decisions,
+    equal_by_formulas,
+    has_floats,
+)
 from tensorir.equality.places import place, shown
 from tensorir.equality.programs import Called, Family, Member, called, family, matched
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.numbers import digits
 from tensorir.equality.reals.residues import Q
 from tensorir.equality.reals.solver import Solver
 from tensorir.equality.runs import difference, differing_run, edge_difference, first_difference, run, ulps
@@ -140,7 +149,7 @@ def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verd
         return Verdict(Level.BITS)
     told = _edges(f, g, how, sizes) if how.special else ""
     if proven is not None:
-        return Verdict(proven, edges=told)
+        return Verdict(proven, edges=told, rounded=_rounded(f, g))
     try:
         found = _over_the_reals(f, g, how, sizes, solver)
     except Unsupported as reason:
@@ -151,7 +160,21 @@ def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verd
     if found.level == Level.DIFFERENT:
         return found
     why = "; ".join(filter(None, (found.why, LACKING if solver.lacking else "")))
-    return replace(found, edges=told, why=why)
+    rounded = _rounded(f, g) if found.level == Level.REALS_PROBABLY else ()
+    return replace(found, edges=told, why=why, rounded=rounded)
+
+
+def _rounded(*programs: Member) -> tuple[str, ...]:
+    """The float types to which programs cast values on the way to results of more bits."""
+    found: set[str] = set()
+    for m in programs:
+        most = max((digits(s) for p in m.outputs for s in p.type.leaves), default=0)
+        for e in postorder(*values(m.fencil.closures)):
+            if isinstance(e, Call) and e.op == "cast":
+                (source,), (target,) = e.args[0].tensor.leaves, e.tensor.leaves
+                if target.is_float and digits(target) < min(most, digits(source)):
+                    found.add(target.name)
+    return tuple(sorted(found))
 
 
 def _empty(f: Member) -> bool:
@@ -197,6 +220,8 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
     count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1))) if least < MANY else how.inputs // 2
     evaluate = Evaluator(f, g)
     agreement = Agreement()
+    integers = not any(s.is_float for m in (f, g) for p in m.params for s in p.type.leaves)
+    through_floats = integers and (has_floats(f) or has_floats(g))
     ran: list[Input] = []
     models = () if how.assumed.remainders else solver.models[-MOST_MODELS:]
     suggested = (at_model(next(inputs(f, g, 1, rng, how.assumed, sizes)), m) for m in models)
@@ -207,10 +232,15 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
             found = evaluate(x, rng)
         if found.neither:
             continue
+        verdict = None
         if found.tells_apart:
-            verdict = _refuted(f, g, evaluate, x, rng)
-            if verdict is not None:
-                return replace(verdict, points=agreement.points)
+            at = partial(_evaluated, evaluate, x, rng)
+            verdict = _refuted(f, g, x, lambda a, at=at: at(a).tells_apart, lambda a, at=at: at(a).bounds)
+        elif through_floats and differing_run(f, g, x.arrays):
+            # over the reals nothing is rounded, and integers have no bounds of rounding: runs tell
+            verdict = _refuted(f, g, x, lambda a: bool(differing_run(f, g, a)), lambda _: [0.0] * len(f.outputs))
+        if verdict is not None:
+            return replace(verdict, points=agreement.points)
         if not found.refused:
             agreement.add(found)
             ran = [*ran, x][:3]
@@ -219,7 +249,7 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
     seen = Verdict(
         Level.UNKNOWN, points=agreement.points, branches=evaluate.branches.count, unvisited=evaluate.branches.unvisited
     )
-    if not any(s.is_float for m in (f, g) for p in m.params for s in p.type.leaves):
+    if integers:
         return replace(seen, level=Level.SAMPLED, why="integers were compared, and no formula was")
     if agreement.holds(evaluate.ambiguous):
         return replace(seen, level=Level.REALS_PROBABLY, error=(DEGREE / Q) ** (agreement.points / 2))
@@ -231,19 +261,22 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
     return replace(seen, level=Level.WITHIN, why=why, ulps=apart)
 
 
-def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random.Generator) -> Verdict | None:
+def _evaluated(evaluate: Evaluator, x: Input, rng: np.random.Generator, arrays: Sequence[Any]) -> Comparison:
+    """Both programs over the reals at other arrays."""
+    return evaluate(Input(tuple(arrays), x.literal), rng)
+
+
+def _refuted(
+    f: Member, g: Member, x: Input, differs: Callable[[Sequence[Any]], bool],
+    bounds: Callable[[Sequence[Any]], Sequence[Any]],
+) -> Verdict | None:  # fmt: skip
     """The input that tells the programs apart, shrunk, where their own runs differ too."""
-
-    def differs(arrays: Sequence[Any]) -> bool:
-        return evaluate(Input(tuple(arrays), x.literal), rng).tells_apart
-
     for arrays in (_shrunk(x.arrays, differs), list(x.arrays)):
-        found = evaluate(Input(tuple(arrays), x.literal), rng)
-        outcomes = run(f, arrays), run(g, arrays)
-        told = difference(f, *outcomes, found.bounds)
+        outcomes, apart = (run(f, arrays), run(g, arrays)), bounds(arrays)
+        told = difference(f, *outcomes, apart)
         if told:
             names = dict(zip((p.name for p in f.inputs), arrays, strict=True))
-            first = first_difference(*outcomes, found.bounds)
+            first = first_difference(*outcomes, apart)
             places = ("", "") if first is None else (_place(f, first, arrays), _place(g, first, arrays))
             return Verdict(Level.DIFFERENT, counterexample=names, difference=told, places=places)
     return None
@@ -267,7 +300,7 @@ def _sampled(
     if isinstance(f, Called) or isinstance(g, Called):
         if f.proof() == g.proof():
             return Verdict(Level.BITS)
-        generated: Iterator[Input] = (_numbers(f, rng) for _ in range(count))
+        generated: Iterator[Input] = (_numbers(f, rng, turn) for turn in range(count))
         level = Level.SAMPLED
     else:
         generated, level = inputs(f, g, count, rng, assumed, sizes), Level.WITHIN
@@ -290,15 +323,20 @@ def _sampled(
     return Verdict(level, points=ran, ulps=apart)
 
 
-def _numbers(f: Member | Called, rng: np.random.Generator) -> Input:
-    """Random numbers for functions of which no text is known."""
+def _numbers(f: Member | Called, rng: np.random.Generator, turn: int) -> Input:
+    """Random numbers for functions of which no text is known; odd halves and integers of all magnitudes in turns."""
+    integers = all(s.is_integer for p in f.params for s in p.type.leaves)
     arrays: list[Any] = []
     for p in f.inputs:
         element = f.element(p)
         assert isinstance(element, Scalar)
         shape = p.type.dims.shape
-        most = 2 if element.kind == "bool" else 5
-        drawn = rng.normal(size=shape) if element.is_float else rng.integers(0, most, shape)
+        if element.is_float:
+            drawn = rng.normal(size=shape) if turn % 3 else rng.integers(-4, 4, shape) + 0.5
+        elif integers and turn % 2:
+            drawn = of_all_magnitudes(rng, shape, element)
+        else:
+            drawn = rng.integers(0, 2 if element.kind == "bool" else 5, shape)
         arrays.append(np.asarray(drawn).astype(DTYPES[element]))
     return Input(tuple(arrays), tuple(np.zeros(np.shape(a), bool) for a in arrays))
 

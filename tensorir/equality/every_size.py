@@ -75,15 +75,18 @@ def at_sizes(f: Family, g: Family, match: Mapping[str, str], assumed: Assumption
     if different is not None:
         return different
     if level is not None:
-        told = next((v.edges for v in tried.verdicts if v.edges), "")
-        return Verdict(level, edges="" if level == Level.BITS else told)
+        if level == Level.BITS:
+            return Verdict(level)
+        edges = next((v.edges for v in tried.verdicts if v.edges), "")
+        return Verdict(level, edges=edges, rounded=next((v.rounded for v in tried.verdicts if v.rounded), ()))
     known = [v for v in tried.verdicts if v.level > Level.UNKNOWN] or tried.verdicts
     sizes = tuple(s for s, v in zip(tried.sizes, tried.verdicts, strict=True) if v in known)
     lowest = min(known, key=lambda v: v.level)
     seen, all_ = (sum(v.branches[k] for v in known) for k in (0, 1))
     return replace(
         lowest, sizes=sizes, points=max(v.points for v in known), branches=(seen, all_),
-        ulps=max(v.ulps for v in known), edges=next((v.edges for v in known if v.edges), ""),
+        ulps=max((v.ulps for v in known if v.ulps is not None), default=None),
+        edges=next((v.edges for v in known if v.edges), ""),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from tensorir.ir import Fencil, Literal, Var
 from tensorir.types import DTYPES, Element, Scalar
 from tensorir.walk import postorder, values
 
-__all__ = ["Input", "at_model", "inputs", "mild", "special"]
+__all__ = ["Input", "at_model", "inputs", "mild", "of_all_magnitudes", "special"]
 
 Array = np.ndarray[Any, Any]
 MOST_MARKS = 64
@@ -96,7 +96,8 @@ def _floats(rng: np.random.Generator, shape: Any, dtype: Any, way: str, marks: S
         case "negative":
             x = -np.abs(x) - 0.25
         case "small":
-            x = np.asarray(rng.integers(-3, 4, shape), np.float64)
+            # halves, at which functions of whole parts and powers of negative numbers change
+            x = np.asarray(rng.integers(-7, 8, shape)) / 2
             named = np.ones(shape, bool)
         case "marks" if marks:
             near = np.asarray(rng.choice(np.array(marks), shape))
@@ -114,7 +115,6 @@ def _floats(rng: np.random.Generator, shape: Any, dtype: Any, way: str, marks: S
 def _integers(
     rng: np.random.Generator, shape: Any, element: Scalar, way: str, marks: Sequence[float], extents: Sequence[int]
 ) -> Array:
-    low, high = element.range.start, element.range.stop - 1
     near = {int(m) + k for m in marks for k in (-1, 0, 1) if abs(m) < 2**62}
     near |= {n + k for n in extents for k in (-1, 0, 1)} | {0, 1, -1}
     match way:
@@ -122,15 +122,24 @@ def _integers(
             most = max(extents, default=1)
             found = rng.integers(0, max(most, 2), shape)
         case "magnitudes":
-            candidates = np.array([low, low + 1, high, high - 1, 0, 1, *(-1, -2) * (low < 0)], object)
-            drawn = rng.integers(low, high, shape, np.uint64 if low == 0 else np.int64)
-            found = np.where(rng.random(shape) < 0.4, rng.choice(candidates, shape), drawn.astype(object))
+            found = of_all_magnitudes(rng, shape, element)
         case "small":
             found = rng.integers(-4, 5, shape)
         case _:
             # each number has its turn, also where there are few elements
             found = np.resize(rng.permutation(np.array(sorted(near))), shape)
-    return np.clip(np.asarray(found, object), low, high)
+    return np.clip(np.asarray(found, object), element.range.start, element.range.stop - 1)
+
+
+def of_all_magnitudes(rng: np.random.Generator, shape: Any, element: Scalar) -> Array:
+    """Integers from the whole range of a type, among them its ends, and powers of two with their neighbours."""
+    low, high = element.range.start, element.range.stop - 1
+    ends = [low, low + 1, high, high - 1, 0, 1, *(-1, -2) * (low < 0)]
+    powers = [s * (2**k + by) for k in range(element.bits) for by in (-1, 0, 1) for s in (1, -1)]
+    drawn = rng.integers(low, high, shape, np.uint64 if low == 0 else np.int64)
+    part = rng.random(shape)
+    named = np.where(part < 0.3, *(rng.choice(np.array(c, object), shape) for c in (ends, powers)))
+    return np.clip(np.where(part < 0.6, named, drawn.astype(object)), low, high)
 
 
 def _as_assumed(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import refuse
-from tensorir.build import call, closure, fencil, var
+from tensorir.build import call, closure, fencil, var, with_unique_names
 from tensorir.builtins import TABLE
 from tensorir.definitions import DEFINITIONS
 from tensorir.equality.all_sizes.of_nests import nest_of
@@ -231,14 +231,17 @@ def family(program: Any) -> Family:
         return _family_of(program)
     lifted = getattr(program, "fencil", None)
     if isinstance(lifted, Fencil):
-        return Family((), lambda sizes: Member(lifted))
+        return Family((), lambda sizes: Member(lifted, getattr(program, "tables", {})))
     if callable(lifted):
         kind = type(program).__name__
         raise refuse("TA01", f"programs are compared, and a {kind} is one for given data.", "give op.fencil(data).")
     import tensorir
 
     # a lift that may take sums in another order gives one text to programs that differ
-    usual, exact = _family_of(tensorir.lift(program)), _family_of(tensorir.lift(program, numerics="exact"))
+    found = tensorir.lift(program)
+    if not isinstance(found, Lifted):
+        return family(found)
+    usual, exact = _family_of(found), _family_of(tensorir.lift(program, numerics="exact"))
     return Family(
         usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes), loose=False),
         thresholds=usual.thresholds, symbolic=usual.symbolic,
@@ -417,7 +420,9 @@ def _defined(f: Fencil) -> Fencil:
     def rule(e: Expr) -> Expr | None:
         return DEFINITIONS[e.op](e, *e.args) if isinstance(e, Call) and e.op in DEFINITIONS else None
 
-    return replace(f, closures=with_values(f.closures, rewrite_all(values(f.closures), rule)))
+    # the functions that definitions bring have names that parameters may have
+    roots = with_unique_names(rewrite_all(values(f.closures), rule), {p.name for p in f.params})
+    return replace(f, closures=with_values(f.closures, roots))
 
 
 MOVES = ("subset", "cartesian_shift", "rename")

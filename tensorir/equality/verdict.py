@@ -43,8 +43,9 @@ class Verdict:
     expressions of both programs that gave this element, where a text wrote them. `points` are the inputs at
     which both were evaluated, `error` bounds the probability that formulas that differ are equal at all of them, and
     `branches` are the outcomes of conditions that were visited, of how many; `unvisited` names conditions with one that
-    was not. `ulps`: how far results lie apart, in units in the last place of what the programs round to. `edges` tells
-    how they differ where numbers are infinite or NaN. `sizes`: those that were tried, where not all are covered.
+    was not. `ulps`: how far results of runs lie apart, in units in the last place of what the programs round to, None
+    where nothing was run. `rounded`: types of fewer bits than the results' that values are cast to on the way. `edges`
+    tells how they differ where numbers are infinite or NaN. `sizes`: those that were tried, where not all are covered.
     """
 
     level: Level
@@ -56,7 +57,8 @@ class Verdict:
     error: float = 1.0
     branches: tuple[int, int] = (0, 0)
     unvisited: tuple[str, ...] = ()
-    ulps: float = 0.0
+    ulps: float | None = None
+    rounded: tuple[str, ...] = ()
     edges: str = ""
     sizes: tuple[Mapping[str, int], ...] = ()
 
@@ -70,7 +72,8 @@ class Verdict:
 
     def __str__(self) -> str:
         at = _told(self.sizes)
-        return f"{self._head(at)}{f'; {self.edges}' if self.edges else ''}"
+        way = f", but rounded to {' and '.join(self.rounded)} on the way" if self.rounded else ""
+        return f"{self._head(at)}{way}{f'; {self.edges}' if self.edges else ''}"
 
     @property
     def _because(self) -> str:

@@ -23,9 +23,9 @@ from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.integers import INTEGERS
 from tensorir.equality.reals.residues import Residues
 from tensorir.equality.reals.tensors import Array, Leaf
-from tensorir.types import DTYPES, Scalar
+from tensorir.types import DTYPES, FLOAT32, SCALARS, Scalar
 
-__all__ = ["OPERATIONS", "Real", "Witnessed", "constant", "exact", "unit"]
+__all__ = ["OPERATIONS", "Real", "Witnessed", "constant", "digits", "exact", "unit"]
 
 U = 2.0**-53
 """The relative error of one operation in float64."""
@@ -47,6 +47,16 @@ def unit(element: Scalar) -> float:
         element.name
     ]
     return float(one) * 2.0 ** -(bits + 1)
+
+
+def digits(element: Scalar) -> int:
+    """The binary digits of a number of an element type.
+
+    >>> from tensorir.types import INT16
+    >>> digits(FLOAT32), digits(INT16)
+    (24, 16)
+    """
+    return round(-math.log2(unit(element))) if element.is_float else element.bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +138,51 @@ def _overflown(args: tuple[Real, ...], z: Array) -> Array:
     return (np.isinf(z) & known) | (~np.isfinite(z) & lost)
 
 
-def _arithmetic(value: Callable[..., Array], formula: Formula, spread: Callable[..., Array], pole: bool = False) -> Any:
+def _holds(element: Scalar, x: Array) -> Array:
+    """Where numbers are ones of an element type."""
+    return np.asarray(x.astype(DTYPES[element]).astype(np.float64) == x)
+
+
+def _exact_sum(x: Array, y: Array, z: Array) -> Array:
+    """Where a sum loses nothing in float64: what is left of both operands (Knuth's TwoSum) is 0."""
+    other = z - x
+    return np.asarray((x - (z - other)) + (y - other) == 0)
+
+
+def _exact_product(x: Array, y: Array, z: Array) -> Array:
+    """Where a product surely loses nothing in float64: of two numbers of 24 bits, or by a power of two."""
+    short = _holds(FLOAT32, x) & _holds(FLOAT32, y)
+    power = (np.frexp(np.abs(x))[0] == 0.5) | (np.frexp(np.abs(y))[0] == 0.5)
+    return short | (power & np.isfinite(z) & (np.abs(z) > LEAST))
+
+
+def _arithmetic(
+    value: Callable[..., Array], formula: Formula, spread: Callable[..., Array], is_exact: Callable[..., Array],
+    pole: bool = False,
+) -> Any:  # fmt: skip
     """An operation whose error follows from a formula: `spread(x, y, ex, ey, z)` is what errors of operands give.
 
-    `pole`: infinite where the second operand is 0.
+    `is_exact(x, y, z)`: where a result is not rounded. `pole`: infinite where the second operand is 0.
     """
 
     def compute(element: Scalar, *args: Real) -> Real:
-        z = value(*(a.value for a in args))
+        values = [a.value for a in args]
+        z = value(*values)
+        kept = is_exact(*values, z)
+        # small integers, halves and their like are the program's own numbers where nothing was rounded before
+        own = (
+            kept
+            & _holds(SCALARS["float16"], z)
+            & _holds(element, z)
+            & (args[0].rounding == 0)
+            & (args[1].rounding == 0)
+        )
         errors = [
-            spread(*(a.value for a in args), *es, z) + np.where(np.isfinite(z), u * np.abs(z), 0.0)
-            for u, es in ((U, [a.error for a in args]), (unit(element), [a.rounding for a in args]))
+            spread(*values, *es, z) + np.where(np.isfinite(z) & ~k, u * np.abs(z), 0.0)
+            for u, es, k in (
+                (U, [a.error for a in args], kept),
+                (unit(element), [a.rounding for a in args], own),
+            )
         ]
         lost = _overflown(args, z)
         if pole:
@@ -290,15 +334,19 @@ def _of_quotient(x: Array, y: Array, ex: Array, ey: Array, z: Array) -> Array:
 
 
 OPERATIONS: dict[str, Callable[..., Real]] = {
-    "plus": _arithmetic(np.add, rs.plus, lambda x, y, ex, ey, z: ex + ey),
-    "minus": _arithmetic(np.subtract, rs.minus, lambda x, y, ex, ey, z: ex + ey),
+    "plus": _arithmetic(np.add, rs.plus, lambda x, y, ex, ey, z: ex + ey, _exact_sum),
+    "minus": _arithmetic(np.subtract, rs.minus, lambda x, y, ex, ey, z: ex + ey, lambda x, y, z: _exact_sum(x, -y, z)),
     "multiplies": _arithmetic(
-        np.multiply, rs.times, lambda x, y, ex, ey, z: _finite(np.abs(x) * ey) + _finite(np.abs(y) * ex) + ex * ey
+        np.multiply,
+        rs.times,
+        lambda x, y, ex, ey, z: _finite(np.abs(x) * ey) + _finite(np.abs(y) * ex) + ex * ey,
+        _exact_product,
     ),
     "divides": _arithmetic(
         np.divide,
         lambda x, y: rs.times(x, rs.inverse(y)),
         _of_quotient,
+        lambda x, y, z: _exact_product(z, y, x) & (z * y == x),
         pole=True,
     ),
     "neg": lambda element, x: Real(-x.value, x.error, x.rounding, rs.negated(x.residues)),
@@ -396,7 +444,10 @@ class Witnessed:
     def rounded(self, x: Leaf, element: Scalar) -> Leaf:
         """A number as one of a narrower type: over the reals it is what it was."""
         r = Real.of(x)
-        return Real(r.value, r.error, r.rounding + unit(element) * np.abs(r.value), r.residues).leaf(x.absent)
+        kept = (r.rounding == 0) & _holds(element, r.value)
+        return Real(
+            r.value, r.error, r.rounding + np.where(kept, 0.0, unit(element) * np.abs(r.value)), r.residues
+        ).leaf(x.absent)
 
     def decided(self, x: Leaf) -> Array:
         """The numbers that decide conditions."""

@@ -14,8 +14,7 @@ __all__ = ["compiled"]
 def compiled(special: Specialised, **options: Any) -> Any:
     """The program with its tables, on the default backend."""
     assert special.fencil is not None
-    tables = {n: table.at(rows) for n, (table, rows) in special.tables.items()}
     program: Any = special.fencil
-    if tables:
-        program = bind(program, tables)
+    if special.tables:
+        program = bind(program, special.arrays)
     return compile(program, **options)

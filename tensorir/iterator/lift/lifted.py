@@ -40,6 +40,11 @@ class LiftedProgram:
         return self.special.fencil
 
     @property
+    def tables(self) -> dict[str, Any]:
+        """The neighbour tables that are read, by the names of their parameters."""
+        return self.special.arrays
+
+    @property
     def report(self) -> str:
         """What is stored where, and the domain of each tensor that is read at several offsets."""
         return "\n".join(self.special.report)

@@ -96,6 +96,11 @@ class Specialised:
     report: tuple[str, ...] = ()
     steps: int = 0
 
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """The rows of the neighbour tables that are read, by the names of their parameters."""
+        return {name: table.at(rows) for name, (table, rows) in self.tables.items()}
+
 
 @dataclass(eq=False)
 class _State:
