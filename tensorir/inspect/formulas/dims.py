@@ -53,7 +53,10 @@ def facts_of(op: str, static: tuple[Any, ...], operands: Sequence[Facts]) -> Fac
         case "concat", _:
             dim = joined_dim(operands)
             dims = {**dims, dim: _joined([o.dims[dim] for o in operands])}
-        case (("update" | "assert_" | "print" | "scatter"), _):
+        case "update", _:
+            # in the body of a fold a part has the folded dim besides
+            dims = {**dims, **first}
+        case (("assert_" | "print" | "scatter"), _):
             dims = first
         case "pos", (dim,):
             dims, element = {dim: dims[dim]}, INT32
@@ -83,7 +86,8 @@ def facts_of(op: str, static: tuple[Any, ...], operands: Sequence[Facts]) -> Fac
 
 def joined_dim(operands: Sequence[Facts]) -> str:
     """The dim that tensors are joined along: the one in which they differ."""
-    first = operands[0].dims
+    # the state of a scan has the scanned dim besides
+    first = {d: e for d, e in operands[0].dims.items() if all(d in o.dims for o in operands)}
     differing = [d for d in first if any(_ends(o.dims[d]) != _ends(first[d]) for o in operands)]
     touching = [d for d in differing if first[d].stops == operands[1].dims[d].starts]
     return (touching or differing)[0]

@@ -20,8 +20,8 @@ __all__ = ["is_tag", "letters_of", "names_of", "slot_letter"]
 
 
 def names_of(program: syntax.Program) -> set[str]:
-    """The names of parameters: what else has a name may need another symbol."""
-    return {p.name for p in program.params}
+    """The names of parameters and sizes: what else has a name may need another symbol."""
+    return {*(p.name for p in program.params), *_sizes(program)}
 
 
 def letters_of(program: syntax.Program) -> dict[str, str]:
@@ -91,8 +91,15 @@ def _of_slot(slot: str, value: Any) -> Iterator[str]:
             pass
 
 
+def _sizes(program: syntax.Program) -> Iterator[str]:
+    """The sizes in the types of parameters: others are given by these."""
+    for param in _params(program):
+        for r in param.type.ranges if param.type is not None else ():
+            yield from (size for bound in (r.start, r.stop) for size, _ in bound.terms)
+
+
 def _names(program: syntax.Program) -> Iterator[str]:
-    yield from (p.name for p in program.params)
+    yield from names_of(program)
     yield from (b.name for c in program.closures for b in c.before)
     for node in _expressions(program):
         match node:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tensorir.inspect.formulas.terms import name
+from tensorir.builtins import PRODUCT, SUM
+from tensorir.inspect.formulas.terms import ATOM, Term, name
 from tensorir.text.affine import Affine
 from tensorir.types import Element
 
@@ -40,6 +41,8 @@ class Index:
     """How many tables are looked up one in another."""
     member: bool = False
     """A neighbour itself, as in a sum over the neighbours, and not its slot."""
+    binding: float = ATOM
+    """The precedence of what stands outermost in the base."""
 
     @staticmethod
     def letter(text: str, member: bool = False) -> Index:
@@ -50,18 +53,25 @@ class Index:
 
     def text(self, half: bool = False) -> str:
         """The index; of a dim whose points lie half way between it is half a point less."""
-        offset = self.offset
         if not half:
-            shown = affine(offset)
-            if not self.base:
-                return shown
-            return self.base if shown == "0" else f"{self.base}{'' if shown[0] == '-' else '+'}{shown}"
+            return self.term.text
+        offset = self.offset
         # (2 c - 1) / 2, the sizes apart
         whole, odd = replace(offset, constant=0), 2 * offset.constant - 1
         sizes = affine(whole) if whole.terms else ""
         start = self.base + ("+" if self.base and sizes and sizes[0] != "-" else "") + sizes
         sign = "-" if odd < 0 else "+" if start else ""
         return rf"{start}{sign}\tfrac{{{abs(odd)}}}{{2}}"
+
+    @property
+    def term(self) -> Term:
+        """The index as an operand."""
+        shown, terms = affine(self.offset), len(self.offset.terms) + bool(self.offset.constant)
+        if self.base and shown == "0":
+            return Term(self.base, self.binding)
+        if self.base:
+            return Term(f"{self.base}{'' if shown[0] == '-' else '+'}{shown}", SUM)
+        return Term(shown, SUM if terms > 1 or shown[0] == "-" else PRODUCT if " " in shown else ATOM)
 
 
 Point = Mapping[str, Index]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tensorir.builtins import POWER, PRODUCT, SUM
+from tensorir.builtins import POWER, PRODUCT
 from tensorir.inspect.formulas.places import Extent, Index, Neighbours, Point
 from tensorir.inspect.formulas.scopes import Scopes, Tensor
 from tensorir.inspect.formulas.terms import ATOM, Term, within
 from tensorir.staggered import HALF
 from tensorir.text.affine import Affine
 
-__all__ = ["Points", "computed", "coordinate", "factor", "inside", "letters_in"]
+__all__ = ["Points", "computed", "factor", "inside", "letters_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +80,11 @@ def letters_in(indices: Iterable[Index]) -> frozenset[str]:
     return frozenset[str]().union(*(i.letters for i in indices))
 
 
-def computed(text: str, *of: Index) -> Index:
+def computed(term: Term, *of: Index) -> Index:
     """An index that is no letter."""
-    return Index(text, letters=letters_in(of), depth=1 + max((i.depth for i in of), default=0))
-
-
-def coordinate(index: Index) -> Term:
-    """A coordinate as an operand."""
-    shown = index.text()
-    return Term(shown, SUM if shown != index.base and index.base else ATOM)
+    depth = 1 + max((i.depth for i in of), default=0)
+    return Index(term.text, letters=letters_in(of), depth=depth, binding=term.binding)
 
 
 def factor(index: Index) -> str:
-    return within(coordinate(index), PRODUCT)
+    return within(index.term, PRODUCT)

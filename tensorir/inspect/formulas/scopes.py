@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.inspect.formulas.dims import facts_of
-from tensorir.inspect.formulas.inventory import is_tag, letters_of, names_of
+from tensorir.inspect.formulas.inventory import is_tag, letters_of, names_of, slot_letter
 from tensorir.inspect.formulas.places import Extent, Facts, Neighbours, united
 from tensorir.inspect.formulas.terms import name
 from tensorir.text import syntax
@@ -105,7 +105,8 @@ class Scopes:
 
     @staticmethod
     def of(program: syntax.Program) -> Scopes:
-        return Scopes(program, letters_of(program), names_of(program))
+        letters = letters_of(program)
+        return Scopes(program, letters, {*names_of(program), *letters.values(), slot_letter(program)})
 
     def fresh(self, label: str) -> str:
         """The name, or another like it that nothing has."""
@@ -203,7 +204,7 @@ class Scopes:
         for param, arg in zip(params, args, strict=True):
             facts: Facts = yield self.facts(arg, scope)
             if param.type is not None:
-                folded = {d: e for d, e in facts.dims.items() if d in back}
+                folded = {d: e for d, e in facts.dims.items() if d in back or d in self.own}
                 facts = replace(facts, dims={**declared(param).dims, **folded})
             if uses.get(param.name, 0) > 1 and not isinstance(arg, LEAVES):
                 tensor: Tensor = yield self.hoisted(arg, scope)
@@ -374,10 +375,18 @@ class Scopes:
         weight = 1 + sum(f.weight if f.weight <= MAX_WEIGHT else 1 for f in operands)
         weight += sum(_size(f) for f in args[:count])
         facts = replace(facts_of(op, node.static, operands), weight=MAX_WEIGHT + 1 if op in ALONE else weight)
+        facts = replace(facts, dims={**self._captured(args[:count], scope), **facts.dims})
         if op == "scan":
             dim: str = yield self.folded_dim(node, scope)
             return replace(facts, dims={**facts.dims, dim: replace(facts.dims[dim], mixed=True)})
         return facts
+
+    def _captured(self, functions: Iterable[syntax.Expression], scope: Scope) -> dict[str, Extent]:
+        """The folded dims of states of a fold around, which functions read."""
+        names = {n.name for n in syntax.walk(*functions) if isinstance(n, syntax.Name)}
+        entries = (scope.get(n) for n in names) if self.own else ()
+        tensors = [e for e in entries if isinstance(e, (Tensor, Inline))]
+        return {d: extent for e in tensors for d, extent in e.facts.dims.items() if d in self.own}
 
     def _state(self, function: syntax.Expression, scope: Scope) -> Facts:
         """What the first parameter of a function is declared as."""

@@ -152,7 +152,8 @@ def _power(args: Sequence[Term]) -> Term:
 
 
 def _negated(args: Sequence[Term]) -> Term:
-    return Term(f"-{within(args[0], FOLD)}", SUM)
+    # of a remainder the sign would be read as one of its first operand
+    return Term(f"-{within(args[0], FOLD if args[0].binding == FOLD else PRODUCT)}", SUM)
 
 
 _FLOOR = _around(r"\left\lfloor ", r"\right\rfloor")
@@ -201,6 +202,7 @@ NOTATION: dict[str, Maker] = {
     "lgamma": _around(r"\ln\left|\Gamma\left(", r"\right)\right|"),
     "floor": _FLOOR,
     "ceil": _around(r"\left\lceil ", r"\right\rceil"),
-    "make_tuple": _around(r"\left(", r"\right)"),
+    # the comma tells a tuple of one from parentheses
+    "make_tuple": lambda args: _around(r"\left(", r",\right)" if len(args) == 1 else r"\right)")(args),
 }  # fmt: skip
 """By the name of a builtin, how mathematics writes it; what is not here keeps its name."""
