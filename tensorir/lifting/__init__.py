@@ -54,6 +54,9 @@ def lift(func: object, /, **options: Any) -> Any:
         kind = type(func).__name__
         message = f"a function of TIR is lifted, and this is of type {kind}."
         hint = "a fencil is a tensor program already: call it, or compile it." if kind == "Fencil" else ""
+        if hasattr(func, "gtir") or hasattr(func, "__gt_itir__"):
+            message = "a program of GT4Py has the sizes of its fields, which are not told here."
+            hint = "ti.as_jax(program) is a function of arrays; ti.lift(ti.iterator.from_gt4py(program, sizes=...))."
         raise DiagnosticError(Diagnostic("TA01", message, help=hint))
     return import_module(name).lift(func, **options)
 

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.iterator.imports.nodes_of import expression, param_type
@@ -38,6 +39,8 @@ class Imported:
     args: tuple[Any, ...] | None
     offset_provider: Any
     column: str | None = None
+    field_offsets: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The offsets that it names, which tell the dims of neighbour tables that are plain arrays."""
 
     def __str__(self) -> str:
         return str(self.program)
@@ -61,7 +64,25 @@ def from_gt4py(source: Any, *args: Any, sizes: Any = None, offset_provider: Any 
     column = next((a.name for p in program.params for a in _axes(p.type) if a.kind == "vertical"), None)
     if sizes is not None:
         args = tuple(_sized(p, p.type, sizes) for p in program.params)
-    return Imported(program, args or None, offset_provider, column)
+    return Imported(program, args or None, offset_provider, column, _field_offsets(source))
+
+
+def _field_offsets(source: Any) -> dict[str, Any]:
+    """The offsets of a program or operator and of the operators that it calls."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    stack = [source]
+    while stack:
+        one = stack.pop()
+        seen.add(id(one))
+        called = getattr(one, "__gt_closure_vars__", None)
+        names: Any = getattr(one, "_all_closure_vars", None) or (called() if called is not None else None) or {}
+        for value in names.values():
+            if hasattr(value, "source") and hasattr(value, "target"):
+                found[str(value.value)] = value
+            elif hasattr(value, "__gt_itir__") and id(value) not in seen:
+                stack.append(value)
+    return found
 
 
 def _axes(kind: ParamType | None) -> list[Any]:
