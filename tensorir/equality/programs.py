@@ -178,6 +178,14 @@ def matched(f: Member, g: Member, names: Mapping[str, str] | None) -> Member:
 
 def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
     """A function of arrays like these; what it gives is seen from a call with zeros."""
+    if hasattr(args, "shape") or not hasattr(args, "__iter__"):
+        raise refuse(
+            "TL04", f"args is of type {type(args).__name__}, and has an array for each argument.", "args=(x,)."
+        )
+    for k, a in enumerate(args):
+        if not (hasattr(a, "shape") and hasattr(a, "dtype")):
+            message = f"args[{k}] is of type {type(a).__name__}, which has no shape and no element type."
+            raise refuse("TL04", message, "pass an array, or a number with a type: np.float32(0.5).")
     zeros = [np.zeros(a.shape, a.dtype) for a in args]
     inputs, outputs = (
         tuple([_array(f"{name}{k}", x) for k, x in enumerate(arrays)])

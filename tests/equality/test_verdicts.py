@@ -452,6 +452,24 @@ def test_functions_of_integers_are_compared_between_the_ends_of_the_type():
 
 
 @pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            [0.5],
+            "error[TL04]: args[0] is of type float, which has no shape and no element type.\n"
+            "help: pass an array, or a number with a type: np.float32(0.5).",
+        ),
+        (0.5, "error[TL04]: args is of type float, and has an array for each argument.\nhelp: args=(x,)."),
+        (np.zeros(3), "error[TL04]: args is of type ndarray, and has an array for each argument.\nhelp: args=(x,)."),
+    ],
+)
+def test_functions_are_compared_on_arrays_alone(args, said):
+    with pytest.raises(DiagnosticError) as caught:
+        ti.equivalent(lambda x: x, lambda x: x + 0, args=args)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
     ("one", "other", "rounded"),
     [
         ("x × 2.0f", "cast(cast(x × 2.0f, float16), float32)", ("float16",)),

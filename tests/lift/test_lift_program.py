@@ -397,6 +397,14 @@ def test_only_functions_of_a_wing_are_lifted(given: object):
         ti.lift(given)
 
 
+def test_an_option_that_a_lift_does_not_have_is_refused():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(next(iter(ti.tir.parse(MATMUL).functions.values())), raise_online=True)
+    assert str(caught.value) == (
+        "error[TA07]: the lift of a PrimFunc has no option 'raise_online'.\nhelp: known here: 'numerics', 'on_hazard'."
+    )
+
+
 def test_a_fencil_needs_no_lift():
     f = ti.parse("f(x: tensor<float, I[0:3]>, y: tensor<float, I[0:3]>) { y ← x; }")
     with pytest.raises(DiagnosticError, match="a fencil is a tensor program already: call it, or compile it"):
