@@ -1,5 +1,7 @@
 """Fields on points half way between: differences of one kind of point are on the other."""
 
+import itertools
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -142,3 +144,106 @@ def test_periodic_labels_wrap_with_the_period_of_the_boundary(labels, period):
 def test_labels_that_nobody_knows_are_left_out():
     around = ti.field_operator(lambda f: to_faces(ti.extend(f, {I: 1}, ti.periodic())))
     assert "IHalf" not in around(labelled([0.0, 10.0, 50.0])).coords
+
+
+X, XHalf = ti.dims("X XHalf")
+SQUARES = np.arange(6.0) ** 2
+
+
+@ti.field_operator
+def flux(h):
+    return h(XHalf + 0.5) - h(XHalf - 0.5)
+
+
+@ti.field_operator
+def stepped(h, f):
+    return h + (f(X + 0.5) - f(X - 0.5))
+
+
+def on_points(labels):
+    return xr.DataArray(SQUARES, dims="X", coords={"X": labels}, name="h")
+
+
+def next_step(labels, f):
+    """h + δf by pandas: faces are looked up by the midpoints of the labels on both sides of each point."""
+    by_face = f.to_series()
+    middle = [a + (b - a) / 2 for a, b in itertools.pairwise(labels)]
+    return [
+        h + by_face[after] - by_face[before]
+        for h, before, after in zip(SQUARES[1:-1], middle, middle[1:], strict=False)
+    ]
+
+
+LABELLED_POINTS = {
+    "whole numbers": np.arange(0, 60, 10),
+    "floats": np.arange(0.0, 0.6, 0.1),
+    "falling": 60.0 - np.arange(0.0, 60.0, 10.0),
+    "stretched": np.array([0.0, 1.0, 3.0, 7.0, 15.0, 31.0]),
+    "dates": np.array("2026-01-01", "datetime64[ns]") + np.arange(6) * np.timedelta64(1, "D"),
+    "dates of cftime": xr.date_range("2026-02-25", periods=6, calendar="noleap", use_cftime=True).values,
+}
+
+
+@pytest.mark.parametrize("labels", LABELLED_POINTS.values(), ids=LABELLED_POINTS)
+def test_fluxes_meet_the_points_that_they_lie_between(labels):
+    h = on_points(labels)
+    f = flux(h).rename("f")
+    expected = next_step(list(h.X.values), f)
+    pair = xr.Dataset({"h": h, "f": f})
+    for found in (stepped(h, f), stepped(pair), h.tensorir.apply(stepped, f), stepped(h, f[1:])):
+        np.testing.assert_array_equal(found, expected[-found.size :])
+        np.testing.assert_array_equal(found.X, labels[1:-1][-found.size :])
+    text = """s(o: tensor<float, X[1:5]>, h: tensor<float, X[0:6]>, f: tensor<float, XHalf[1:6]>) {
+      o ← h + (⟪X, 1⟫(rename(XHalf → X)(f)) - rename(XHalf → X)(f)); }"""
+    np.testing.assert_array_equal(ti.reference.run(ti.parse(text), h=h, f=f)["o"], expected)
+
+
+def test_fluxes_meet_their_points_in_transformations_and_loops():
+    h = on_points(LABELLED_POINTS["floats"])
+    f = flux(h)
+    np.testing.assert_array_equal(ti.jit(stepped)(h, f).data, stepped(h, f))
+    slope = ti.grad(lambda h, f: (stepped(h, f) * f.sum()).sum(), argnums=1)(h, f)
+    weights = np.array([-1.0, 0.0, 0.0, 0.0, 1.0])
+    np.testing.assert_allclose(slope, stepped(h, f).values.sum() + f.values.sum() * weights)
+
+    def step(state):
+        h, f = state
+        return ti.extend(stepped(h, f), {X: 1}, ti.dirichlet(0.0)), f
+
+    np.testing.assert_array_equal(ti.iterate(step, (h, f), 1)[0][1:-1], stepped(h, f))
+
+
+def test_faces_of_files_and_of_periodic_grids_meet_their_points():
+    h = on_points(LABELLED_POINTS["whole numbers"])
+    faces = xr.DataArray(np.arange(7.0) ** 3, dims="XHalf", coords={"XHalf": np.arange(-5.0, 60.0, 10.0)})
+    np.testing.assert_array_equal(stepped(h, faces), SQUARES + np.diff(faces))
+    around = ti.field_operator(lambda h: flux(ti.extend(h, {X: (0, 1)}, ti.periodic())))
+    rise = np.roll(SQUARES, -1) - SQUARES
+    np.testing.assert_array_equal(stepped(h, around(h)), SQUARES[1:] + rise[1:] - rise[:-1])
+    # labels that are the points stand still, and floats beside them move
+    for points, between in ((np.arange(6), np.arange(7) - 0.5), (np.arange(6) + 0.5, np.arange(7))):
+        found = stepped(h.assign_coords(X=points), faces.assign_coords(XHalf=between))
+        np.testing.assert_array_equal(found, SQUARES + np.diff(faces))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.arange(0.0, 70.0, 10.0), np.arange(0.0, 7.0), np.arange(65.0, 200.0, 20.0), -np.arange(5.0, 70.0, 10.0)],
+)
+def test_labels_that_do_not_lie_between_are_refused(labels):
+    h, faces = on_points(np.arange(0.0, 60.0, 10.0)), xr.DataArray(np.zeros(7), dims="XHalf", name="f")
+    with pytest.raises(ti.DiagnosticError) as refused:
+        stepped(h, faces.assign_coords(XHalf=labels))
+    assert refused.value.diagnostics[0].code == "A45"
+    np.testing.assert_array_equal(stepped(h, ti.positional(faces.assign_coords(XHalf=labels))), SQUARES)
+
+
+def test_what_is_said_of_labels_that_do_not_lie_between():
+    h, f = on_points(np.arange(0.0, 60.0, 10.0)), xr.DataArray(np.zeros(2), {"XHalf": [10.0, 20.0]}, ["XHalf"])
+    with pytest.raises(ti.DiagnosticError) as refused:
+        stepped(h, f)
+    assert str(refused.value).partition("error")[2] == (
+        "[A45]: the labels of 'f' along XHalf are 10.0, 20.0, and those of 'h' along X are 0.0, 10.0, ...: the ones do "
+        "not lie between the others.\n          stepped(h, f)\n          ^^^^^^^^^^^^^\n"
+        "help: point i of XHalf is half a point before i of X; ti.positional(f, 'XHalf') goes by position."
+    )
