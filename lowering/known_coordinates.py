@@ -6,8 +6,8 @@ it is no constant of it: other values are no other program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +15,7 @@ import equinox as eqx
 from lowering.field import Field
 from tensorir.binding.arrays import is_array, native
 from tensorir.binding.known_coordinates import KNOWN, Coordinate, coordinate_of, distinct, knowing
+from tensorir.staggering import Half, halves
 from tensorir.types import Dims
 
 __all__ = ["KnownCoordinate", "known_coordinates", "known_to"]
@@ -27,6 +28,8 @@ class KnownCoordinate(eqx.Module):
     name: str = eqx.field(static=True)
     units: str = eqx.field(static=True)
     even: bool = eqx.field(static=True)
+    half: Half | None = eqx.field(static=True, default=None)
+    """Which dim it is staggered to, as attributes tell."""
 
 
 def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims]) -> tuple[KnownCoordinate, ...]:
@@ -34,21 +37,29 @@ def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims]) -> tuple[Kn
 
     A coordinate whose numbers another library holds is none of them.
     """
+    arrays = tuple(arrays)
     own = [
         one
         for array, place in zip(arrays, places, strict=True)
         for value in array.coords.values()
         if (one := coordinate_of(value, place)).type is not None and is_array(value.variable.data)
     ]
-    return tuple(_entered(one) for one in distinct([*KNOWN.get(), *own]))
+    with halves(arrays) as told:
+        return tuple(_entered(one, told.get(one.name)) for one in distinct([*KNOWN.get(), *own]))
 
 
-def _entered(one: Coordinate) -> KnownCoordinate:
+def _entered(one: Coordinate, half: Half | None) -> KnownCoordinate:
     if isinstance(one.value, Field):
-        return KnownCoordinate(one.value, one.name, one.units, one.even)
-    return KnownCoordinate(Field(native(one.value.variable.data), one.dims), one.name, one.units, one.even)
+        return KnownCoordinate(one.value, one.name, one.units, one.even, half)
+    return KnownCoordinate(Field(native(one.value.variable.data), one.dims), one.name, one.units, one.even, half)
 
 
-def known_to(known: Iterable[KnownCoordinate]) -> AbstractContextManager[None]:
-    """They are found by `ti.coord` where there are Fields."""
-    return knowing(Coordinate(k.name, k.field, k.field.dims, k.units, k.even) for k in known)
+@contextmanager
+def known_to(known: Iterable[KnownCoordinate]) -> Generator[None]:
+    """They are found by `ti.coord` where there are Fields, and staggered dims are those that they tell."""
+    known = tuple(known)
+    with (
+        knowing(Coordinate(k.name, k.field, k.field.dims, k.units, k.even) for k in known),
+        halves((), {k.name: k.half for k in known if k.half is not None}),
+    ):
+        yield

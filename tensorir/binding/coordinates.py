@@ -16,7 +16,7 @@ from tensorir.binding.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.binding.labels import Place, labels_of, xarray_option
 from tensorir.binding.quantities import Quantity, quantities
 from tensorir.ir import Fencil, Var
-from tensorir.staggered import around, half_way
+from tensorir.staggering import Half, around, half_of, halves, partners
 from tensorir.types import Dims, Interval
 
 __all__ = ["Labels", "extended", "stated"]
@@ -51,6 +51,8 @@ class Labels:
     """What results are, as far as the units of the arguments say it."""
     periods: Mapping[str, float]
     """By how much the coordinates of periodic dims go on."""
+    halves: Mapping[str, Half]
+    """The staggered dims that coordinates tell."""
 
     @staticmethod
     def of(fencil: Fencil, arguments: Mapping[str, Any], place: Place) -> Labels:
@@ -66,7 +68,8 @@ class Labels:
                     own[name] = leaf
         given = {n: _units_of(leaf) for n, leaf in own.items()}
         refuse_degrees(fencil, given)
-        return Labels(tuple(found), own, place, quantities(fencil, given), PERIODS.get({}))
+        with halves(own.values()) as told:
+            return Labels(tuple(found), own, place, quantities(fencil, given), PERIODS.get({}), told)
 
     def attach(self, param: Var, array: Array, leaf: str = "") -> Any:
         """A result as a DataArray; `leaf` is what it is called as a member of a tuple: `x[0]`."""
@@ -120,8 +123,14 @@ class Labels:
 
     def _between(self, dim: str, interval: Interval) -> tuple[str, Any, dict[str, Any]] | None:
         """The coordinate of a staggered dim: midpoints of that of the dim half way, where its labels are no points."""
-        other, need = half_way(dim), around(dim, interval)
-        for source, have in self.sources:
+        with halves((), self.halves):
+            beside = [
+                (source, have, other, around(dim, interval, other))
+                for source, have in self.sources
+                for other in partners(dim, have.names)
+            ]
+            half = half_of(dim)
+        for source, have, other, need in beside:
             labels = labels_of(source, other)
             if labels is None or interval_of(labels) is not None or not len(need):
                 continue
@@ -137,13 +146,23 @@ class Labels:
                 middle = low + (high - low) / 2
             except TypeError:  # objects that are no dates
                 continue
-            attrs = source.coords[other].attrs
-            return dim, middle, {k: v for k, v in attrs.items() if k != "bounds"}  # of other cells
+            attrs = {k: v for k, v in source.coords[other].attrs.items() if k not in _OF_CELLS}
+            return (
+                dim,
+                middle,
+                {**attrs, "c_grid_axis_shift": half.shift}
+                if half and "axis" in attrs and dim in self.halves
+                else attrs,
+            )
         return None
 
     def _counted(self, dim: str) -> bool:
         """Whether an array's labels along a dim are the points themselves."""
         return any(interval_of(x) is not None for s, _ in self.sources if (x := labels_of(s, dim)) is not None)
+
+
+_OF_CELLS = ("bounds", "c_grid_axis_shift")
+"""Attributes of a coordinate that do not hold for the points between."""
 
 
 def extended(

@@ -44,7 +44,7 @@ from tensorir.builtins import TABLE
 from tensorir.caches import WeakCache
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Call, Fencil
-from tensorir.staggered import half_way, is_half
+from tensorir.staggering import Half, half_of, halves
 from tensorir.types import Dims, Interval, TensorType
 from tensorir.walk import postorder, values
 
@@ -135,11 +135,12 @@ def placed(operands: Sequence[Operand], moved: Mapping[str, int] | None = None) 
         for dim in o.extents:
             by_dim.setdefault(dim, []).append(o)
     starts = {dim: _along(dim, some, (moved or {}).get(dim, 0)) for dim, some in by_dim.items()}
-    for half in filter(is_half, by_dim):
-        whole = half_way(half)
-        if whole in by_dim and (by := _beside(whole, half, by_dim, starts)):
-            dim, distance = by
-            starts[dim] = _along(dim, by_dim[dim], (moved or {}).get(dim, 0), distance)
+    with halves(o.value for o in operands):
+        staggered = {dim: half for dim in by_dim if (half := half_of(dim)) is not None and half.whole in by_dim}
+    for dim, half in staggered.items():
+        if by := _beside(half, dim, by_dim, starts):
+            moving, distance = by
+            starts[moving] = _along(moving, by_dim[moving], (moved or {}).get(moving, 0), distance)
     return {
         o.name: Dims(tuple((d, Interval(starts[d][o.name], starts[d][o.name] + n)) for d, n in o.extents.items()))
         for o in operands
@@ -236,15 +237,15 @@ def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any],
 
 
 def _beside(
-    whole: str, half: str, by_dim: Mapping[str, Sequence[Operand]], starts: Mapping[str, Mapping[str, int]]
+    half: Half, dim: str, by_dim: Mapping[str, Sequence[Operand]], starts: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, int] | None:
-    """Which of two staggered dims moves, and by how much, so that labels of `half` lie between those of `whole`.
+    """Which of two staggered dims moves, and by how much, so that labels of one lie between those of the other.
 
     Labels that are points stay, and beside them the others move. Raises A45 for labels that lie otherwise.
     """
     models = [
         next(((o, x) for o in by_dim[d] if (x := labels_of(o.value, d)) is not None and len(x)), None)
-        for d in (whole, half)
+        for d in (half.whole, dim)
     ]
     if models[0] is None or models[1] is None:
         return None
@@ -255,16 +256,15 @@ def _beside(
     ours, theirs = calendar_of(points), calendar_of(between)
     first = _first_between(points, between) if ours == theirs else None
     if first is None:
-        told = (
-            f"the labels of '{b.name}' along {half} are {_listed(between)}, and those of '{a.name}' along {whole} are"
-        )
+        told = f"the labels of '{b.name}' along {dim} are {_listed(between)}"
+        told = f"{told}, and those of '{a.name}' along {half.whole} are {_listed(points)}"
         raise refuse(
-            "A45", f"{told} {_listed(points)}: the ones do not lie between the others.",
-            f"point i of {half} is half a point before i of {whole}; "
-            f"ti.positional({b.name}, '{half}') goes by position.",
+            "A45", f"{told}: the ones do not lie between the others.",
+            f"point i of {dim} is half a point {'before' if half.shift < 0 else 'after'} i of {half.whole}; "
+            f"ti.positional({b.name}, '{dim}') goes by position.",
         )  # fmt: skip
-    by = starts[whole][a.name] + first - starts[half][b.name]
-    return None if not by else (whole, -by) if fixed[1] else (half, by)
+    by = starts[half.whole][a.name] + first - round(half.shift + 0.5) - starts[dim][b.name]
+    return None if not by else (half.whole, -by) if fixed[1] else (dim, by)
 
 
 def _ordered(labels: Any) -> bool:

@@ -41,6 +41,7 @@ from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
 from tensorir.ir import Call, Fencil, Var
+from tensorir.staggering import Half, halves
 from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, hull, scalar_of
 from tensorir.walk import postorder, values
 
@@ -102,7 +103,8 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
         labels = Labels.of(fencil, named, place)
     halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
     told = {parameter: (c.name, c.units, c.even) for parameter, c in coordinates.items()}
-    blocks = _Blocks(operator, given, arrays, told, place, halos, cuts, local)
+    with halves(given.values()) as staggered:
+        blocks = _Blocks(operator, given, arrays, told, staggered, place, halos, cuts, local)
     results = blocks.results(fencil.outputs)
     found = {p.name: labels.attach(p, results[p.name]) for p in fencil.outputs}
     return restored(plan.shape, gathered(plan.results, found))
@@ -198,6 +200,8 @@ class _Blocks:
     arrays: Mapping[str, Any]
     coordinates: Mapping[str, tuple[str, str, bool]]
     """Of the arrays that are coordinates of arguments, the name, the units, and whether steps are equal."""
+    staggered: Mapping[str, Half]
+    """The dims that lie half way between, which parts of arguments cannot tell."""
     place: Place
     halos: Mapping[str, Mapping[str, tuple[int, int]]]
     cuts: Mapping[str, Sequence[int]]
@@ -269,7 +273,7 @@ class _Blocks:
         intervals = {n: _from(need, origin) for n, need in needed.items()}
         own = {n: _from(Dims(tuple(b.items())), origin) for n, b in asked.items()}
         along = next((d for d in block if d in self.local and all(d in b for b in asked.values())), None)
-        return _Task(self.operator, intervals, pieces, own, self.coordinates, self.halos, along), taken
+        return _Task(self.operator, intervals, pieces, own, self.coordinates, self.staggered, self.halos, along), taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +354,7 @@ class _Task:
     blocks: Mapping[str, Dims]
     """By result."""
     coordinates: Mapping[str, tuple[str, str, bool]]
+    staggered: Mapping[str, Half]
     halos: Mapping[str, Mapping[str, tuple[int, int]]]
     along: str | None
     """A dim that all of the results have."""
@@ -413,7 +418,7 @@ class _Task:
             Coordinate(n, fields[p], fields[p].dims, units, even) for p, (n, units, even) in self.coordinates.items()
         ]
         own = {n: field for n, field in fields.items() if n not in self.coordinates}
-        with knowing(known):
+        with knowing(known), halves((), self.staggered):
             made = self.operator.outputs({**others, **own})
         return {n: np.asarray(made[n].data)[_index(block, made[n].dims)] for n, block in blocks.items()}
 

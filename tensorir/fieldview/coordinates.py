@@ -32,7 +32,7 @@ from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.boundary import extend, linear, periodic
 from tensorir.fieldview.trace import Tracing, current, fail
 from tensorir.fieldview.traced import Traced, binary, make
-from tensorir.staggered import around, half_way
+from tensorir.staggering import around, partners
 from tensorir.types import FLOAT64, Dims, Interval
 
 __all__ = ["coord"]
@@ -74,11 +74,10 @@ def _traced(x: Traced, name: str) -> Traced:
     found = _fitting(x, trace, name, array)
     if found is not None:
         return _on(x, trace, found)
-    between = half_way(name)
-    if name in x.dims and between not in x.dims:
+    for between in partners(name, trace.coordinates.names()) if name in x.dims else ():
         trace.looked.add(between)
         found = next((c for c in trace.coordinates.named(between) if c.dims.names == (between,)), None)
-        if found is not None:
+        if found is not None and between not in x.dims:
             return _between(x, trace, name, found)
     for candidate in trace.coordinates.named(name):
         _elsewhere(x, trace, candidate)
@@ -122,8 +121,8 @@ def _elsewhere(x: Traced, trace: Tracing, found: Coordinate) -> NoReturn:
         if dim in trace.scanned:
             told = f"inside of a scan along {dim} a field has one level of it, and '{name}' varies along it."
             fail("V28", told, f"pass it as a field of its own: f(x, ti.coord(x, '{name}')).")
-    between = half_way(name)
-    help = f"ti.coord(x, '{between}') lies between." if between in x.dims else "take it of a field on its dims."
+    between = partners(name, x.dims)
+    help = f"ti.coord(x, '{between[0]}') lies between." if between else "take it of a field on its dims."
     fail("V37", f"the coordinate '{name}' is on {found.dims}, and this field is on {x.type.dims}.", help)
 
 
@@ -185,7 +184,7 @@ def _moved(field: Traced, dim: str, part: Interval, by: float) -> Traced:
 
 def _between(x: Traced, trace: Tracing, name: str, index: Coordinate) -> Traced:
     """The midpoints of an index, at the points of the staggered dim that a field has."""
-    field = _reaching(_field(trace, index), trace, index, around(name, x.type.dims[name]))
+    field = _reaching(_field(trace, index), trace, index, around(name, x.type.dims[name], index.name))
     if not field.element.is_float:
         field = make("cast", field, static=(FLOAT64,))
     before, after = field(Offset(Dimension(name), -0.5)), field(Offset(Dimension(name), 0.5))

@@ -29,7 +29,7 @@ import numpy as np
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
 from tensorir.binding.labels import labels_of, xarray_option
 from tensorir.errors import DiagnosticError
-from tensorir.staggered import half_way
+from tensorir.staggering import partners
 from tensorir.types import DTYPES, FLOAT64, Dims, Interval, TensorType, scalar_of
 
 __all__ = ["is_whole", "members_of_whole", "over_variables"]
@@ -89,7 +89,7 @@ def members_of_whole(whole: Any) -> dict[str, Any]:
 
 def _lacks(array: Any, named: frozenset[str]) -> bool:
     have = {str(d) for d in array.dims} if kind_of(array) == "xarray" else set(array.dims.names)
-    return any(d not in have and half_way(d) not in have for d in named)
+    return any(d not in have and not partners(d, have) for d in named)
 
 
 def _on_all_dims(whole: Any, members: Mapping[str, Any]) -> Any:

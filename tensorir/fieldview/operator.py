@@ -46,6 +46,7 @@ from tensorir.fieldview.traced import Traced, foreign
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.locations import assigned, here, located, of_function
 from tensorir.source import Span
+from tensorir.staggering import halves
 from tensorir.types import Dims, TensorType
 
 if TYPE_CHECKING:
@@ -227,7 +228,8 @@ class FieldOperator(Displayed, Generic[Result]):
             stated = {d for kind in kinds if isinstance(kind, FieldType) for d in kind.dims}
             return frozenset(stated) or self._plan(arguments, None, None, provider).named
 
-        return over_variables(self.name, self.signature, bound, call, named)
+        with halves(bound.values()):
+            return over_variables(self.name, self.signature, bound, call, named)
 
     def plan(self, bound: Mapping[str, Any]) -> Plan:
         """What is run for these arguments by name, without a buffer for the result."""
@@ -402,11 +404,13 @@ def planned(
     plans: RecentCache[Any, Plan], looked: set[str], key: Any, coordinates: Coordinates, make: Callable[[], Plan]
 ) -> Plan:
     """A plan by what its trace depends on, with the coordinates that traces have asked for: `looked` grows by those."""
-    plan = plans.of((key, coordinates.key(looked)), make)
-    if not plan.looked <= looked:
-        looked |= plan.looked
-        plans.put((key, coordinates.key(looked)), plan)
-    return plan
+    with halves(coordinates.arguments.values()) as told:
+        key = (key, tuple(sorted(told.items(), key=str)))
+        plan = plans.of((key, coordinates.key(looked)), make)
+        if not plan.looked <= looked:
+            looked |= plan.looked
+            plans.put((key, coordinates.key(looked)), plan)
+        return plan
 
 
 def bound_arguments(

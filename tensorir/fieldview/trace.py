@@ -18,7 +18,7 @@ from tensorir.fieldview.taken_types import TakenType
 from tensorir.ir import Closure, Expr, Var
 from tensorir.locations import here
 from tensorir.source import NOWHERE, Span
-from tensorir.staggered import half_way
+from tensorir.staggering import partners
 
 __all__ = ["CURRENT", "Tracing", "check_dims", "current", "fail", "refuse_degrees", "tracing"]
 
@@ -109,8 +109,8 @@ def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
     warning: a field may be constant along the others.
     """
     have = dict.fromkeys(d for p in params for d in p.type.dims.names)
-    missing = [d for d in trace.missed if d not in have and half_way(d) not in have]
-    others = [d for d in have if d not in trace.named and half_way(d) not in trace.named]
+    missing = [d for d in trace.missed if d not in have and not partners(d, have)]
+    others = [d for d in have if d not in trace.named and not partners(d, trace.named)]
     if not missing or not others:
         return
     where = trace.missed[missing[0]]

@@ -8,7 +8,7 @@ import xarray as xr
 
 import tensorir as ti
 
-I, J, K, IHalf = ti.dims("I J K IHalf")
+I, J, K, IHalf, X, XHalf = ti.dims("I J K IHalf X XHalf")
 
 
 def field(dims, *shape):
@@ -26,8 +26,8 @@ def to_centres(g):
 
 
 @ti.field_operator
-def two_away(f):
-    return f(IHalf + 1.5)
+def one_away(f):
+    return f(I + 1)
 
 
 def test_the_difference_of_centres_is_on_the_faces_between():
@@ -52,25 +52,33 @@ def test_a_second_difference_is_where_it_started():
     np.testing.assert_allclose(second(f).values, np.diff(f.values, 2), rtol=0, atol=1e-15)
 
 
-def test_a_field_without_the_dims_stays_beside_one_that_has_them():
-    both = ti.field_operator(lambda f, g: two_away(f) + g)
-    f, g = field("K", 3), field("IHalf", 4)
-    np.testing.assert_array_equal(both(f, g).values, f.values[:, None] + g.values)
+OTHERWISE = "ti.staggered(XG, 'X') if the points of X lie between"
+HALF_A_POINT = {
+    "a dim that another has": ("K", IHalf, "K", "rename it: x.rename(K='I')"),
+    "dims of other names": ("J XG", X, "J, XG", f"say which is: ti.staggered(X, 'XG'), or {OTHERWISE}"),
+}
+
+
+@pytest.mark.parametrize(("dims", "along", "has", "help"), HALF_A_POINT.values(), ids=HALF_A_POINT)
+def test_half_a_point_of_a_field_without_the_dim_half_way_is_refused(dims, along, has, help):
+    both = ti.field_operator(lambda f, g: f(along + 0.5) - f(along - 0.5) + g)
+    with pytest.raises(ti.DiagnosticError) as refused:
+        both(field(dims, *(3 for _ in dims.split())), field("IHalf", 4))
+    told = refused.value.diagnostics[0]
+    assert (told.code, told.message, told.help) == (
+        "V10", f"half a point along {along} comes from a dim half way, and this field has {has}.", f"{help}."
+    )  # fmt: skip
 
 
 def test_arguments_of_which_none_has_the_dims_of_shifts_are_refused_and_some_warned_of():
-    with pytest.raises(ti.DiagnosticError) as refused:
-        two_away(field("K", 3))
-    assert refused.value.diagnostics[0].code == "V40" and str(refused.value).endswith(
-        "error[V40]: 'two_away' shifts along IHalf, which no argument has: they are on K.\n"
-        "      return f(IHalf + 1.5)\n             ^^^^^^^^^^^^^^\nhelp: call them so: x.rename(K='IHalf')."
-    )
+    with pytest.raises(ti.DiagnosticError, match="'one_away' shifts along I, which no argument has: they are on K"):
+        one_away(field("K", 3))
     cross = ti.field_operator(lambda f: f(I + 1) + f(J + 1))
     with pytest.warns(UserWarning, match="shifts along I, which no argument has: they are on J and K"):
         found = cross(field("J K", 3, 2))
     assert found.sizes == {"J": 2, "K": 2}
     # of one dim less than the operator has, and of none, nothing is misnamed
-    assert cross(field("J", 3)).sizes == {"J": 2} and cross(2.0) == 4.0
+    assert cross(field("J", 3)).sizes == {"J": 2} and cross(2.0) == 4.0 and to_faces(2.0) == 0.0
 
 
 def test_half_a_point_along_the_fields_own_dim_is_refused():
@@ -146,7 +154,6 @@ def test_labels_that_nobody_knows_are_left_out():
     assert "IHalf" not in around(labelled([0.0, 10.0, 50.0])).coords
 
 
-X, XHalf = ti.dims("X XHalf")
 SQUARES = np.arange(6.0) ** 2
 
 
@@ -247,3 +254,67 @@ def test_what_is_said_of_labels_that_do_not_lie_between():
         "not lie between the others.\n          stepped(h, f)\n          ^^^^^^^^^^^^^\n"
         "help: point i of XHalf is half a point before i of X; ti.positional(f, 'XHalf') goes by position."
     )
+
+
+XC, XG = ti.dims("XC XG")
+
+
+@ti.field_operator
+def along_c_grid(h, u):
+    return h + (u(XC + 0.5) - u(XC - 0.5)), u * (h(XG + 0.5) - h(XG - 0.5))
+
+
+@pytest.mark.parametrize("shift", [-0.5, 0.5, [-0.5, 0.5]])
+@pytest.mark.parametrize("labels", ["metres", "numbers"])
+def test_attributes_of_a_c_grid_say_which_dims_are_staggered(shift, labels):
+    """Cells of 10 m; u at their left edges, their right ones, or at both, as MITgcm and xgcm write them."""
+    after = shift == 0.5
+    cells, edges = np.arange(4), np.arange(5 if shift == [-0.5, 0.5] else 4)
+    ends = 10.0 * (edges + after)
+    xc, xg = (10.0 * cells + 5.0, ends) if labels == "metres" else (cells, edges)
+    h = xr.DataArray(cells**2.0, dims="XC", coords={"XC": ("XC", xc, {"axis": "X"})})
+    u = xr.DataArray(ends**2, dims="XG", coords={"XG": ("XG", xg, {"axis": "X", "c_grid_axis_shift": shift})})
+    inside = [k for k in range(4) if 10 * k in ends and 10 * k + 10 in ends]
+    rise = h.values[inside] + np.array([(10.0 * k + 10) ** 2 - (10.0 * k) ** 2 for k in inside])
+    slope = np.array([(10.0 * k) ** 2 * (k**2 - (k - 1) ** 2) for k in (1, 2, 3)])
+
+    def step(state):
+        new = along_c_grid(state["h"], state["u"])[0]
+        return {"h": ti.extend(new, {XC: (inside[0], 3 - inside[-1])}, ti.dirichlet(0.0)), "u": state["u"]}
+
+    pair = xr.Dataset({"h": h, "u": u})
+    for new, flux in (along_c_grid(h, u), along_c_grid(pair), ti.map_blocks(along_c_grid, pair.chunk())):
+        np.testing.assert_array_equal(new, rise)
+        np.testing.assert_array_equal(flux, slope)
+        np.testing.assert_array_equal(new.XC, xc[inside])
+        assert flux.XG.attrs == u.XG.attrs
+    np.testing.assert_array_equal(ti.iterate(step, pair, 1).h[inside], rise)
+
+
+def test_a_staggered_dim_of_another_name_is_said_in_one_line():
+    faces = ti.staggered(ti.Dimension("cell_x"), "face_x")
+    (cells,) = ti.dims("cell_x")
+    there = ti.field_operator(lambda h: h(faces + 0.5) - h(faces - 0.5))
+    back = ti.field_operator(lambda h, u: h + (u(cells + 0.5) - u(cells - 0.5)))
+    h = xr.DataArray(SQUARES, {"cell_x": 10.0 * np.arange(6)}, ["cell_x"])
+    u = there(h)
+    np.testing.assert_array_equal(u.face_x, [5.0, 15.0, 25.0, 35.0, 45.0])
+    np.testing.assert_array_equal(back(h, u), SQUARES[1:-1] + np.diff(SQUARES, 2))
+    np.testing.assert_array_equal(ti.map_blocks(there, h.chunk(cell_x=6)), u)
+    between = ti.field_operator(lambda h: there(h) * ti.coord(there(h), "face_x"))
+    np.testing.assert_array_equal(between(h), u * u.face_x)
+
+
+@pytest.mark.parametrize(
+    ("whole", "half", "shift", "help"),
+    [
+        ("I", "JHalf", -0.5, "those of JHalf lie -0.5 points from those of J"),
+        ("IHalf", "I", -0.5, "those of IHalf lie -0.5 points from those of I"),
+        ("I", "M", 0.25, "a shift is -0.5 or 0.5"),
+    ],
+)
+def test_a_dim_that_is_staggered_otherwise_is_refused(whole, half, shift, help):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.staggered(ti.Dimension(whole), half, shift)
+    told = f"points of {half} cannot lie {shift:+} points from those of {whole}"
+    assert str(refused.value) == f"error[V41]: {told}.\nhelp: {help}."
