@@ -14,7 +14,7 @@ import equinox as eqx
 
 from lowering.field import Field
 from tensorir.binding.arrays import is_array, native
-from tensorir.binding.known_coordinates import KNOWN, Coordinate, coordinate_of, distinct, knowing
+from tensorir.binding.known_coordinates import KNOWN, Coordinate, Round, coordinate_of, distinct, knowing
 from tensorir.staggering import Half, halves
 from tensorir.types import Dims
 
@@ -28,6 +28,7 @@ class KnownCoordinate(eqx.Module):
     name: str = eqx.field(static=True)
     units: str = eqx.field(static=True)
     even: bool = eqx.field(static=True)
+    round: Round | None = eqx.field(static=True, default=None)
     half: Half | None = eqx.field(static=True, default=None)
     """Which dim it is staggered to, as attributes tell."""
 
@@ -50,8 +51,10 @@ def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims]) -> tuple[Kn
 
 def _entered(one: Coordinate, half: Half | None) -> KnownCoordinate:
     if isinstance(one.value, Field):
-        return KnownCoordinate(one.value, one.name, one.units, one.even, half)
-    return KnownCoordinate(Field(native(one.value.variable.data), one.dims), one.name, one.units, one.even, half)
+        return KnownCoordinate(one.value, one.name, one.units, one.even, one.round, half)
+    return KnownCoordinate(
+        Field(native(one.value.variable.data), one.dims), one.name, one.units, one.even, one.round, half
+    )
 
 
 @contextmanager
@@ -59,7 +62,7 @@ def known_to(known: Iterable[KnownCoordinate]) -> Generator[None]:
     """They are found by `ti.coord` where there are Fields, and staggered dims are those that they tell."""
     known = tuple(known)
     with (
-        knowing(Coordinate(k.name, k.field, k.field.dims, k.units, k.even) for k in known),
+        knowing(Coordinate(k.name, k.field, k.field.dims, k.units, k.even, k.round) for k in known),
         halves((), {k.name: k.half for k in known if k.half is not None}),
     ):
         yield

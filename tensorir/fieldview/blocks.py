@@ -32,7 +32,7 @@ import numpy as np
 from tensorir.backends import field_type
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
 from tensorir.binding.coordinates import Labels, stated
-from tensorir.binding.known_coordinates import Coordinate, Coordinates, knowing
+from tensorir.binding.known_coordinates import Coordinate, Coordinates, Round, knowing
 from tensorir.binding.labels import Place
 from tensorir.builtins import TABLE
 from tensorir.fieldview.array_types import Plain
@@ -102,7 +102,7 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     with stated(plan.periods):
         labels = Labels.of(fencil, named, place)
     halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
-    told = {parameter: (c.name, c.units, c.even) for parameter, c in coordinates.items()}
+    told = {parameter: (c.name, c.units, c.even, c.round) for parameter, c in coordinates.items()}
     with halves(given.values()) as staggered:
         blocks = _Blocks(operator, given, arrays, told, staggered, place, halos, cuts, local)
     results = blocks.results(fencil.outputs)
@@ -198,8 +198,8 @@ class _Blocks:
     operator: FieldOperator
     given: Mapping[str, Any]
     arrays: Mapping[str, Any]
-    coordinates: Mapping[str, tuple[str, str, bool]]
-    """Of the arrays that are coordinates of arguments, the name, the units, and whether steps are equal."""
+    coordinates: Mapping[str, tuple[str, str, bool, Round | None]]
+    """Of the arrays that are coordinates of arguments the name, the units, and what is known of the steps."""
     staggered: Mapping[str, Half]
     """The dims that lie half way between, which parts of arguments cannot tell."""
     place: Place
@@ -353,7 +353,7 @@ class _Task:
     """Of the arrays that dask holds, where chunks go."""
     blocks: Mapping[str, Dims]
     """By result."""
-    coordinates: Mapping[str, tuple[str, str, bool]]
+    coordinates: Mapping[str, tuple[str, str, bool, Round | None]]
     staggered: Mapping[str, Half]
     halos: Mapping[str, Mapping[str, tuple[int, int]]]
     along: str | None
@@ -415,7 +415,8 @@ class _Task:
         """The results on parts of their blocks."""
         fields = {n: field_type()(array, intervals[n]) for n, array in arrays.items()}
         known = [
-            Coordinate(n, fields[p], fields[p].dims, units, even) for p, (n, units, even) in self.coordinates.items()
+            Coordinate(n, fields[p], fields[p].dims, units, even, around)
+            for p, (n, units, even, around) in self.coordinates.items()
         ]
         own = {n: field for n, field in fields.items() if n not in self.coordinates}
         with knowing(known), halves((), self.staggered):

@@ -25,7 +25,7 @@ from typing import Any, NoReturn, cast
 from tensorir import build
 from tensorir.binding.angles import is_degrees
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.binding.known_coordinates import KNOWN, Coordinate, Coordinates
+from tensorir.binding.known_coordinates import KNOWN, Coordinate, Coordinates, signed_period
 from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import did_you_mean
 from tensorir.fieldview.array_types import Value
@@ -162,8 +162,8 @@ def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval
     if have.covers(needed):
         return field
     before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
-    period = trace.periods.get(dim)
-    if period is not None:
+    if dim in trace.periods:
+        period = signed_period(dim, trace.periods[dim], found.round)
         whole = field if field.element.is_float else make("cast", field, static=(FLOAT64,))
         field = extend(whole, {dim: (before, after)}, periodic())
         ends = Interval(have.start - before, have.start), Interval(have.stop, have.stop + after)

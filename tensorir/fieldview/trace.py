@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,8 +15,8 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType
 from tensorir.ir import Closure, Expr, Var
-from tensorir.locations import here
-from tensorir.source import NOWHERE, Span
+from tensorir.locations import here, warn
+from tensorir.source import Span
 from tensorir.staggering import partners
 
 __all__ = ["CURRENT", "Tracing", "check_dims", "current", "fail", "refuse_degrees", "tracing"]
@@ -113,19 +112,13 @@ def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
     others = [d for d in have if d not in trace.named and not partners(d, trace.named)]
     if not missing or not others:
         return
-    where = trace.missed[missing[0]]
     told = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
     if len(others) == len(have):
         pairs = ", ".join(f"{a}='{b}'" for a, b in zip(others, missing, strict=False))
         raise DiagnosticError(
             Diagnostic("V40", told, trace.missed[missing[0]], help=f"call them so: x.rename({pairs}).")
         )
-    where = trace.missed[missing[0]]
-    told = f"{told} Nothing varies along {' and '.join(missing)}, then."
-    if where is NOWHERE:
-        warnings.warn(told, stacklevel=2)
-    else:
-        warnings.warn_explicit(told, UserWarning, where.source.name, where.line)
+    warn(f"{told} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
 
 
 def fail(code: str, message: str, help: str = "") -> NoReturn:
