@@ -15,10 +15,11 @@ import equinox as eqx
 from lowering.field import Field
 from tensorir.binding.arrays import is_array, native
 from tensorir.binding.known_coordinates import KNOWN, Coordinate, Round, coordinate_of, distinct, knowing
+from tensorir.fieldview.datasets import AUXILIARY, auxiliary_of
 from tensorir.staggering import Half, halves
 from tensorir.types import Dims
 
-__all__ = ["KnownCoordinate", "known_coordinates", "known_to"]
+__all__ = ["KnownCoordinates", "known_coordinates", "known_to"]
 
 
 class KnownCoordinate(eqx.Module):
@@ -33,12 +34,19 @@ class KnownCoordinate(eqx.Module):
     """Which dim it is staggered to, as attributes tell."""
 
 
-def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims]) -> tuple[KnownCoordinate, ...]:
+class KnownCoordinates(eqx.Module):
+    """Coordinates, and the variables of Datasets that are not computed."""
+
+    coordinates: tuple[KnownCoordinate, ...]
+    auxiliary: frozenset[str] = eqx.field(static=True)
+
+
+def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims], datasets: Iterable[Any] = ()) -> KnownCoordinates:
     """The numbers among the coordinates of DataArrays that stand on `places`, after those that are known around.
 
     A coordinate whose numbers another library holds is none of them.
     """
-    arrays = tuple(arrays)
+    arrays, auxiliary = tuple(arrays), AUXILIARY.get(frozenset()).union(*map(auxiliary_of, datasets))
     own = [
         one
         for array, place in zip(arrays, places, strict=True)
@@ -46,7 +54,8 @@ def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims]) -> tuple[Kn
         if (one := coordinate_of(value, place)).type is not None and is_array(value.variable.data)
     ]
     with halves(arrays) as told:
-        return tuple(_entered(one, told.get(one.name)) for one in distinct([*KNOWN.get(), *own]))
+        entered = tuple(_entered(one, told.get(one.name)) for one in distinct([*KNOWN.get(), *own]))
+    return KnownCoordinates(entered, auxiliary)
 
 
 def _entered(one: Coordinate, half: Half | None) -> KnownCoordinate:
@@ -58,11 +67,14 @@ def _entered(one: Coordinate, half: Half | None) -> KnownCoordinate:
 
 
 @contextmanager
-def known_to(known: Iterable[KnownCoordinate]) -> Generator[None]:
+def known_to(known: KnownCoordinates) -> Generator[None]:
     """They are found by `ti.coord` where there are Fields, and staggered dims are those that they tell."""
-    known = tuple(known)
-    with (
-        knowing(Coordinate(k.name, k.field, k.field.dims, k.units, k.even, k.round) for k in known),
-        halves((), {k.name: k.half for k in known if k.half is not None}),
-    ):
-        yield
+    token = AUXILIARY.set(known.auxiliary)
+    try:
+        with (
+            knowing(Coordinate(k.name, k.field, k.field.dims, k.units, k.even, k.round) for k in known.coordinates),
+            halves((), {k.name: k.half for k in known.coordinates if k.half is not None}),
+        ):
+            yield
+    finally:
+        AUXILIARY.reset(token)
