@@ -102,7 +102,7 @@ def iterate(
         raise refuse("A31", "nothing is kept that could be written.", "say what: keep=True.")
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
-    clock = clock_of(dt, start, state)
+    clock = clock_of(dt, start, state, n)
     state, known, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
     with known_to(known):

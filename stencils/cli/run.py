@@ -419,7 +419,7 @@ def _repeat(
 
 def _clock(request: Request, values: Mapping[str, Any]) -> Clock:
     """How long a step is, and when the first begins: a number of steps without a unit is one of numbers."""
-    return clock_of(*clock_from(request), dict(values))
+    return clock_of(*clock_from(request), dict(values), request.steps or 0)
 
 
 def clock_from(request: Request) -> tuple[Any, str | None]:
