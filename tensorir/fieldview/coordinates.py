@@ -22,10 +22,13 @@ from __future__ import annotations
 import re
 from typing import Any, NoReturn, cast
 
+import numpy as np
+
 from tensorir import build
 from tensorir.binding.angles import is_degrees
 from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.known_coordinates import KNOWN, Coordinate, Coordinates, signed_period
+from tensorir.binding.labels import calendar_of
 from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import did_you_mean
 from tensorir.fieldview.array_types import Value
@@ -132,7 +135,8 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
     if kind is None:
         told = f"the coordinate '{found.name}' holds {found.value.dtype}, which is no element type."
         hint = f"make numbers of it, such as (x.{found.name} - x.{found.name}[0]) / np.timedelta64(1, 's')."
-        fail("V37", told, f"{hint}" if found.value.dtype.kind in "mM" else "pass an array of numbers.")
+        dates = found.value.dtype.kind in "mM" or calendar_of(np.ravel(found.value)[:1]) != ""
+        fail("V37", told, hint if dates else "pass an array of numbers.")
     trace.named.update(found.dims.names)
     which = found.name, found.index
     if which not in trace.fields:

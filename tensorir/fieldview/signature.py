@@ -69,6 +69,9 @@ def argument_type(
         found = _bare(name, value, annotation, where)
     if hasattr(value, "data_vars"):
         raise refuse("V12", f"'{name}' of {where} is a Dataset.", f"pass one of its variables: {name}=dataset['name'].")
+    if found is not None and isinstance(annotation, Scalar) and found.element != annotation:
+        hint = narrow_hint(value, annotation) or f"convert it, {name}.astype('{annotation}'), or change the annotation."
+        raise refuse("V13", f"'{name}' of {where} is annotated {annotation}, and this is {found.element}.", hint)
     if found is not None and isinstance(annotation, FieldType):
         _check(name, found, annotation, where, narrow_hint(value, annotation.element))
     return found

@@ -114,11 +114,27 @@ def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
         return
     told = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
     if len(others) == len(have):
-        pairs = ", ".join(f"{a}='{b}'" for a, b in zip(others, missing, strict=False))
+        pairs = ", ".join(f"{a}='{b}'" for a, b in _renamed(others, missing))
         raise DiagnosticError(
             Diagnostic("V40", told, trace.missed[missing[0]], help=f"call them so: x.rename({pairs}).")
         )
     warn(f"{told} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
+
+
+def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:
+    """Which dims of arrays those of an operator may be: of like names, and otherwise the last ones, in order.
+
+    >>> _renamed(["time", "latitude", "longitude"], ["lon", "lat"]), _renamed(["time", "y", "x"], ["I", "J"])
+    ([('longitude', 'lon'), ('latitude', 'lat')], [('y', 'I'), ('x', 'J')])
+    """
+    alike = {
+        b: next((a for a in have if a.lower().startswith(b.lower()) or b.lower().startswith(a.lower())), None)
+        for b in wanted
+    }
+    left = [a for a in have if a not in alike.values()]
+    rest = [b for b in wanted if alike[b] is None]
+    others = dict(zip(rest, left[-len(rest) :] if rest else [], strict=False))
+    return [(a, b) for b in wanted if (a := alike[b] or others.get(b)) is not None]
 
 
 def fail(code: str, message: str, help: str = "") -> NoReturn:

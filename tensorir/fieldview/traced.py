@@ -228,6 +228,24 @@ class Traced:
     def __rxor__(self, other: Any) -> Any:
         return binary(_logical(self, "xor", "bit_xor"), other, self)
 
+    def __lshift__(self, other: Any) -> Any:
+        return binary("shift_left", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return binary("shift_left", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return binary("shift_right", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return binary("shift_right", other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __invert__(self) -> Any:
         return make(_logical(self, "not", "bit_not"), self)
 
@@ -261,7 +279,8 @@ _OF_NUMPY = {
     np.add: "__radd__", np.subtract: "__rsub__", np.multiply: "__rmul__", np.true_divide: "__rtruediv__",
     np.floor_divide: "__rfloordiv__", np.remainder: "__rmod__", np.power: "__rpow__", np.bitwise_and: "__rand__",
     np.bitwise_or: "__ror__", np.bitwise_xor: "__rxor__", np.equal: "__eq__", np.not_equal: "__ne__",
-    np.less: "__gt__", np.less_equal: "__ge__", np.greater: "__lt__", np.greater_equal: "__le__",
+    np.left_shift: "__rlshift__", np.right_shift: "__rrshift__", np.divmod: "__rdivmod__", np.less: "__gt__",
+    np.less_equal: "__ge__", np.greater: "__lt__", np.greater_equal: "__le__",
 }  # fmt: skip
 """What a number of NumPy does with a field behind it, as what the field does with a number before it."""
 
