@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tensorir.binding.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.binding.known_coordinates import round_of, signed_period
 from tensorir.binding.labels import Place, labels_of, xarray_option
 from tensorir.binding.quantities import Quantity, quantities
-from tensorir.ir import Fencil, Var
+from tensorir.ir import Call, Expr, Fencil, Var
 from tensorir.locations import warn
 from tensorir.staggering import Half, around, half_of, halves, partners
 from tensorir.types import Dims, Interval
@@ -41,8 +41,8 @@ def stated(periods: Mapping[str, float]) -> Generator[None]:
 class Labels:
     """What the DataArrays of a call say of their dims.
 
-    The first array that shares dims with a result gives it its name; coordinates are cut to its interval, and
-    attributes stay with what is the same quantity. A staggered dim has the midpoints.
+    A result has the name that all arrays have of which it is computed, as in xarray's arithmetic; coordinates are cut
+    to its interval, and attributes stay with what is the same quantity. A staggered dim has the midpoints.
     """
 
     sources: tuple[tuple[Any, Dims], ...]
@@ -54,6 +54,8 @@ class Labels:
     """By how much the coordinates of periodic dims go on."""
     halves: Mapping[str, Half]
     """The staggered dims that coordinates tell."""
+    names: Mapping[str, Any]
+    """Of results, None where those of the arguments differ."""
 
     @staticmethod
     def of(fencil: Fencil, arguments: Mapping[str, Any], place: Place) -> Labels:
@@ -70,7 +72,9 @@ class Labels:
         given = {n: _units_of(leaf) for n, leaf in own.items()}
         refuse_degrees(fencil, given)
         with halves(own.values()) as told:
-            return Labels(tuple(found), own, place, quantities(fencil, given), PERIODS.get({}), told)
+            return Labels(
+                tuple(found), own, place, quantities(fencil, given), PERIODS.get({}), told, _names(fencil, own)
+            )
 
     def attach(self, param: Var, array: Array, leaf: str = "") -> Any:
         """A result as a DataArray; `leaf` is what it is called as a member of a tuple: `x[0]`."""
@@ -111,9 +115,10 @@ class Labels:
         if model is None:
             overlap = [s for s, have in self.sources if set(have.names) & set(dims.names) and "_NB_" not in str(have)]
             model = next(iter(overlap), None)
-        name = None if model is None else model.name
         found = xr.DataArray(array, dims=dims.names, coords=coords, attrs=self._attrs(result, model))
-        found.name = name  # xarray takes the name of an array of dask for one that is None
+        found.name = (
+            self.own[result].name if result in self.own else self.names.get(result, self.names.get(param.name))
+        )  # xarray takes the name of an array of dask for one that is None
         return found
 
     def _attrs(self, result: str, model: Any) -> dict[str, Any]:
@@ -192,6 +197,29 @@ class Labels:
     def _counted(self, dim: str) -> bool:
         """Whether an array's labels along a dim are the points themselves."""
         return any(interval_of(x) is not None for s, _ in self.sources if (x := labels_of(s, dim)) is not None)
+
+
+def _names(fencil: Fencil, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The name that all arguments have of which a result is computed, by the result; coordinates have none to give."""
+    read: dict[str, set[str]] = {}
+    for c in fencil.closures:
+        for name, value in _members(c.output.name, c.value):
+            before = read.get(name, set[str]()) if c.region is not None else set[str]()
+            read[name] = before.union(*(read.get(v.name, {v.name}) for v in value.free))
+    coordinates = {str(name) for leaf in own.values() for name in leaf.coords}
+    found: dict[str, Any] = {}
+    for output, params in read.items():
+        names = {leaf.name for n, leaf in own.items() if n.partition("[")[0] in params and leaf.name not in coordinates}
+        found[output] = next(iter(names)) if len(names) == 1 else None
+    return found
+
+
+def _members(name: str, value: Expr) -> Iterator[tuple[str, Expr]]:
+    """An expression by name, and where it is made as a tuple its members, as in messages: `x[0]`."""
+    yield name, value
+    if isinstance(value, Call) and value.op == "make_tuple":
+        for k, member in enumerate(value.args):
+            yield from _members(f"{name}[{k}]", member)
 
 
 _OF_CELLS = ("bounds", "c_grid_axis_shift")

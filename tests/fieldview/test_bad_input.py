@@ -631,8 +631,7 @@ def test_a_fold_along_a_dim_of_the_field_says_what_does_that(fold, method):
     with pytest.raises(ti.DiagnosticError) as refused:
         ti.field_operator(lambda h: fold(h, axis=ti.Dimension("K")))(ti.zeros({"K": 3}))
     assert refused.value.diagnostics[0].help == (
-        "along K itself fold in a scan, @ti.scan_operator(axis=K, init=0.0), or outside of operators: "
-        f"x.{method}('K')."
+        f"along K itself fold in a scan, @ti.scan_operator(axis=K, init=0.0), or outside of operators: x.{method}('K')."
     )
 
 

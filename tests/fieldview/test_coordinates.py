@@ -338,6 +338,11 @@ def test_what_a_coordinate_cannot_be_is_said():
         "V37", "the coordinate 'lat' holds datetime64[ns], which is no element type.",
         "make numbers of it, such as (x.lat - x.lat[0]) / np.timedelta64(1, 's').",
     )  # fmt: skip
+    others = days.assign_coords(lat=xr.date_range("2026-01-01", periods=4, calendar="noleap", use_cftime=True))
+    assert told(lambda: ti.field_operator(lambda h: ti.coord(h, "lat"))(others)) == (
+        "V37", "the coordinate 'lat' holds object, which is no element type.",
+        "make numbers of it, such as (x.lat - x.lat[0]) / np.timedelta64(1, 's').",
+    )  # fmt: skip
     stood = ti.field_operator(lambda h: ti.coord(h(LONHalf + 0.5), "lon"))
     assert told(lambda: stood(h)) == (
         "V37", "the coordinate 'lon' is on lon[0:8], and this field is on lat[0:4], lonHalf[0:8].",
