@@ -89,7 +89,7 @@ class Labels:
                 if all(have[str(d)].covers(dims[str(d)]) for d in coordinate.dims):
                     part = {d: _part(have[str(d)], dims[str(d)]) for d in coordinate.dims}
                     # how a file stored it is not how what is computed is stored
-                    coords[str(name)] = coordinate.isel(part).variable.drop_encoding()
+                    coords[str(name)] = _native(coordinate.variable).isel(part).drop_encoding()
         lost: list[str] = []
         for name, interval in self.place.outside(dims).items:
             known = None if name in coords or not interval else self._between(name, dims[name])
@@ -233,7 +233,7 @@ def _warn_of_lost(names: Sequence[str]) -> None:
 
 def _widened(variable: Any, widths: Mapping[str, tuple[int, int]], period: float | None = None) -> tuple[Any, bool]:
     """A coordinate with halos by dim, and whether these are not known: it has NaN there."""
-    variable, missing = variable.drop_encoding(), False
+    variable, missing = _native(variable).drop_encoding(), False
     for dim in [d for d in variable.dims if any(widths.get(str(d), ()))]:
         before, after = widths[str(dim)]
         numbers = variable.dtype.kind in "iuf"
@@ -245,6 +245,12 @@ def _widened(variable: Any, widths: Mapping[str, tuple[int, int]], period: float
         else:
             variable = type(variable)(variable.dims, values, variable.attrs)
     return variable, missing
+
+
+def _native(variable: Any) -> Any:
+    """A variable in the machine's order of bytes."""
+    dtype: Any = variable.dtype
+    return variable if getattr(dtype, "isnative", True) else variable.astype(dtype.newbyteorder("="))
 
 
 def _further(values: Any, before: int, after: int, period: float | None = None) -> Any:

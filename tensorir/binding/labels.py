@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import interval_of, is_tuple, kind_of, refuse
+from tensorir.binding.arrays import interval_of, is_tuple, kind_of, native, refuse
 from tensorir.builtins import TABLE
 from tensorir.caches import WeakCache
 from tensorir.errors import DiagnosticError
@@ -105,7 +105,11 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def labels_of(value: Any, dim: str) -> Any:
     """The index of a dim, as pandas has it; None where there is none."""
     found: Any = getattr(value, "xindexes", {}).get(dim)
-    return None if found is None else found.to_pandas_index()
+    if found is None:
+        return None
+    labels = found.to_pandas_index()
+    # pandas looks nothing up in the other order of bytes, which NetCDF 3 has
+    return labels if getattr(labels.dtype, "isnative", True) else type(labels)(native(labels.to_numpy()))
 
 
 def positional(array: Any, *dims: Any) -> Any:

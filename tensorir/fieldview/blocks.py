@@ -85,6 +85,12 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     if any(_has_axes(leaf) for v in given.values() if is_tuple(v) for leaf in v):
         hint = "give the members parameters of their own."
         raise refuse("A36", f"'{operator.name}' gets a tuple of arrays, which is not taken apart into blocks.", hint)
+    for name, array in arrays.items():
+        unknown = [str(d) for d, n in zip(array.dims, array.shape, strict=True) if n != n]
+        if unknown:
+            told = f"how long the blocks of '{name}' along {unknown[0]} are is not known before they are computed"
+            hint = f"compute these: {name}.copy(data={name}.data.compute_chunk_sizes())."
+            raise refuse("A36", f"{told}.", hint)
     if not any(getattr(v, "chunks", None) for v in arrays.values()):
         return operator(**given)
     stand_in = {n: v.copy(data=_blank(v, n)) for n, v in arrays.items()}
@@ -106,8 +112,16 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     with halves(given.values()) as staggered:
         blocks = _Blocks(operator, given, arrays, told, staggered, place, halos, cuts, local)
     results = blocks.results(fencil.outputs)
-    found = {p.name: labels.attach(p, results[p.name]) for p in fencil.outputs}
+    found = {p.name: _alike(labels.attach(p, results[p.name])) for p in fencil.outputs}
     return restored(plan.shape, gathered(plan.results, found))
+
+
+def _alike(found: Any) -> Any:
+    """A result whose coordinates of dask have its blocks."""
+    sizes = found.variable.chunksizes
+    lazy = {n: v for n, v in found.coords.variables.items() if v.chunks}
+    own = {n: v.chunk({d: k for d, k in sizes.items() if d in v.dims}) for n, v in lazy.items()}
+    return found.assign_coords(own) if own else found
 
 
 def local_dims(fencil: Fencil) -> frozenset[str]:
@@ -170,16 +184,23 @@ def _blank(array: Any, name: str) -> Any:
 def _cuts(
     name: str, fencil: Fencil, arrays: Mapping[str, Any], place: Place, local: frozenset[str]
 ) -> dict[str, list[int]]:  # fmt: skip
-    """Where the blocks of results begin and end along each dim, in the coordinates of the program."""
+    """Where the blocks of results begin and end along each dim, in the coordinates of the program.
+
+    They are as long as those of the arguments, and count from where the results begin: Zarr takes equal blocks alone.
+    """
     ends: dict[str, set[int]] = {}
+    starts: dict[str, int] = {}
     for parameter, array in arrays.items():
         for dim, sizes in getattr(array, "chunksizes", {}).items():
             if len(sizes) > 1 and str(dim) not in local:
                 told = f"'{name}' needs the whole of {dim} at once, and '{parameter}' has {len(sizes)} blocks along it"
                 raise refuse("A35", f"{told}.", f"make one of them: {parameter}.chunk({dim}=-1).")
             start = place.intervals[parameter][str(dim)].start
+            starts[str(dim)] = min(start, starts.get(str(dim), start))
             ends.setdefault(str(dim), set()).update(int(start + k) for k in np.cumsum(sizes)[:-1])
-    return {d: sorted(found) for d, found in ends.items()}
+    begin = {d: min(p.type.dims[d].start for p in fencil.outputs if d in p.type.dims) for d in ends
+             if any(d in p.type.dims for p in fencil.outputs)}  # fmt: skip
+    return {d: sorted(k + begin.get(d, starts[d]) - starts[d] for k in found) for d, found in ends.items()}
 
 
 def _halos(have: Dims, results: Sequence[Dims]) -> dict[str, tuple[int, int]]:
