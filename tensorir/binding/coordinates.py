@@ -83,13 +83,13 @@ class Labels:
         dims = param.type.dims
         coords: dict[str, Any] = {}
         for source, have in self.sources:
-            for name, coordinate in source.coords.items():
+            for name, coordinate in source.coords.variables.items():
                 if name in coords or not all(str(d) in dims for d in coordinate.dims):
                     continue
                 if all(have[str(d)].covers(dims[str(d)]) for d in coordinate.dims):
                     part = {d: _part(have[str(d)], dims[str(d)]) for d in coordinate.dims}
                     # how a file stored it is not how what is computed is stored
-                    coords[str(name)] = _native(coordinate.variable).isel(part).drop_encoding()
+                    coords[str(name)] = _native(coordinate).isel(part).drop_encoding()
         lost: list[str] = []
         for name, interval in self.place.outside(dims).items:
             known = None if name in coords or not interval else self._between(name, dims[name])
@@ -102,12 +102,12 @@ class Labels:
                 # an interval that does not start at 0, or goes on from one that has labels, is kept by its own
                 coords[name] = (name, np.arange(interval.start, interval.stop))
         for source, have in self.sources:
-            for name, coordinate in source.coords.items():
+            for name, coordinate in source.coords.variables.items():
                 wide = {str(d): (have[str(d)], dims[str(d)]) for d in coordinate.dims if str(d) in dims}
                 around = len(wide) == coordinate.ndim and all(need.covers(i) for i, need in wide.values())
                 if name not in coords and name not in source.dims and around:
                     widths = {d: (i.start - need.start, need.stop - i.stop) for d, (i, need) in wide.items()}
-                    coords[str(name)], missing = _widened(coordinate.variable, widths)
+                    coords[str(name)], missing = _widened(coordinate, widths)
                     lost += [str(name)] if missing else []
         _warn_of_lost(lost)
         result = leaf or param.name
