@@ -39,6 +39,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "coord",
             "Dimension",
             "dims",
+            "staggered",
             "Interval",
             "TensorType",
             "tensor",

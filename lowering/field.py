@@ -159,6 +159,9 @@ class Field(eqx.Module):
     __and__, __rand__ = _binary(operator.and_)
     __or__, __ror__ = _binary(operator.or_)
     __xor__, __rxor__ = _binary(operator.xor)
+    __lshift__, __rlshift__ = _binary(operator.lshift)
+    __rshift__, __rrshift__ = _binary(operator.rshift)
+    __divmod__, __rdivmod__ = _binary(divmod)
 
     def __bool__(self) -> bool:
         if self.data.size == 1:

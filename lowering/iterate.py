@@ -21,7 +21,7 @@ from lowering.compiler_options import asked
 from lowering.distribution.processes import on_host
 from lowering.distribution.several_steps import DistributedCall, calls_of, rounds, several_steps_at_once
 from lowering.field import Field
-from lowering.known_coordinates import KnownCoordinate, known_to
+from lowering.known_coordinates import KnownCoordinates, known_to
 from lowering.loops_inside import LoopInside, steps
 from lowering.pace import Pace, interrupts
 from lowering.progress import Bar, is_shown
@@ -102,7 +102,7 @@ def iterate(
         raise refuse("A31", "nothing is kept that could be written.", "say what: keep=True.")
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
-    clock = clock_of(dt, start, state)
+    clock = clock_of(dt, start, state, n)
     state, known, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
     with known_to(known):
@@ -147,7 +147,7 @@ class _Run:
     keep: Callable[[Any], Any] | None
     clock: Clock
     leave: Callable[..., Any]
-    known: tuple[KnownCoordinate, ...]
+    known: KnownCoordinates
     """The coordinates of the state, which no step changes."""
     held: Checkpoints | None
     file: Snapshots | None = None
@@ -225,7 +225,7 @@ class _Loop:
     pace: Pace = field(default_factory=Pace)
     compiled: Any = None
 
-    def run(self, state: Any, some: int, known: tuple[KnownCoordinate, ...]) -> Any:
+    def run(self, state: Any, some: int, known: KnownCoordinates) -> Any:
         """Some steps; one program for any number of them, in buffers that are reused."""
         if self.compiled is None:
             step, several = _in_order(self.step), self.several

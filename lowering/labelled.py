@@ -17,7 +17,7 @@ from lowering.field import Field
 from lowering.known_coordinates import known_to
 from lowering.one_program import one_program
 from lowering.tracing import inside_trace
-from lowering.xarray_states import entered, is_data_array, is_dataset, is_named_arrays
+from lowering.xarray_states import entered, in_order, is_data_array, is_dataset, is_named_arrays, members
 from tensorir.binding.arrays import article, refuse
 
 __all__ = ["grad", "jit", "value_and_grad"]
@@ -114,8 +114,8 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
         whole = [x for x in (*arguments, *more.values()) if is_dataset(x)]
 
         def joined(x: Any) -> Any:
-            model = next((d for d in whole if is_named_arrays(x) and x.keys() == set(map(str, d.data_vars))), None)
-            return x if model is None else type(model)(x)
+            model = next((d for d in whole if is_named_arrays(x) and x.keys() == set(members(d))), None)
+            return x if model is None else type(model)(in_order(x, model))
 
         return jax.tree_util.tree_map(joined, leave(found, {}), is_leaf=is_named_arrays)
 

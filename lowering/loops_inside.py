@@ -16,7 +16,7 @@ from jax import lax
 
 from lowering.distribution.several_steps import calls_of, rounds
 from lowering.kernels import repeated
-from lowering.known_coordinates import KnownCoordinate, known_to
+from lowering.known_coordinates import KnownCoordinates, known_to
 from lowering.tracing import concrete, inside_jit, op_by_op
 from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import values_read
@@ -38,13 +38,13 @@ class LoopInside:
     keep: Callable[[Any], Any] | None
     checkpoint: bool | int
 
-    def run(self, state: Any, known: tuple[KnownCoordinate, ...]) -> Any:
+    def run(self, state: Any, known: KnownCoordinates) -> Any:
         """The state after all steps, and with `keep` a pair."""
         with known_to(known), calls_of(None):
             return _traced(self.step, state, self.n, self.several, self.every, self.keep, self.checkpoint)
 
     def run_compiled(
-        self, state: Any, known: tuple[KnownCoordinate, ...], options: dict[str, str], kind: Callable[[], Any],
+        self, state: Any, known: KnownCoordinates, options: dict[str, str], kind: Callable[[], Any],
         functions: Sequence[Callable[..., Any]],
     ) -> Any:  # fmt: skip
         """The same as a program of its own, where nobody compiles what is around it.

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lowering.clock import UNITS
+from lowering.clock import RESOLUTIONS, UNITS
 from lowering.zarr_stores import to_zarr
 from tensorir.binding.arrays import refuse
 
@@ -89,10 +92,11 @@ class Snapshots:
         with _read(self.path) as there:
             known = at < there.sizes[axis]
         along = snapshot.drop_vars([n for n, v in snapshot.variables.items() if axis not in v.dims])
-        if known:
-            to_zarr(along, self.path, region={axis: slice(at, at + 1)})
-        else:
-            to_zarr(snapshot, self.path, append_dim=axis)
+        with _far_dates():
+            if known:
+                to_zarr(along, self.path, region={axis: slice(at, at + 1)})
+            else:
+                to_zarr(snapshot, self.path, append_dim=axis)
 
     def opened(self) -> Any:
         """The file as a Dataset that is read where it is looked at."""
@@ -112,16 +116,38 @@ def _with_times(file: Any) -> Any:
     for name in ("time", "elapsed"):
         attrs = file.coords[name].attrs if name in file.dims and name in file.coords else {}
         if str(attrs.get("dtype", "")).startswith("timedelta64"):
-            size = np.timedelta64(UNITS[attrs["units"]], "ns")
-            return file.assign_coords({name: file.coords[name].values * size})
+            size = UNITS[attrs["units"]]
+            unit: Any = next(u for u, k in RESOLUTIONS.items() if k == size)
+            values = file.coords[name].values
+            in_ns = int(np.abs(values).max(initial=0)) * size < 2**63
+            length = np.timedelta64(size, "ns") if in_ns else np.timedelta64(1, unit)
+            return file.assign_coords({name: values * length})
     return file
 
 
 def _read(path: Path) -> Any:
-    """The file as it stands; numbers with a unit of time stay numbers."""
+    """The file as it stands; numbers with a unit of time stay numbers, and dates are NumPy's where it has them."""
     import xarray as xr
 
-    return xr.open_dataset(path, engine=ENGINES[path.suffix], decode_timedelta=False)
+    options: dict[str, Any] = {"engine": ENGINES[path.suffix], "decode_timedelta": False}
+    with _far_dates():
+        file = xr.open_dataset(path, **options)
+    own = [v for v in file.coords.values() if v.encoding.get("calendar") == "proleptic_gregorian"]
+    coders: Any = getattr(xr, "coders", None)
+    if coders is None or all(v.dtype.kind != "O" for v in own):
+        return file
+    file.close()
+    return xr.open_dataset(path, decode_times=coders.CFDatetimeCoder(time_unit="us"), **options)
+
+
+@contextmanager
+def _far_dates() -> Iterator[None]:
+    """Without the warning of xarray that dates are none of nanoseconds."""
+    import xarray as xr
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xr.SerializationWarning)
+        yield
 
 
 def _entries(path: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Any:

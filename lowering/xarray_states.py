@@ -11,13 +11,15 @@ import numpy as np
 
 from lowering.distribution.processes import on_host
 from lowering.field import Field, as_field
-from lowering.known_coordinates import KnownCoordinate, known_coordinates
+from lowering.known_coordinates import KnownCoordinates, known_coordinates
 from tensorir.binding.arrays import kind_of, native, refuse, refuse_foreign
 from tensorir.binding.labels import Operand, placed, unsteady
+from tensorir.fieldview.datasets import auxiliary_of
 from tensorir.types import scalar_of
 
 __all__ = [
-    "dataset", "entered", "is_data_array", "is_dataset", "is_named_arrays", "labelled_arrays", "uneven_labels"
+    "dataset", "entered", "in_order", "is_data_array", "is_dataset", "is_named_arrays", "labelled_arrays", "members",
+    "uneven_labels",
 ]  # fmt: skip
 
 NAMED = ("xarray", "field")
@@ -42,12 +44,17 @@ def is_named_arrays(value: Any) -> bool:
 
 
 def _taken_apart(state: Any) -> Any:
-    """The pytree with a dict of DataArrays in place of each Dataset."""
+    """The pytree with a dict of DataArrays in place of each Dataset, less what `_left_out` has."""
 
     def apart(x: Any) -> Any:
-        return {str(name): array for name, array in x.data_vars.items()} if is_dataset(x) else x
+        return {name: x[name] for name in members(x)} if is_dataset(x) else x
 
     return jax.tree_util.tree_map(apart, state, is_leaf=is_dataset)
+
+
+def _left_out(whole: Any) -> list[str]:
+    """The variables that are not computed and are no numbers: bounds of times, texts that name a projection."""
+    return [n for n in auxiliary_of(whole) if scalar_of(whole[n].dtype) is None]
 
 
 def labelled_arrays(function: Callable[[Any], Any], state: Any) -> Any:
@@ -65,7 +72,7 @@ def uneven_labels(state: Any) -> dict[str, str]:
     return unsteady([Operand("state", x) for x in leaves if is_data_array(x)])
 
 
-def entered(state: Any) -> tuple[Any, tuple[KnownCoordinate, ...], Callable[..., Any]]:
+def entered(state: Any) -> tuple[Any, KnownCoordinates, Callable[..., Any]]:
     """A state with Fields in place of its DataArrays, their coordinates, and the way back; a Dataset is a dict of them.
 
     The way back gives a Field on the dims of one of the DataArrays that one's coordinates, name and attributes; it
@@ -118,9 +125,21 @@ def entered(state: Any) -> tuple[Any, tuple[KnownCoordinate, ...], Callable[...,
             return x
         import xarray as xr
 
-        return xr.Dataset(x, attrs=datasets[path].attrs)
+        return xr.Dataset(in_order(x, datasets[path]), attrs=datasets[path].attrs)
 
-    return fields, known_coordinates(models.values(), [p for p, _ in known]), leave
+    return fields, known_coordinates(models.values(), [p for p, _ in known], datasets.values()), leave
+
+
+def members(whole: Any) -> list[str]:
+    """The variables of a Dataset that are Fields inside of loops and transformations."""
+    left_out = _left_out(whole)
+    return [str(n) for n in whole.data_vars if n not in left_out]
+
+
+def in_order(variables: Mapping[str, Any], model: Any) -> dict[str, Any]:
+    """Variables in the order of a Dataset's, and those of it that were left out; a pytree sorts them by name."""
+    found = {**variables, **model[_left_out(model)].data_vars}
+    return {n: found[n] for n in (*filter(found.__contains__, map(str, model.data_vars)), *found)}
 
 
 def dataset(kept: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
@@ -148,8 +167,11 @@ def dataset(kept: Sequence[Any], times: Sequence[Any], units: str | None = None)
         if units is not None:
             variable[axis].encoding.update(units=units, dtype="int64")
         found.append(variable.rename(None).to_dataset(name=name))
-    attrs = kept[0].attrs if is_dataset(kept[0]) else {}
-    return xr.merge(found, join="outer", compat="override", combine_attrs="override").assign_attrs(attrs)
+    whole: Any = xr.merge(found, join="outer", compat="override", combine_attrs="override")
+    if not is_dataset(kept[0]):
+        return whole
+    ordered = in_order(whole.data_vars, kept[0])
+    return whole.assign(ordered)[list(ordered)].assign_attrs(kept[0].attrs)
 
 
 def _is_whole(value: Any) -> bool:

@@ -74,6 +74,7 @@ _HOMES = {
     "passes.pipeline": ("Pipeline",),
     "passes.restrict": ("restrict",),
     "passes.stages": ("DEFAULT_PASSES",),
+    "staggering": ("staggered",),
     "text": ("parse",),
     "types": ("Interval", "TensorType", "tensor"),
 }  # fmt: skip

@@ -9,6 +9,7 @@ import linecache
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -20,7 +21,7 @@ from tensorir.caches import remembered
 from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.source import NOWHERE, Source, Span
 
-__all__ = ["assigned", "here", "located", "of_function", "raised_at"]
+__all__ = ["assigned", "here", "located", "of_function", "raised_at", "warn"]
 
 _BESIDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
@@ -59,6 +60,15 @@ def _span(frame: FrameType, instruction: int) -> Span:
     start = before + _characters(lines[line - 1], column)
     stop = sum(map(len, lines[: last - 1])) + _characters(lines[last - 1], end)
     return Span(source, start, stop)
+
+
+def warn(told: str, where: Span | None = None) -> None:
+    """A warning about the user's line, or about the one at a span."""
+    place = here() if where is None else where
+    if place is NOWHERE:
+        warnings.warn(told, stacklevel=3)
+    else:
+        warnings.warn_explicit(told, UserWarning, place.source.name, place.line)
 
 
 F = TypeVar("F", bound=Callable[..., Any])

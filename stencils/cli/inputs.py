@@ -9,6 +9,7 @@ from typing import Any
 from stencils.cli.files import read_arrays
 from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
+from tensorir.fieldview.datasets import auxiliary_names
 
 __all__ = ["arrays_for", "file_of"]
 
@@ -19,8 +20,8 @@ def arrays_for(
 ) -> dict[str, Any]:  # fmt: skip
     """`x.nc`: every variable whose name is a parameter's; `inp=x.nc` or `inp=x.nc:height`: one for a parameter.
 
-    The only variable of a file goes to the first of `alone`, whatever its name is. Raises A08 and C05 for names that
-    are not there.
+    The only variable of a file, but for bounds and the like, goes to the first of `alone`, whatever its name is. Raises
+    A08 and C05 for names that are not there.
     """
     name, given, place = text.partition("=")
     if not given:
@@ -28,8 +29,9 @@ def arrays_for(
         found = {n: v for n, v in arrays.items() if n in params}
         if found or not arrays:
             return found
-        if len(arrays) == 1 and alone:
-            return {alone[0]: next(iter(arrays.values()))}
+        main = [n for n in arrays if n not in _auxiliary(arrays)]
+        if len(main) == 1 and alone:
+            return {alone[0]: arrays[main[0]]}
         raise refuse(
             "C05",
             f"no variable of '{text}' has the name of a parameter: it has {', '.join(arrays)}, and "
@@ -49,6 +51,12 @@ def arrays_for(
     if variable not in arrays:
         raise refuse("C05", f"'{path}' has no variable '{variable}'.", did_you_mean(variable, arrays))
     return {name: arrays[variable]}
+
+
+def _auxiliary(arrays: Mapping[str, Any]) -> frozenset[str]:
+    """The variables that others name as their bounds, errors or grid mapping."""
+    labelled = [a for a in arrays.values() if hasattr(a, "coords")]
+    return auxiliary_names(v for a in labelled for v in (a.variable, *a.coords.variables.values()))
 
 
 def file_of(text: str) -> Path:

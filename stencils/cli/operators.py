@@ -13,7 +13,7 @@ from stencils.cli.files import ARRAYS, check_target, read_arrays, together, writ
 from stencils.cli.inputs import arrays_for
 from stencils.cli.options import only_known, pairs
 from stencils.cli.pipes import STANDARD, leaving
-from stencils.cli.results import attributes, described, encoded
+from stencils.cli.results import attributes, described, encoded, with_auxiliary
 from stencils.cli.run import Request, check_steps, clock_from
 from tensorir.binding.arrays import refuse
 from tensorir.errors import did_you_mean
@@ -54,7 +54,8 @@ def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
     seconds = time.perf_counter() - begin
     with leaving(request.out or Path(operator.name)) as place, together() as write:
         if request.out is not None:
-            write_arrays(place, outcome, attributes(request.inputs, request.command), write)
+            whole = with_auxiliary(outcome, request.inputs)
+            write_arrays(place, whole, attributes(request.inputs, request.command), write)
         if request.plot is not None:
             from stencils.cli.plot import plot
 

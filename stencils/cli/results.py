@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from stencils.cli.files import attributes_of
+from stencils.cli.files import attributes_of, read_arrays
 from stencils.cli.inputs import file_of
+from stencils.cli.pipes import STANDARD
 from tensorir.binding.arrays import kind_of
+from tensorir.errors import DiagnosticError
+from tensorir.fieldview.datasets import auxiliary_names, cut_to
 
-__all__ = ["attributes", "described", "encoded"]
+__all__ = ["attributes", "described", "encoded", "with_auxiliary"]
 
 
 def attributes(inputs: Sequence[str], command: str) -> dict[str, Any]:
@@ -21,6 +24,22 @@ def attributes(inputs: Sequence[str], command: str) -> dict[str, Any]:
     attrs = next((a for a in all_of_them if a), {})
     now = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {command}"
     return {**attrs, "history": f"{now}\n{attrs['history']}" if attrs.get("history") else now}
+
+
+def with_auxiliary(results: Mapping[str, Any], inputs: Sequence[str]) -> dict[str, Any]:
+    """Results, and on their points the variables of files that they name as bounds, errors or grid mapping."""
+    arrays = [v for v in results.values() if kind_of(v) == "xarray"]
+    wanted = auxiliary_names(v for a in arrays for v in (a.variable, *a.coords.variables.values())) - set(results)
+    found: dict[str, Any] = {}
+    for path in {file_of(text) for text in inputs} if wanted else ():
+        for name, array in read_arrays(path).items() if path.suffix != ".npz" and path != STANDARD else ():
+            having = [a for a in arrays if set(array.dims) & set(a.dims)]
+            if name in wanted and (having or not array.dims):
+                try:
+                    found[name] = cut_to(name, array, having[0]) if having else array
+                except DiagnosticError:  # not on all of their points
+                    continue
+    return {**results, **found}
 
 
 KEPT = ("zlib", "complevel", "shuffle", "fletcher32", "chunksizes", "original_shape")

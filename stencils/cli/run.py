@@ -30,7 +30,7 @@ from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.look import text_of
 from stencils.cli.options import only_known, pairs
 from stencils.cli.pipes import STANDARD, leaving
-from stencils.cli.results import attributes, described, encoded
+from stencils.cli.results import attributes, described, encoded, with_auxiliary
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from stencils.cli.stepping import feedback, stepped
 from tensorir.binding.arrays import kind_of, refuse
@@ -133,7 +133,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     seconds = time.perf_counter() - begin
     with leaving(request.out or Path(program.name)) as place, together() as write:
         if request.out is not None:
-            write_arrays(place, outcome, attributes(request.inputs, request.command), write, _axes(program, outcome))
+            whole = with_auxiliary(outcome, request.inputs)
+            write_arrays(place, whole, attributes(request.inputs, request.command), write, _axes(program, outcome))
         if request.plot is not None:
             from stencils.cli.plot import plot
 
@@ -418,7 +419,7 @@ def _repeat(
 
 def _clock(request: Request, values: Mapping[str, Any]) -> Clock:
     """How long a step is, and when the first begins: a number of steps without a unit is one of numbers."""
-    return clock_of(*clock_from(request), dict(values))
+    return clock_of(*clock_from(request), dict(values), request.steps or 0)
 
 
 def clock_from(request: Request) -> tuple[Any, str | None]:

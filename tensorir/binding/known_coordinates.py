@@ -21,11 +21,22 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import is_array, kind_of
+from tensorir.binding.arrays import is_array, kind_of, refuse
 from tensorir.binding.labels import operands_of, placed
 from tensorir.types import Dims, TensorType, scalar_of
 
-__all__ = ["KNOWN", "Coordinate", "Coordinates", "coordinate_of", "distinct", "even_step", "knowing"]
+__all__ = [
+    "KNOWN",
+    "Coordinate",
+    "Coordinates",
+    "Round",
+    "coordinate_of",
+    "distinct",
+    "even_step",
+    "knowing",
+    "round_of",
+    "signed_period",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +51,8 @@ class Coordinate:
     units: str = ""
     even: bool = False
     """Whether its steps are equal, so that it is known beyond its ends."""
+    round: Round | None = None
+    """How it goes round where its dim is periodic."""
     owners: tuple[str, ...] = ()
     """The arguments that have it, as messages call them."""
     arrays: tuple[Any, ...] = ()
@@ -56,7 +69,8 @@ class Coordinate:
     @property
     def key(self) -> Hashable:
         """What a trace depends on."""
-        return self.name, self.owners, str(self.value.dtype), self.dims, self.dims.names, self.units, self.even
+        falls = self.round is not None and self.round.span < 0
+        return self.name, self.owners, str(self.value.dtype), self.dims, self.dims.names, self.units, self.even, falls
 
 
 KNOWN: ContextVar[tuple[Coordinate, ...]] = ContextVar("coordinates of the arrays that went into a loop", default=())
@@ -133,7 +147,8 @@ def coordinate_of(value: Any, dims: Dims, owners: tuple[str, ...] = (), arrays: 
     """A coordinate of a DataArray that stands on `dims`."""
     own = Dims(tuple((str(d), dims[str(d)]) for d in value.dims))
     units = str(value.attrs.get("units", ""))
-    return Coordinate(str(value.name), value, own, units, even_step(value.variable), owners, arrays)
+    even, around = even_step(value.variable), round_of(value.variable)
+    return Coordinate(str(value.name), value, own, units, even, around, owners, arrays)
 
 
 def even_step(variable: Any) -> bool:
@@ -141,10 +156,60 @@ def even_step(variable: Any) -> bool:
     if variable.ndim != 1 or variable.dtype.kind not in "iuf" or not _in_memory(variable._data):
         return False
     values: Any = np.asarray(variable.values)
-    if len(values) < 2:
-        return False
+    return len(values) > 1 and _has_equal_steps(values)
+
+
+def _has_equal_steps(values: Any) -> bool:
     steps: Any = np.diff(values)
     return bool(np.all(np.abs(steps - steps[0]) <= rounding_of(values)))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """From the first label to the last, and on to the first again; both are negative where labels fall."""
+
+    span: float
+    turn: float
+    """With the step from the last to the first: of equal steps one more, of others two of the largest at most."""
+    even: bool
+
+
+def round_of(variable: Any) -> Round | None:
+    """How labels go round; None for those that neither rise nor fall throughout, and for what are no numbers.
+
+    >>> import xarray as xr
+    >>> round_of(xr.Variable("lon", [270.0, 180.0, 90.0, 0.0]))
+    Round(span=-270.0, turn=-360.0, even=True)
+    """
+    if variable.ndim != 1 or variable.dtype.kind not in "iuf" or not _in_memory(variable._data):
+        return None
+    values: Any = np.asarray(variable.values)
+    if len(values) < 2:
+        return Round(0.0, np.inf, False)
+    steps: Any = np.diff(values.astype(np.float64))
+    if not (np.all(steps > 0) or np.all(steps < 0)):
+        return None
+    span, even = float(values[-1]) - float(values[0]), _has_equal_steps(values)
+    step = span / len(steps) if even else 2.0 * float(steps[np.abs(steps).argmax()])
+    # rounded: what is compiled for labels depends on them
+    return Round(float(f"{span:.9g}"), float(f"{span + step:.9g}"), even)
+
+
+def signed_period(dim: str, period: float, around: Round | None) -> float:
+    """The period of a dim as its labels go on by it, negative where they fall; raises V42 for labels of another one."""
+    period = abs(period)
+    says = f"the period of {dim} is {period:.9g}"
+    if around is None:
+        told = f"{says}, and its labels neither rise nor fall throughout"
+        raise refuse("V42", f"{told}.", f"bring them in order: x.sortby('{dim}').")
+    span, turn = abs(around.span), abs(around.turn)
+    slack = 0.05 * (turn - span)  # of labels that are written with a few digits
+    if not (abs(period - turn) <= slack if around.even else span < period <= turn):
+        again = f"{dim} has its first point twice: x.isel({dim}=slice(None, -1))"
+        theirs = f"say that of the labels: ti.periodic({turn:.9g})" if around.even else "both have one unit"
+        kind = f"its labels go round in {turn:.9g}" if around.even else f"its labels span {span:.9g}"
+        raise refuse("V42", f"{says}, and {kind}.", f"{again if abs(period - span) <= slack else theirs}.")
+    return -period if around.span < 0 else period
 
 
 def rounding_of(values: Any) -> Any:

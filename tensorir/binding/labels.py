@@ -8,6 +8,8 @@ an index for it; a `ti.Field` has its interval.
   dim are put where their labels are equal: one array's are a run of the other's, or the two overlap. Where that cannot
   be, the call is refused (A25, A26), as `join="exact"` of xarray refuses it.
 - A dim without labels is told by position: as many points as a labelled operand of an operator has are the same.
+- Labels of a staggered dim lie between those of the dim half way, wherever both are labelled: 5, 15 of `xHalf` are its
+  points 1 and 2 beside 0, 10, 20 of `x`. Labels that lie otherwise are refused (A45).
 - A step to the next point needs one: along dims that a program shifts, labels do not repeat, and integers and dates
   have equal steps (A27).
 - Dates of one calendar do not meet those of another (A44).
@@ -37,11 +39,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import interval_of, is_tuple, kind_of, refuse
+from tensorir.binding.arrays import interval_of, is_tuple, kind_of, native, refuse
 from tensorir.builtins import TABLE
 from tensorir.caches import WeakCache
 from tensorir.errors import DiagnosticError
 from tensorir.ir import Call, Fencil
+from tensorir.staggering import Half, half_of, halves
 from tensorir.types import Dims, Interval, TensorType
 from tensorir.walk import postorder, values
 
@@ -102,7 +105,11 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def labels_of(value: Any, dim: str) -> Any:
     """The index of a dim, as pandas has it; None where there is none."""
     found: Any = getattr(value, "xindexes", {}).get(dim)
-    return None if found is None else found.to_pandas_index()
+    if found is None:
+        return None
+    labels = found.to_pandas_index()
+    # pandas looks nothing up in the other order of bytes, which NetCDF 3 has
+    return labels if getattr(labels.dtype, "isnative", True) else type(labels)(native(labels.to_numpy()))
 
 
 def positional(array: Any, *dims: Any) -> Any:
@@ -127,15 +134,21 @@ def placed(operands: Sequence[Operand], moved: Mapping[str, int] | None = None) 
 
     Raises A25, A26 and A28 for labels that do not say where two arrays meet.
     """
-    found: dict[str, dict[str, Interval]] = {o.name: {} for o in operands}
-    dims = dict.fromkeys(d for o in operands for d in o.extents)
-    for dim in dims:
-        starts = _along(dim, [o for o in operands if dim in o.extents], (moved or {}).get(dim, 0))
-        for o in operands:
-            if dim in o.extents:
-                found[o.name][dim] = Interval(starts[o.name], starts[o.name] + o.extents[dim])
-    # in the order of the axes
-    return {o.name: Dims(tuple((d, found[o.name][d]) for d in o.extents)) for o in operands}
+    by_dim: dict[str, list[Operand]] = {}
+    for o in operands:
+        for dim in o.extents:
+            by_dim.setdefault(dim, []).append(o)
+    starts = {dim: _along(dim, some, (moved or {}).get(dim, 0)) for dim, some in by_dim.items()}
+    with halves(o.value for o in operands):
+        staggered = {dim: half for dim in by_dim if (half := half_of(dim)) is not None and half.whole in by_dim}
+    for dim, half in staggered.items():
+        if by := _beside(half, dim, by_dim, starts):
+            moving, distance = by
+            starts[moving] = _along(moving, by_dim[moving], (moved or {}).get(moving, 0), distance)
+    return {
+        o.name: Dims(tuple((d, Interval(starts[d][o.name], starts[d][o.name] + n)) for d, n in o.extents.items()))
+        for o in operands
+    }
 
 
 def placed_by_identity(values: Mapping[str, Any]) -> dict[int, Dims]:
@@ -147,8 +160,8 @@ def placed_by_identity(values: Mapping[str, Any]) -> dict[int, Dims]:
     return {id(o.value): found[o.name] for o in operands}
 
 
-def _along(dim: str, operands: Sequence[Operand], moved: int) -> dict[str, int]:
-    """Where each operand starts along a dim."""
+def _along(dim: str, operands: Sequence[Operand], moved: int, further: int = 0) -> dict[str, int]:
+    """Where each operand starts along a dim, those with labels `further` points on."""
     starts: dict[str, int] = {}
     labelled: list[tuple[Operand, Any]] = []
     for o in operands:
@@ -157,7 +170,7 @@ def _along(dim: str, operands: Sequence[Operand], moved: int) -> dict[str, int]:
         elif (labels := labels_of(o.value, dim)) is not None:
             labelled.append((o, labels))
     if labelled:
-        starts.update(_of_labelled(dim, labelled, moved))
+        starts.update({name: start + further for name, start in _of_labelled(dim, labelled, moved).items()})
     for o in operands:
         if o.name not in starts:
             same = (p for p in operands if p.name in starts and p.extents[dim] == o.extents[dim])
@@ -225,6 +238,82 @@ def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any],
         told = f"with arithmetic_join='{join}' {extra}, and {have}"
         raise refuse("A28", f"{told}.", f"align them first: xr.align({a.name}, {b.name}, join='inner').")
     return shift
+
+
+def _beside(
+    half: Half, dim: str, by_dim: Mapping[str, Sequence[Operand]], starts: Mapping[str, Mapping[str, int]]
+) -> tuple[str, int] | None:
+    """Which of two staggered dims moves, and by how much, so that labels of one lie between those of the other.
+
+    Labels that are points stay, and beside them the others move. Raises A45 for labels that lie otherwise.
+    """
+    models = [
+        next(((o, x) for o in by_dim[d] if (x := labels_of(o.value, d)) is not None and len(x)), None)
+        for d in (half.whole, dim)
+    ]
+    if models[0] is None or models[1] is None:
+        return None
+    (a, points), (b, between) = models[0], models[1]
+    fixed = [interval_of(x) is not None for x in (points, between)]
+    if all(fixed) or not (_ordered(points) and _ordered(between)):
+        return None
+    ours, theirs = calendar_of(points), calendar_of(between)
+    first = _first_between(points, between) if ours == theirs else None
+    if first is None:
+        told = f"the labels of '{b.name}' along {dim} are {_listed(between)}"
+        told = f"{told}, and those of '{a.name}' along {half.whole} are {_listed(points)}"
+        raise refuse(
+            "A45", f"{told}: the ones do not lie between the others.",
+            f"point i of {dim} is half a point {'before' if half.shift < 0 else 'after'} i of {half.whole}; "
+            f"ti.positional({b.name}, '{dim}') goes by position.",
+        )  # fmt: skip
+    by = starts[half.whole][a.name] + first - round(half.shift + 0.5) - starts[dim][b.name]
+    return None if not by else (half.whole, -by) if fixed[1] else (dim, by)
+
+
+def _ordered(labels: Any) -> bool:
+    """Whether labels are numbers or dates, of which one lies between two others."""
+    return labels.dtype.kind in "iufmM" or calendar_of(labels) != ""
+
+
+def _first_between(points: Any, between: Any) -> int | None:
+    """The number of the first of `between` where number i lies between points i - 1 and i; None where none does.
+
+    >>> import pandas as pd
+    >>> x = pd.Index([0.0, 10.0, 20.0])
+    >>> [_first_between(x, pd.Index(m)) for m in ([5.0, 15.0], [-5.0, 5.0], [25.0], [45.0], [5.0, 9.0], [10.0])]
+    [1, 0, 3, None, None, None]
+    """
+    x, m = points, between
+    rising = (x if len(x) > 1 else m).is_monotonic_increasing
+    if not rising:
+        x, m = x[::-1], m[::-1]
+    if not all(i.is_monotonic_increasing and i.is_unique for i in (x, m)):
+        return None
+    before: Any = np.asarray(x.searchsorted(m))  # how many points lie before each
+    if not np.array_equal(before, x.searchsorted(m, side="right")):
+        return None
+    numbers = before - np.arange(len(m))  # of the first, as each of them says
+    inside = (before > 0) & (before < len(x))
+    least = int(numbers[before == len(x)].max(initial=-len(m)))
+    most = int(numbers[before == 0].min(initial=len(x) + 1))
+    if inside.any():
+        first = int(numbers[inside][0])
+        if (numbers[inside] != first).any() or not least <= first <= most:
+            return None
+    elif least == most:
+        first = least
+    else:  # all lie before the points or behind them: next to them, if less than a step away
+        first = least if before[0] else most
+        gap = m[0] - x[-1] if before[0] else x[0] - m[-1]
+        steps = [i[1] - i[0] if not before[0] else i[-1] - i[-2] for i in (x, m) if len(i) > 1]
+        if steps and gap > min(steps):
+            return None
+    return first if rising else len(x) - first - len(m) + 1
+
+
+def _listed(labels: Any) -> str:
+    return ", ".join([_shown(x) for x in labels[:2]] + ["..."] * (len(labels) > 2))
 
 
 def calendar_of(labels: Any) -> str:

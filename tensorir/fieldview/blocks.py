@@ -32,7 +32,7 @@ import numpy as np
 from tensorir.backends import field_type
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
 from tensorir.binding.coordinates import Labels, stated
-from tensorir.binding.known_coordinates import Coordinate, Coordinates, knowing
+from tensorir.binding.known_coordinates import Coordinate, Coordinates, Round, knowing
 from tensorir.binding.labels import Place
 from tensorir.builtins import TABLE
 from tensorir.fieldview.array_types import Plain
@@ -41,6 +41,7 @@ from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
 from tensorir.ir import Call, Fencil, Var
+from tensorir.staggering import Half, halves
 from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, hull, scalar_of
 from tensorir.walk import postorder, values
 
@@ -84,6 +85,12 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     if any(_has_axes(leaf) for v in given.values() if is_tuple(v) for leaf in v):
         hint = "give the members parameters of their own."
         raise refuse("A36", f"'{operator.name}' gets a tuple of arrays, which is not taken apart into blocks.", hint)
+    for name, array in arrays.items():
+        unknown = [str(d) for d, n in zip(array.dims, array.shape, strict=True) if n != n]
+        if unknown:
+            told = f"how long the blocks of '{name}' along {unknown[0]} are is not known before they are computed"
+            hint = f"compute these: {name}.copy(data={name}.data.compute_chunk_sizes())."
+            raise refuse("A36", f"{told}.", hint)
     if not any(getattr(v, "chunks", None) for v in arrays.values()):
         return operator(**given)
     stand_in = {n: v.copy(data=_blank(v, n)) for n, v in arrays.items()}
@@ -101,11 +108,20 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     with stated(plan.periods):
         labels = Labels.of(fencil, named, place)
     halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
-    told = {parameter: (c.name, c.units, c.even) for parameter, c in coordinates.items()}
-    blocks = _Blocks(operator, given, arrays, told, place, halos, cuts, local)
+    told = {parameter: (c.name, c.units, c.even, c.round) for parameter, c in coordinates.items()}
+    with halves(given.values()) as staggered:
+        blocks = _Blocks(operator, given, arrays, told, staggered, place, halos, cuts, local)
     results = blocks.results(fencil.outputs)
-    found = {p.name: labels.attach(p, results[p.name]) for p in fencil.outputs}
+    found = {p.name: _alike(labels.attach(p, results[p.name])) for p in fencil.outputs}
     return restored(plan.shape, gathered(plan.results, found))
+
+
+def _alike(found: Any) -> Any:
+    """A result whose coordinates of dask have its blocks."""
+    sizes = found.variable.chunksizes
+    lazy = {n: v for n, v in found.coords.variables.items() if v.chunks}
+    own = {n: v.chunk({d: k for d, k in sizes.items() if d in v.dims}) for n, v in lazy.items()}
+    return found.assign_coords(own) if own else found
 
 
 def local_dims(fencil: Fencil) -> frozenset[str]:
@@ -168,16 +184,23 @@ def _blank(array: Any, name: str) -> Any:
 def _cuts(
     name: str, fencil: Fencil, arrays: Mapping[str, Any], place: Place, local: frozenset[str]
 ) -> dict[str, list[int]]:  # fmt: skip
-    """Where the blocks of results begin and end along each dim, in the coordinates of the program."""
+    """Where the blocks of results begin and end along each dim, in the coordinates of the program.
+
+    They are as long as those of the arguments, and count from where the results begin: Zarr takes equal blocks alone.
+    """
     ends: dict[str, set[int]] = {}
+    starts: dict[str, int] = {}
     for parameter, array in arrays.items():
         for dim, sizes in getattr(array, "chunksizes", {}).items():
             if len(sizes) > 1 and str(dim) not in local:
                 told = f"'{name}' needs the whole of {dim} at once, and '{parameter}' has {len(sizes)} blocks along it"
                 raise refuse("A35", f"{told}.", f"make one of them: {parameter}.chunk({dim}=-1).")
             start = place.intervals[parameter][str(dim)].start
+            starts[str(dim)] = min(start, starts.get(str(dim), start))
             ends.setdefault(str(dim), set()).update(int(start + k) for k in np.cumsum(sizes)[:-1])
-    return {d: sorted(found) for d, found in ends.items()}
+    begin = {d: min(p.type.dims[d].start for p in fencil.outputs if d in p.type.dims) for d in ends
+             if any(d in p.type.dims for p in fencil.outputs)}  # fmt: skip
+    return {d: sorted(k + begin.get(d, starts[d]) - starts[d] for k in found) for d, found in ends.items()}
 
 
 def _halos(have: Dims, results: Sequence[Dims]) -> dict[str, tuple[int, int]]:
@@ -196,8 +219,10 @@ class _Blocks:
     operator: FieldOperator
     given: Mapping[str, Any]
     arrays: Mapping[str, Any]
-    coordinates: Mapping[str, tuple[str, str, bool]]
-    """Of the arrays that are coordinates of arguments, the name, the units, and whether steps are equal."""
+    coordinates: Mapping[str, tuple[str, str, bool, Round | None]]
+    """Of the arrays that are coordinates of arguments the name, the units, and what is known of the steps."""
+    staggered: Mapping[str, Half]
+    """The dims that lie half way between, which parts of arguments cannot tell."""
     place: Place
     halos: Mapping[str, Mapping[str, tuple[int, int]]]
     cuts: Mapping[str, Sequence[int]]
@@ -269,7 +294,7 @@ class _Blocks:
         intervals = {n: _from(need, origin) for n, need in needed.items()}
         own = {n: _from(Dims(tuple(b.items())), origin) for n, b in asked.items()}
         along = next((d for d in block if d in self.local and all(d in b for b in asked.values())), None)
-        return _Task(self.operator, intervals, pieces, own, self.coordinates, self.halos, along), taken
+        return _Task(self.operator, intervals, pieces, own, self.coordinates, self.staggered, self.halos, along), taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +374,8 @@ class _Task:
     """Of the arrays that dask holds, where chunks go."""
     blocks: Mapping[str, Dims]
     """By result."""
-    coordinates: Mapping[str, tuple[str, str, bool]]
+    coordinates: Mapping[str, tuple[str, str, bool, Round | None]]
+    staggered: Mapping[str, Half]
     halos: Mapping[str, Mapping[str, tuple[int, int]]]
     along: str | None
     """A dim that all of the results have."""
@@ -410,10 +436,11 @@ class _Task:
         """The results on parts of their blocks."""
         fields = {n: field_type()(array, intervals[n]) for n, array in arrays.items()}
         known = [
-            Coordinate(n, fields[p], fields[p].dims, units, even) for p, (n, units, even) in self.coordinates.items()
+            Coordinate(n, fields[p], fields[p].dims, units, even, around)
+            for p, (n, units, even, around) in self.coordinates.items()
         ]
         own = {n: field for n, field in fields.items() if n not in self.coordinates}
-        with knowing(known):
+        with knowing(known), halves((), self.staggered):
             made = self.operator.outputs({**others, **own})
         return {n: np.asarray(made[n].data)[_index(block, made[n].dims)] for n, block in blocks.items()}
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from tensorir.binding.arrays import is_tuple, kind_of
+from tensorir.binding.arrays import is_tuple
 from tensorir.dimensions import Dimension
 from tensorir.fieldview.array_types import Widths
 from tensorir.fieldview.decorator import field_operator
@@ -58,8 +58,9 @@ Conditions: TypeAlias = Sides | Mapping[Dimension, Sides] | Mapping[str, Sides]
 def periodic(period: float | None = None) -> BoundaryCondition:
     """The field goes on at its other end.
 
-    `period` is by how much the coordinate of the dim goes on where the field does: 360.0 for a longitude in degrees. It
-    need not be said where the steps of the coordinate are equal. A halo is at most as wide as the field's interval.
+    `period` is by how much the coordinate of the dim goes on where the field does: 360.0 for a longitude in degrees,
+    whether it rises or falls. It need not be said where steps are equal; labels that go round in another period are
+    refused (V42). A halo is at most as wide as the field's interval.
     """
 
     def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
@@ -128,17 +129,12 @@ def extend(x: F, widths: Widths, bc: Conditions) -> F:
 
     `widths` are points before and after, or one number for both. `bc` is one condition for all sides, a pair (before,
     after), or either by dim. In an operator it is part of it; elsewhere it runs, and gives the kind that comes in.
-    Coordinates of a DataArray go on where their steps are equal; others are missing in the halo, which a warning says.
+    Coordinates of a DataArray go on by the period, or where their steps are equal; others are NaN in the halo, which a
+    warning says.
     The result has the dims, element type and units of `x`. Raises V30 for a halo wider than a condition can say.
     """
     if not isinstance(x, Traced):
-        result: Any = _operator(widths, bc, extend)(x)
-        if kind_of(x) != "xarray" or kind_of(result) != "xarray":
-            return result
-        from tensorir.binding.coordinates import extended
-
-        periods = {str(d): _sides(bc, str(d))[0].period for d in widths}
-        return extended(x, result, {str(d): _both(w) for d, w in widths.items()}, periods)
+        return _operator(widths, bc, extend)(x)
     field: Any = x
     for key, width in widths.items():
         dim = str(key)

@@ -22,17 +22,20 @@ from __future__ import annotations
 import re
 from typing import Any, NoReturn, cast
 
+import numpy as np
+
 from tensorir import build
 from tensorir.binding.angles import is_degrees
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.binding.known_coordinates import KNOWN, Coordinate, Coordinates
+from tensorir.binding.known_coordinates import KNOWN, Coordinate, Coordinates, signed_period
+from tensorir.binding.labels import calendar_of
 from tensorir.dimensions import Dimension, Offset
 from tensorir.errors import did_you_mean
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.boundary import extend, linear, periodic
 from tensorir.fieldview.trace import Tracing, current, fail
 from tensorir.fieldview.traced import Traced, binary, make
-from tensorir.staggered import around, half_way
+from tensorir.staggering import around, partners
 from tensorir.types import FLOAT64, Dims, Interval
 
 __all__ = ["coord"]
@@ -74,11 +77,10 @@ def _traced(x: Traced, name: str) -> Traced:
     found = _fitting(x, trace, name, array)
     if found is not None:
         return _on(x, trace, found)
-    between = half_way(name)
-    if name in x.dims and between not in x.dims:
+    for between in partners(name, trace.coordinates.names()) if name in x.dims else ():
         trace.looked.add(between)
         found = next((c for c in trace.coordinates.named(between) if c.dims.names == (between,)), None)
-        if found is not None:
+        if found is not None and between not in x.dims:
             return _between(x, trace, name, found)
     for candidate in trace.coordinates.named(name):
         _elsewhere(x, trace, candidate)
@@ -122,8 +124,8 @@ def _elsewhere(x: Traced, trace: Tracing, found: Coordinate) -> NoReturn:
         if dim in trace.scanned:
             told = f"inside of a scan along {dim} a field has one level of it, and '{name}' varies along it."
             fail("V28", told, f"pass it as a field of its own: f(x, ti.coord(x, '{name}')).")
-    between = half_way(name)
-    help = f"ti.coord(x, '{between}') lies between." if between in x.dims else "take it of a field on its dims."
+    between = partners(name, x.dims)
+    help = f"ti.coord(x, '{between[0]}') lies between." if between else "take it of a field on its dims."
     fail("V37", f"the coordinate '{name}' is on {found.dims}, and this field is on {x.type.dims}.", help)
 
 
@@ -133,7 +135,8 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
     if kind is None:
         told = f"the coordinate '{found.name}' holds {found.value.dtype}, which is no element type."
         hint = f"make numbers of it, such as (x.{found.name} - x.{found.name}[0]) / np.timedelta64(1, 's')."
-        fail("V37", told, f"{hint}" if found.value.dtype.kind in "mM" else "pass an array of numbers.")
+        dates = found.value.dtype.kind in "mM" or calendar_of(np.ravel(found.value)[:1]) != ""
+        fail("V37", told, hint if dates else "pass an array of numbers.")
     trace.named.update(found.dims.names)
     which = found.name, found.index
     if which not in trace.fields:
@@ -163,8 +166,8 @@ def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval
     if have.covers(needed):
         return field
     before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
-    period = trace.periods.get(dim)
-    if period is not None:
+    if dim in trace.periods:
+        period = signed_period(dim, trace.periods[dim], found.round)
         whole = field if field.element.is_float else make("cast", field, static=(FLOAT64,))
         field = extend(whole, {dim: (before, after)}, periodic())
         ends = Interval(have.start - before, have.start), Interval(have.stop, have.stop + after)
@@ -185,7 +188,7 @@ def _moved(field: Traced, dim: str, part: Interval, by: float) -> Traced:
 
 def _between(x: Traced, trace: Tracing, name: str, index: Coordinate) -> Traced:
     """The midpoints of an index, at the points of the staggered dim that a field has."""
-    field = _reaching(_field(trace, index), trace, index, around(name, x.type.dims[name]))
+    field = _reaching(_field(trace, index), trace, index, around(name, x.type.dims[name], index.name))
     if not field.element.is_float:
         field = make("cast", field, static=(FLOAT64,))
     before, after = field(Offset(Dimension(name), -0.5)), field(Offset(Dimension(name), 0.5))

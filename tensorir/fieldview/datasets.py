@@ -1,8 +1,9 @@
 """Operators of one field, called on a whole Dataset: every variable that has the dims, as xarray's own functions do.
 
 The dims of an operator are those that it names, in shifts, scans, boundary conditions and annotations, and those of the
-coordinates that it asks for. A variable that lacks one of them is kept as it is, on the points that the results have.
-In time loops and transformations, where a Dataset is a dict of Fields, this is a dict of Fields too.
+coordinates that it asks for. A variable that lacks one of them is kept as it is, on the points that results have; so
+is one that others name as their bounds, errors, cell measures or grid mapping (`AUXILIARY_ATTRIBUTES`). In time loops
+and transformations, where a Dataset is a dict of Fields, this is a dict of Fields too.
 
 >>> import tensorir as ti
 >>> import xarray as xr
@@ -20,7 +21,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
 
@@ -29,10 +31,37 @@ import numpy as np
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
 from tensorir.binding.labels import labels_of, xarray_option
 from tensorir.errors import DiagnosticError
-from tensorir.staggered import half_way
+from tensorir.staggering import partners
 from tensorir.types import DTYPES, FLOAT64, Dims, Interval, TensorType, scalar_of
 
-__all__ = ["is_whole", "members_of_whole", "over_variables"]
+__all__ = ["AUXILIARY", "auxiliary_names", "auxiliary_of", "cut_to", "is_whole", "members_of_whole", "over_variables"]
+
+AUXILIARY_ATTRIBUTES = (
+    "ancillary_variables", "bounds", "cell_measures", "climatology", "formula_terms", "grid_mapping"
+)  # fmt: skip
+"""The attributes of the CF conventions by which a variable names others that say more of it."""
+
+AUXILIARY: ContextVar[frozenset[str]] = ContextVar("variables of Datasets around that are not computed")
+"""What a time loop knows of the Datasets in its state, of which it makes dicts of Fields."""
+
+
+def auxiliary_of(whole: Any) -> frozenset[str]:
+    """The variables of a Dataset, or of the dict of Fields that stands for one, that others name in such attributes.
+
+    >>> import xarray as xr
+    >>> lon = xr.Variable("lon", [5.0, 15.0], {"bounds": "lon_bnds"})
+    >>> auxiliary_of(xr.Dataset({"lon_bnds": (("lon", "side"), [[0.0, 10.0], [10.0, 20.0]])}, {"lon": lon}))
+    frozenset({'lon_bnds'})
+    """
+    if isinstance(whole, dict):
+        return AUXILIARY.get(frozenset())
+    return auxiliary_names(whole.variables.values()) & {str(n) for n in whole.data_vars}
+
+
+def auxiliary_names(variables: Iterable[Any]) -> frozenset[str]:
+    """The names in the attributes of variables by which these name others."""
+    told = [{**v.encoding, **v.attrs}.get(key) for v in variables for key in AUXILIARY_ATTRIBUTES]
+    return frozenset(word for text in told if isinstance(text, str) for word in text.replace(":", " ").split())
 
 
 def is_whole(value: Any) -> bool:
@@ -64,9 +93,10 @@ def over_variables(
     named = dims_named({**bound, **{n: _on_all_dims(bound[n], members) for n, members in wholes.items()}})
     results: dict[str, Any] = {}
     kept: dict[str, Any] = {}
+    auxiliary = auxiliary_of(bound[first])
     for variable in variables:
         given = {n: wholes[n][variable] if n in wholes else v for n, v in bound.items()}
-        if any(_lacks(wholes[n][variable], named) for n in wholes):
+        if variable in auxiliary or any(_lacks(wholes[n][variable], named) for n in wholes):
             kept[variable] = wholes[first][variable]
             continue
         own = inspect.BoundArguments(signature, OrderedDict(given))
@@ -89,21 +119,20 @@ def members_of_whole(whole: Any) -> dict[str, Any]:
 
 def _lacks(array: Any, named: frozenset[str]) -> bool:
     have = {str(d) for d in array.dims} if kind_of(array) == "xarray" else set(array.dims.names)
-    return any(d not in have and half_way(d) not in have for d in named)
+    return any(d not in have and not partners(d, have) for d in named)
 
 
 def _on_all_dims(whole: Any, members: Mapping[str, Any]) -> Any:
     """An array on all dims of a Dataset, with all of its coordinates, that takes no memory."""
+    elements = [e for v in members.values() if (e := scalar_of(v.dtype)) is not None]
+    element = next((e for e in elements if e.is_float), elements[0] if elements else FLOAT64)
     if isinstance(whole, dict):
         dims: dict[str, Interval] = {}
         for field in members.values():
             dims.update({d: i | dims.get(d, i) for d, i in field.dims.items})
-        element = scalar_of(next(iter(members.values())).dtype)
-        return TensorType(FLOAT64 if element is None else element, Dims(tuple(dims.items())))
+        return TensorType(element, Dims(tuple(dims.items())))
     import xarray as xr
 
-    elements = [e for v in members.values() if (e := scalar_of(v.dtype)) is not None]
-    element = next((e for e in elements if e.is_float), elements[0] if elements else FLOAT64)
     blank = np.broadcast_to(np.zeros((), DTYPES[element]), tuple(whole.sizes.values()))
     return xr.DataArray(blank, whole.coords, tuple(whole.sizes))
 
@@ -121,14 +150,14 @@ def _together(whole: Any, results: Mapping[str, Any], kept: Mapping[str, Any]) -
 
     found = xr.Dataset({n: r.rename(n) for n, r in results.items()})
     for variable, array in kept.items():
-        found[variable] = _cut(variable, array, found)
+        found[variable] = cut_to(variable, array, found)
     rest = {n: c for n, c in whole.coords.items() if n not in found.coords and not set(c.dims) & set(found.dims)}
     attrs: dict[str, Any] = {} if xarray_option("keep_attrs", "default") is False else whole.attrs
     ordered: Any = found[order]
     return ordered.assign_coords(rest).assign_attrs(attrs)
 
 
-def _cut(variable: str, array: Any, results: Any) -> Any:
+def cut_to(variable: str, array: Any, results: Any) -> Any:
     """A variable on the points that results have along its dims; raises V39 where it lacks some of them."""
     for dim in [d for d in array.dims if d in results.sizes]:
         places = _places(labels_of(array, str(dim)), labels_of(results, str(dim)), results.sizes[dim])

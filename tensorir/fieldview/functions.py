@@ -152,6 +152,10 @@ def _piece(value: Traced, dim: str, part: Interval, common: Dims) -> Traced | No
     return value
 
 
+_OUTSIDE = {"plus": "sum", "max": "max", "min": "min"}
+"""The methods of arrays for what folds over neighbours."""
+
+
 def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
     """A fold over the neighbours along a local dimension; absent ones are skipped."""
     value = wrap(x)
@@ -170,7 +174,8 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
         fail(
             "V17",
             f"{axis} is a dim of the field, and no local dimension of an offset.",
-            "reduce over the offset's, axis=V2EDim, which is ti.Dimension('V2EDim', kind='local').",
+            f"along {axis} itself fold in a scan, @ti.scan_operator(axis={axis}, init=0.0), or outside of operators: "
+            f"x.{_OUTSIDE[op]}('{axis}').",
         )
     start = build.literal(init(value.element), value.element, here())
     place = TensorType(value.element, value.type.dims.without(name))

@@ -39,13 +39,22 @@ from tensorir.fieldview.results import (
     placed_result,
     spread,
 )
-from tensorir.fieldview.signature import annotations_of, argument_type, like, restored, structure, symbol
+from tensorir.fieldview.signature import (
+    annotations_of,
+    argument_type,
+    like,
+    members_of_annotation,
+    restored,
+    structure,
+    symbol,
+)
 from tensorir.fieldview.taken_types import TakenType, refuse_beyond
 from tensorir.fieldview.trace import Tracing, check_dims, current, refuse_degrees, tracing
 from tensorir.fieldview.traced import Traced, foreign
 from tensorir.ir import Closure, Fencil, Var
 from tensorir.locations import assigned, here, located, of_function
 from tensorir.source import Span
+from tensorir.staggering import halves
 from tensorir.types import Dims, TensorType
 
 if TYPE_CHECKING:
@@ -227,7 +236,8 @@ class FieldOperator(Displayed, Generic[Result]):
             stated = {d for kind in kinds if isinstance(kind, FieldType) for d in kind.dims}
             return frozenset(stated) or self._plan(arguments, None, None, provider).named
 
-        return over_variables(self.name, self.signature, bound, call, named)
+        with halves(bound.values()):
+            return over_variables(self.name, self.signature, bound, call, named)
 
     def plan(self, bound: Mapping[str, Any]) -> Plan:
         """What is run for these arguments by name, without a buffer for the result."""
@@ -339,7 +349,8 @@ class FieldOperator(Displayed, Generic[Result]):
             for name, value in bound.items():
                 kind = types[name]
                 if kind is None:
-                    given[name] = _opened(name, value, params, trace, self.name, place)
+                    annotation = self.annotations.get(name)
+                    given[name] = _opened(name, value, annotation, params, trace, f"'{self.name}'", place)
                 else:
                     variable, given[name] = symbol(trace.fresh(name if name != "out" else "out_"), kind, value)
                     params.append(variable)
@@ -402,11 +413,13 @@ def planned(
     plans: RecentCache[Any, Plan], looked: set[str], key: Any, coordinates: Coordinates, make: Callable[[], Plan]
 ) -> Plan:
     """A plan by what its trace depends on, with the coordinates that traces have asked for: `looked` grows by those."""
-    plan = plans.of((key, coordinates.key(looked)), make)
-    if not plan.looked <= looked:
-        looked |= plan.looked
-        plans.put((key, coordinates.key(looked)), plan)
-    return plan
+    with halves(coordinates.arguments.values()) as told:
+        key = (key, tuple(sorted(told.items(), key=str)))
+        plan = plans.of((key, coordinates.key(looked)), make)
+        if not plan.looked <= looked:
+            looked |= plan.looked
+            plans.put((key, coordinates.key(looked)), plan)
+        return plan
 
 
 def bound_arguments(
@@ -470,15 +483,17 @@ def key_of(value: Any, placed: Mapping[int, Dims] | None = None) -> Any:
     )
 
 
-def _opened(name: str, value: Any, params: list[Var], trace: Tracing, where: str, place: Mapping[int, Dims]) -> Any:
+def _opened(
+    name: str, value: Any, annotation: Any, params: list[Var], trace: Tracing, where: str, place: Mapping[int, Dims]
+) -> Any:
     """A Python value as it is; a tuple of fields on different dims member by member."""
     if not is_tuple(value):
         return value
     members: list[Any] = []
-    for k, member in enumerate(value):
-        kind = argument_type(f"{name}[{k}]", member, None, where, place)
+    for k, (member, own) in enumerate(zip(value, members_of_annotation(annotation, len(value)), strict=True)):
+        kind = argument_type(f"{name}[{k}]", member, own, where, place)
         if kind is None:
-            members.append(_opened(f"{name}_{k}", member, params, trace, where, place))
+            members.append(_opened(f"{name}_{k}", member, own, params, trace, where, place))
         else:
             variable, made = symbol(trace.fresh(f"{name}_{k}"), kind, member)
             params.append(variable)
@@ -493,7 +508,7 @@ def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
-    """Raise V34 where a bare result has as many points as an argument, and starts elsewhere.
+    """Raise V34 where a bare result has as many points as an argument and starts elsewhere, or is wider beside others.
 
     Bare arrays tell their points by position: `shifted(x) - x` would subtract each point from itself.
     """
@@ -503,7 +518,9 @@ def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
     given = [p.type.dims for p in arguments]
     for output in plan.fencil.outputs:
         for dim, interval in output.type.dims.items:
-            same = next((d[dim] for d in given if dim in d and len(d[dim]) == len(interval)), interval)
+            having = [d[dim] for d in given if dim in d]
+            wider = plan.shape is not None and bool(having) and all(i.start > interval.start for i in having)
+            same = next((i for i in having if len(i) == len(interval)), having[0] if wider else interval)
             if same.start != interval.start:
                 told = f"'{name}' gives {dim}{interval} of {dim}{same}, and a bare array cannot say which points it has"
                 raise refuse("V34", f"{told}.", "pass a ti.Field or a DataArray, or give out= and domain=.")

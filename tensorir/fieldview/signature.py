@@ -19,7 +19,7 @@ from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir import Expr, Var
 from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
 
-__all__ = ["annotations_of", "argument_type", "symbol"]
+__all__ = ["annotations_of", "argument_type", "members_of_annotation", "symbol"]
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def argument_type(
     if is_tuple(value) and value and not isinstance(value[0], str):
         parts = [
             argument_type(f"{name}[{k}]", v, a, where, placed)
-            for k, (v, a) in enumerate(zip(value, _members(annotation, len(value)), strict=True))
+            for k, (v, a) in enumerate(zip(value, members_of_annotation(annotation, len(value)), strict=True))
         ]
         if any(p is None for p in parts):
             return None
@@ -69,12 +69,16 @@ def argument_type(
         found = _bare(name, value, annotation, where)
     if hasattr(value, "data_vars"):
         raise refuse("V12", f"'{name}' of {where} is a Dataset.", f"pass one of its variables: {name}=dataset['name'].")
+    if found is not None and isinstance(annotation, Scalar) and found.element != annotation:
+        hint = narrow_hint(value, annotation) or f"convert it, {name}.astype('{annotation}'), or change the annotation."
+        raise refuse("V13", f"'{name}' of {where} is annotated {annotation}, and this is {found.element}.", hint)
     if found is not None and isinstance(annotation, FieldType):
         _check(name, found, annotation, where, narrow_hint(value, annotation.element))
     return found
 
 
-def _members(annotation: Any, count: int) -> tuple[Any, ...]:
+def members_of_annotation(annotation: Any, count: int) -> tuple[Any, ...]:
+    """The annotations of the members of a tuple, None for each where it has none."""
     members = typing.get_args(annotation)
     return members if len(members) == count else (None,) * count
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,9 +15,9 @@ from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType
 from tensorir.ir import Closure, Expr, Var
-from tensorir.locations import here
-from tensorir.source import NOWHERE, Span
-from tensorir.staggered import half_way
+from tensorir.locations import here, warn
+from tensorir.source import Span
+from tensorir.staggering import partners
 
 __all__ = ["CURRENT", "Tracing", "check_dims", "current", "fail", "refuse_degrees", "tracing"]
 
@@ -109,23 +108,33 @@ def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
     warning: a field may be constant along the others.
     """
     have = dict.fromkeys(d for p in params for d in p.type.dims.names)
-    missing = [d for d in trace.missed if d not in have and half_way(d) not in have]
-    others = [d for d in have if d not in trace.named and half_way(d) not in trace.named]
+    missing = [d for d in trace.missed if d not in have and not partners(d, have)]
+    others = [d for d in have if d not in trace.named and not partners(d, trace.named)]
     if not missing or not others:
         return
-    where = trace.missed[missing[0]]
     told = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
     if len(others) == len(have):
-        pairs = ", ".join(f"{a}='{b}'" for a, b in zip(others, missing, strict=False))
+        pairs = ", ".join(f"{a}='{b}'" for a, b in _renamed(others, missing))
         raise DiagnosticError(
             Diagnostic("V40", told, trace.missed[missing[0]], help=f"call them so: x.rename({pairs}).")
         )
-    where = trace.missed[missing[0]]
-    told = f"{told} Nothing varies along {' and '.join(missing)}, then."
-    if where is NOWHERE:
-        warnings.warn(told, stacklevel=2)
-    else:
-        warnings.warn_explicit(told, UserWarning, where.source.name, where.line)
+    warn(f"{told} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
+
+
+def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:
+    """Which dims of arrays those of an operator may be: of like names, and otherwise the last ones, in order.
+
+    >>> _renamed(["time", "latitude", "longitude"], ["lon", "lat"]), _renamed(["time", "y", "x"], ["I", "J"])
+    ([('longitude', 'lon'), ('latitude', 'lat')], [('y', 'I'), ('x', 'J')])
+    """
+    alike = {
+        b: next((a for a in have if a.lower().startswith(b.lower()) or b.lower().startswith(a.lower())), None)
+        for b in wanted
+    }
+    left = [a for a in have if a not in alike.values()]
+    rest = [b for b in wanted if alike[b] is None]
+    others = dict(zip(rest, left[-len(rest) :] if rest else [], strict=False))
+    return [(a, b) for b in wanted if (a := alike[b] or others.get(b)) is not None]
 
 
 def fail(code: str, message: str, help: str = "") -> NoReturn:

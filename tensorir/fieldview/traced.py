@@ -23,7 +23,7 @@ from tensorir.fieldview.trace import CURRENT, Tracing, current, fail
 from tensorir.ir import Expr, Literal
 from tensorir.locations import assigned, here, raised_at
 from tensorir.source import Span
-from tensorir.staggered import HALF, half_way
+from tensorir.staggering import half_of, half_way, partners, points_between
 from tensorir.types import (
     BOOL,
     DTYPES,
@@ -228,6 +228,24 @@ class Traced:
     def __rxor__(self, other: Any) -> Any:
         return binary(_logical(self, "xor", "bit_xor"), other, self)
 
+    def __lshift__(self, other: Any) -> Any:
+        return binary("shift_left", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return binary("shift_left", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return binary("shift_right", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return binary("shift_right", other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __invert__(self) -> Any:
         return make(_logical(self, "not", "bit_not"), self)
 
@@ -261,7 +279,8 @@ _OF_NUMPY = {
     np.add: "__radd__", np.subtract: "__rsub__", np.multiply: "__rmul__", np.true_divide: "__rtruediv__",
     np.floor_divide: "__rfloordiv__", np.remainder: "__rmod__", np.power: "__rpow__", np.bitwise_and: "__rand__",
     np.bitwise_or: "__ror__", np.bitwise_xor: "__rxor__", np.equal: "__eq__", np.not_equal: "__ne__",
-    np.less: "__gt__", np.less_equal: "__ge__", np.greater: "__lt__", np.greater_equal: "__le__",
+    np.left_shift: "__rlshift__", np.right_shift: "__rrshift__", np.divmod: "__rdivmod__", np.less: "__gt__",
+    np.less_equal: "__ge__", np.greater: "__lt__", np.greater_equal: "__le__",
 }  # fmt: skip
 """What a number of NumPy does with a field behind it, as what the field does with a number before it."""
 
@@ -528,21 +547,26 @@ def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
 def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
     """A field on I at points of IHalf, or on IHalf at points of I: `f(IHalf + 0.5)[i] = f[i]`."""
     name = str(dimension)
-    half = name.endswith(HALF)
-    other = half_way(name)
     current().named.add(name)
-    for dim in (name, other):
-        if dim in current().scanned:
+    for dim in current().scanned:
+        if dim == name or partners(name, [dim]):
             told = f"inside of a scan along {dim} a field has one level of it, and no neighbour there."
             fail("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 0.5)).")
     if name in x.dims:
+        other = half_way(name)
         told = f"half a point along {name} leads to a field on {other}, and this field is on {name}."
         fail("V10", told, f"write f({other} + 0.5), or f({name} + 1).")
-    if other not in x.dims:
+    if not x.dims:
         current().missed.setdefault(name, here())
         return x
+    other = next(iter(partners(name, x.dims)), None)
+    if other is None:
+        told = f"half a point along {name} comes from a dim half way, and this field has {', '.join(x.dims)}."
+        like, half = next((d for d in x.dims if d[0].lower() == name[0].lower()), x.dims[0]), half_of(name)
+        says = f"ti.staggered({name}, '{like}'), or ti.staggered({like}, '{name}') if the points of {name} lie between"
+        fail("V10", told, f"say which is: {says}." if half is None else f"rename it: x.rename({like}='{half.whole}').")
     moved = make("rename", x, static=(((other, name),),))
-    by = round(distance - 0.5 if half else distance + 0.5)
+    by = points_between(name, other, distance)
     return Traced(make("cartesian_shift", moved, static=(name, by)).expr, x.weak) if by else moved
 
 

@@ -163,7 +163,10 @@ def scan(static: Static, args: Operands) -> TensorType:
     if dim in state.dims:
         raise Complaint("T19", f"the state has the scanned dim {dim}.", help=f"leave {dim} out of its type.", at=0)
     column = bcast([Dims(((dim, d[dim]),)) for d in having])
-    return state.on(Dims((*state.dims.items, *column.items)))
+    whole = {**dict(state.dims.items), dim: column[dim]}
+    # axes stand as in the arguments, as those of a cumulative sum do
+    order = dict.fromkeys([*(n for v in values for n in v.dims.names if n in whole), *whole])
+    return state.on(Dims(tuple((n, whole[n]) for n in order)))
 
 
 def loop(static: Static, args: Operands) -> TensorType:

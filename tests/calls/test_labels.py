@@ -231,3 +231,21 @@ def test_programs_that_compute_with_positions_do_not_move():
         "A29: 'where' computes with positions along I, and the labels of its arguments begin +7 from them.\n"
         "count I from where the type does, or drop its labels."
     )
+
+
+@pytest.mark.parametrize("kind", [">f8", ">f4", ">i4", ">i2"])
+@pytest.mark.parametrize("labels", [np.arange(6) * 10, np.arange(3, 9)], ids=["tens", "points"])
+def test_labels_in_the_other_order_of_bytes_are_taken(kind, labels):
+    (along,) = ti.dims("along")
+    h = xr.DataArray(np.arange(6.0) ** 2, dims="along", coords={"along": labels.astype(kind)}).astype(">f8")
+    rise = ti.field_operator(lambda h: h(along + 1) - h(along - 1))
+    both = ti.field_operator(lambda a, b: a + b)
+    middle = labels[1:-1]
+    for found in (rise(h), rise(xr.Dataset({"h": h})).h, ti.map_blocks(rise, h.chunk(along=3))):
+        np.testing.assert_array_equal(found.along, middle)
+        np.testing.assert_array_equal(found.sel(along=middle[1]), 9.0 - 1.0)
+    np.testing.assert_array_equal(both(h, h[2:]).along, labels[2:])
+    np.testing.assert_array_equal(both(h[:4], h.assign_coords(along=labels.astype("f8"))[1:]).along, labels[1:4])
+    np.testing.assert_array_equal(ti.extend(h, {along: 1}, ti.neumann()).along[1:-1], labels)
+    np.testing.assert_array_equal(ti.iterate(lambda h: 2.0 * h, h, 1).along, labels)
+    np.testing.assert_array_equal(ti.jit(both)(h, h[1:]), 2.0 * h[1:])

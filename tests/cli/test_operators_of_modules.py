@@ -62,6 +62,18 @@ def test_an_operator_is_called_on_the_arrays_of_a_file(folder: Path):
         assert "tensorir run" in found.history
 
 
+def test_bounds_of_coordinates_come_along_and_are_no_operands(folder: Path):
+    with xr.open_dataset("x.nc") as x:
+        data = x[["h"]].load()
+    edges = np.stack([data.lon - 30.0, data.lon + 30.0], axis=1)
+    data = data.assign(lon_bnds=(("lon", "side"), edges)).assign_coords(lon=data.lon.assign_attrs(bounds="lon_bnds"))
+    data.rename(h="temperature").to_netcdf("bounded.nc")
+    tensorir("model_of_heat.py:lap", "bounded.nc", "--out", "out.nc")
+    with xr.open_dataset("out.nc") as found:
+        assert set(found.data_vars) == {"out", "lon_bnds"} and found.lon.bounds == "lon_bnds"
+        np.testing.assert_array_equal(found["lon_bnds"], edges[1:-1])
+
+
 def test_steps_are_those_of_a_time_loop_with_dates(folder: Path, capsys: pytest.CaptureFixture[str]):
     tensorir("model_of_heat:step", "h=x.nc:h", "--set", "rate=0.1", "--steps", "4", "--every", "2", "--dt", "1 h",
              "--start", "2026-01-01", "--out", "out.nc")  # fmt: skip

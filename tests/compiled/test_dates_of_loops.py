@@ -45,6 +45,41 @@ CLOCKS = {
 }
 
 
+DAY = np.timedelta64(1, "D")
+FAR = {
+    "0001-01-01": (DAY, [0, 2, 4]),
+    "1500-01-01": ("1 D", [0, 2, 4]),
+    "3000-01-01": (datetime.timedelta(days=1), [0, 2, 4]),
+    "2000-01-01": (np.timedelta64(36525, "D"), [0, 2 * 36525, 4 * 36525]),
+    "2000": ("36525 D", [0, 2 * 36525, 4 * 36525]),
+    None: (np.timedelta64(200_000, "D"), [0, 400_000, 800_000]),
+}
+"""Dates and lengths beyond those that 64 bits of nanoseconds hold, by their start, with the days of snapshots."""
+
+
+@pytest.mark.parametrize("start", FAR)
+@pytest.mark.parametrize("to", [None, "run.nc", "run.zarr"])
+def test_dates_and_lengths_are_right_in_all_years(start, to, tmp_path):
+    dt, days = FAR[start]
+    last, kept = run(4, dt=dt, start=start, **({} if to is None else {"to": tmp_path / to}))
+    begin = np.timedelta64(0, "D") if start is None else np.datetime64(start, "D")
+    want = [begin + k * DAY for k in days]
+    assert list(kept["time"].values) == want
+    assert list(kept["time"].values.astype(want[0].dtype)) == want
+    if start is not None:
+        assert last["time"].values == want[-1]
+        again, _ = run(2, last, dt=dt)
+        assert again["time"].values == want[-1] + (want[1] - want[0])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_states_go_on_from_dates_of_every_resolution(unit):
+    state = WARM.assign_coords(time=np.datetime64("2026-01-01T06", unit))
+    assert ti.iterate(double, state, 2, dt="90 s", progress=False)["time"].values == np.datetime64("2026-01-01T06:03")
+    both = xr.Dataset({"h": WARM}).assign_coords(time=np.datetime64("1026-01-01", "s"))
+    assert ti.iterate(lambda s: s, both, 1, dt=DAY, progress=False)["time"].values == np.datetime64("1026-01-02")
+
+
 @pytest.mark.parametrize("of", CLOCKS)
 @pytest.mark.parametrize("to", [None, "run.nc", "run.zarr"])
 def test_the_axis_of_a_loop_is_that_of_its_clock(of, to, tmp_path):
@@ -88,6 +123,16 @@ def test_a_loop_goes_on_from_the_date_of_its_state():
             'error[A42]: the start is 2026-01-01, and dt is 1, which has no unit.\nhelp: give it one: dt="90 s".',
         ),
         (
+            {"dt": np.timedelta64(2**62, "D"), "start": "2026-01-01"},
+            "error[A42]: 1 steps of np.timedelta64(4611686018427387904,'D') from 2026-01-01 end at no date that there "
+            "is.\nhelp: make fewer or shorter ones, or give dt as a number.",
+        ),
+        (
+            {"dt": "10000000 D", "start": cftime.DatetimeNoLeap(1, 1, 1), "n": 2**20},
+            "error[A42]: 1,048,576 steps of '10000000 D' from 0001-01-01 00:00:00 end at no date that there is.\n"
+            "help: make fewer or shorter ones, or give dt as a number.",
+        ),
+        (
             {"dt": "1 h", "start": "yesterday"},
             "error[A42]: the start is 'yesterday', which is no date.\nhelp: write it as start=\"2026-01-01T12:00\".",
         ),
@@ -119,5 +164,5 @@ def test_a_loop_goes_on_from_the_date_of_its_state():
 )
 def test_what_is_no_time_is_named(options, told):
     with pytest.raises(ti.DiagnosticError) as refused:
-        run(1, **options)
+        run(**{"n": 1, **options})
     assert str(refused.value) == told

@@ -65,3 +65,18 @@ def test_a_number_of_numpy_meets_a_field_alike_on_both_sides():
     for call in (lambda: f - np.float64(2), lambda: np.float64(2) - f):
         with pytest.raises(ti.DiagnosticError, match="T01"):
             call()
+
+
+@pytest.mark.parametrize("whole", [np.array([-9, -1, 0, 5, 12]), np.array([0, 3, 255], "u1")])
+def test_bits_are_shifted_and_whole_numbers_divided_as_numpy_does(whole):
+    one, f = whole.dtype.type(1), ti.as_field({I: len(whole)}, whole)
+    calls = (
+        lambda x: x >> 1, lambda x: x << 2, lambda x: 3 << (x & 3), lambda x: 96 >> (x & 3), lambda x: one << (x & 1),
+        lambda x: divmod(x, 2), lambda x: divmod(x, 2)[1],
+    )  # fmt: skip
+    for call in calls:
+        for found in (call(f), ti.field_operator(call)(f)):
+            results = found if isinstance(found, tuple) else (found,)
+            np.testing.assert_array_equal(np.squeeze([np.asarray(r) for r in results]), call(whole))
+    with pytest.raises(ti.DiagnosticError, match=r"error\[T04\]: float32 stands where an integer is needed"):
+        A >> 1

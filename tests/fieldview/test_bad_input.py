@@ -606,3 +606,48 @@ def test_a_gradient_without_64_bits_says_how_they_are_kept():
         "note: this transformation of JAX keeps 32 bits, unless it is inside of `with jax.enable_x64(True):`.\n"
         "help: nothing is converted silently; write ti.astype(x, ti.float32) or ti.astype(x, ti.float64)."
     )
+
+
+@pytest.mark.parametrize(
+    ("have", "asked", "renamed"),
+    [
+        (("time", "latitude", "longitude"), "lat lon", "latitude='lat', longitude='lon'"),
+        (("time", "longitude", "latitude"), "LAT LON", "latitude='LAT', longitude='LON'"),
+        (("time", "y", "x"), "I J", "y='I', x='J'"),
+        (("lat", "lon"), "I J", "lat='I', lon='J'"),
+    ],
+)
+def test_dims_of_like_names_are_proposed_and_otherwise_the_last_ones(have, asked, renamed):
+    first, second = ti.dims(asked)
+    cross = ti.field_operator(lambda h: h(first + 1) + h(second + 1))
+    with pytest.raises(ti.DiagnosticError) as refused:
+        cross(ti.as_field(dict.fromkeys(have, 3), np.zeros((3,) * len(have))))
+    told = refused.value.diagnostics[0]
+    assert (told.code, told.help) == ("V40", f"call them so: x.rename({renamed}).")
+
+
+@pytest.mark.parametrize(("fold", "method"), [(ti.neighbor_sum, "sum"), (ti.max_over, "max"), (ti.min_over, "min")])
+def test_a_fold_along_a_dim_of_the_field_says_what_does_that(fold, method):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.field_operator(lambda h: fold(h, axis=ti.Dimension("K")))(ti.zeros({"K": 3}))
+    assert refused.value.diagnostics[0].help == (
+        f"along K itself fold in a scan, @ti.scan_operator(axis=K, init=0.0), or outside of operators: x.{method}('K')."
+    )
+
+
+@pytest.mark.parametrize("number", [np.float64(1.5), jnp.float32(1.5), "a batch"])
+def test_a_number_of_another_type_than_annotated_is_refused_where_it_is_passed(number):
+    @ti.field_operator
+    def diffused(h, nu: ti.float32):
+        return nu * h
+
+    h = ti.as_field({"I": 2}, np.ones(2, "f4"))
+    assert diffused(h, 1.5).data.tolist() == [1.5, 1.5]
+    if isinstance(number, jax.Array):
+        assert np.asarray(diffused(h, number).data).tolist() == [1.5, 1.5]
+        return
+    with pytest.raises(ti.DiagnosticError) as refused, jax.enable_x64(True):
+        jax.vmap(lambda nu: diffused(h, nu).data)(jnp.ones(2)) if number == "a batch" else diffused(h, number)
+    told = refused.value.diagnostics[0]
+    assert (told.code, told.message) == ("V13", "'nu' of 'diffused' is annotated float32, and this is float64.")
+    assert told.help == "convert it, nu.astype('float32'), or change the annotation."

@@ -47,7 +47,7 @@ def test_blocks_give_what_the_whole_gives(operator, chunks):
 
 def test_blocks_of_the_result_are_those_of_the_argument():
     found = ti.map_blocks(laplacian, H.chunk(I=8, J=10))
-    assert dict(found.chunksizes) == {"time": (3,), "J": (9, 6), "I": (7, 8, 6)}
+    assert dict(found.chunksizes) == {"time": (3,), "J": (10, 5), "I": (8, 8, 5)}
 
 
 def test_nothing_is_computed_before_it_is_asked_for_and_then_only_what_is():
@@ -237,3 +237,30 @@ def test_dims_of_one_block_keep_their_coordinates(body):
     h = xr.DataArray(np.random.default_rng(8).random((6, 4)), dims=("I", "J"))
     operator = ti.field_operator(body)
     xr.testing.assert_identical(ti.map_blocks(operator, h.chunk(J=2)).compute(), operator(h))
+
+
+def test_blocks_of_results_are_as_long_as_those_of_the_argument(tmp_path):
+    around = ti.field_operator(lambda h: h(I + 1) - h(I - 1))
+    h = xr.DataArray(np.arange(36.0) ** 2, dims="I", coords={"I": np.arange(36)}, name="h")
+    found = ti.map_blocks(around, h.chunk(I=12))
+    assert found.chunks == ((12, 12, 10),)
+    pair = ti.field_operator(lambda a, b: a(I + 1) + b)
+    assert ti.map_blocks(pair, h.chunk(I=12), h[1:].chunk(I=(11, 12, 12))).chunks == ((12, 12, 10),)
+    found.to_dataset(name="h").to_zarr(tmp_path / "h.zarr", zarr_format=2)
+    with xr.open_zarr(tmp_path / "h.zarr") as stored:
+        np.testing.assert_array_equal(stored.h, around(h))
+
+
+def test_blocks_of_unknown_length_are_refused_with_what_computes_them():
+    dask = pytest.importorskip("dask.array")
+    line = dask.from_array(np.arange(10.0), chunks=5)
+    h = xr.DataArray(line[line > 2.0], dims="I")
+    twice = ti.field_operator(lambda h: 2.0 * h(I + 1))
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.map_blocks(twice, h)
+    assert str(refused.value) == (
+        "error[A36]: how long the blocks of 'h' along I are is not known before they are computed.\n"
+        "help: compute these: h.copy(data=h.data.compute_chunk_sizes())."
+    )
+    known = h.copy(data=h.data.compute_chunk_sizes())
+    np.testing.assert_array_equal(ti.map_blocks(twice, known), 2.0 * np.arange(3.0, 10.0))

@@ -136,6 +136,78 @@ def test_a_longitude_goes_on_in_a_periodic_halo(lon, boundary):
     np.testing.assert_allclose(ti.extend(h.drop_vars("cell area"), {LON: 1}, boundary).lon, around, rtol=1e-14)
 
 
+ROUND = {
+    "falling": np.arange(337.5, 0.0, -45.0),
+    "falling, unevenly": UNEVEN[::-1],
+    "whole numbers": np.arange(0, 360, 45),
+    "from -180": np.arange(-180.0, 180.0, 45.0).astype("f4"),
+    "with few digits": np.round(np.arange(8) * 45.0, 1) + 0.1,
+}
+
+
+@pytest.mark.parametrize("lon", ROUND.values(), ids=ROUND)
+def test_labels_go_on_by_the_period_with_their_sign(lon):
+    h = sphere(lon).drop_vars("cell area")
+    turn = np.copysign(360.0, lon[-1] - lon[0])
+    around = np.concatenate([lon[-1:] - turn, lon, lon[:1] + turn])
+    bc = ti.periodic(360.0)
+    read = ti.field_operator(lambda h: ti.coord(wide(h, bc), "lon"))
+    between = ti.field_operator(lambda h: wide(h, bc)(LONHalf + 0.5) - wide(h, bc)(LONHalf - 0.5))
+    np.testing.assert_array_equal(read(h), around)
+    np.testing.assert_array_equal(ti.map_blocks(read, h.chunk(lat=2)), around)
+    np.testing.assert_array_equal(between(h).lonHalf, (around[1:] + around[:-1]) / 2)
+    for found in (wide(h, bc), ti.field_operator(lambda h: wide(h, bc))(h), read(h)):
+        np.testing.assert_array_equal(found.lon, around)
+        assert found.lon.attrs == h.lon.attrs
+
+    step = ti.field_operator(lambda h: h + ti.astype(read(h)(LON + 1) - read(h)(LON - 1), ti.float64))
+    np.testing.assert_allclose(ti.iterate(step, h, 1), h + (around[2:] - around[:-2]), rtol=1e-6)
+
+
+THEIRS, IN_ORDER = "say that of the labels: ti.periodic", "bring them in order: x.sortby('lon')"
+TWICE = "lon has its first point twice: x.isel(lon=slice(None, -1))"
+OTHER_PERIODS = {
+    "radians": (np.arange(8) * np.pi / 4, "its labels go round in 6.28318531", f"{THEIRS}(6.28318531)"),
+    "radians, unevenly": (UNEVEN / 60.0, "its labels span 5.5", "both have one unit"),
+    "the first point twice": (np.linspace(-180, 180, 8), "its labels go round in 411.428571", TWICE),
+    "a part": (np.arange(8) * 10.0, "its labels go round in 80", f"{THEIRS}(80)"),
+    "positions": (np.arange(8), "its labels go round in 8", f"{THEIRS}(8)"),
+    "out of order": (np.roll(UNEVEN, 3), "its labels neither rise nor fall throughout", IN_ORDER),
+}
+
+
+@pytest.mark.parametrize(("lon", "message", "help"), OTHER_PERIODS.values(), ids=OTHER_PERIODS)
+def test_labels_of_another_period_are_refused(lon, message, help):
+    h, bc = sphere(lon).drop_vars("cell area"), ti.periodic(360.0)
+    read = ti.field_operator(lambda h: h * ti.coord(wide(h, bc), "lon"))
+    calls = (lambda: wide(h, bc), lambda: ti.field_operator(lambda h: wide(h, bc))(h), lambda: read(h))
+    for call in (*calls, lambda: ti.iterate(read, h, 1)):
+        assert told(call) == ("V42", f"the period of lon is 360, and {message}.", f"{help}.")
+    # nothing goes on where a boundary is renewed within the field
+    assert ti.with_boundary(h, {LON: 1}, bc).sizes == h.sizes
+
+
+def test_labels_go_on_in_results_and_what_is_not_known_is_warned_of():
+    h = sphere()
+    mean = ti.field_operator(lambda h: 0.5 * (wide(h, ti.periodic(360.0)) + wide(h, ti.periodic(360.0))(LON + 1)))
+    bare = h.drop_vars("cell area")
+    np.testing.assert_array_equal(mean(bare).lon, np.arange(-45.0, 360.0, 45.0))
+    np.testing.assert_array_equal(mean(bare), 0.5 * (h.values[:, range(-1, 8)] + h.values[:, [*range(8), 0]]))
+    after = ti.field_operator(lambda h: h(LON + 1))
+    np.testing.assert_array_equal(after(bare).lon, np.arange(-45.0, 315.0, 45.0))  # h at 0 stands at -45
+    days = bare.assign_coords(lon=np.array("2026-01-01", "M8[ns]") + np.arange(8) * np.timedelta64(1, "D"))
+    np.testing.assert_array_equal(after(days).lon, days.lon - np.timedelta64(1, "D"))
+    for extended in (lambda h: wide(h, ti.neumann()), ti.field_operator(lambda h: wide(h, ti.neumann()))):
+        with pytest.warns(
+            UserWarning, match="the steps of cell area are not equal, and what they are in the halo is not"
+        ):
+            found = extended(h)
+        same(found["cell area"], h["cell area"].drop_attrs().pad(lon=1).assign_coords(lon=found.lon))
+        with pytest.warns(UserWarning, match="the steps of lon are not equal"):
+            found = extended(bare.assign_coords(lon=UNEVEN))
+        np.testing.assert_array_equal(found.lon, [np.nan, *UNEVEN, np.nan])
+
+
 def test_a_coordinate_lies_between_on_a_staggered_dim():
     h = sphere(UNEVEN)
     between = ti.field_operator(lambda h: ti.coord(h(LONHalf + 0.5) - h(LONHalf - 0.5), "lonHalf"))
@@ -264,6 +336,11 @@ def test_what_a_coordinate_cannot_be_is_said():
     days = h.isel(lon=0, drop=True).assign_coords(lat=np.array(["2026-01-01", "2026-01-02"] * 2, "datetime64[ns]"))
     assert told(lambda: ti.field_operator(lambda h: ti.coord(h, "lat"))(days)) == (
         "V37", "the coordinate 'lat' holds datetime64[ns], which is no element type.",
+        "make numbers of it, such as (x.lat - x.lat[0]) / np.timedelta64(1, 's').",
+    )  # fmt: skip
+    others = days.assign_coords(lat=xr.date_range("2026-01-01", periods=4, calendar="noleap", use_cftime=True))
+    assert told(lambda: ti.field_operator(lambda h: ti.coord(h, "lat"))(others)) == (
+        "V37", "the coordinate 'lat' holds object, which is no element type.",
         "make numbers of it, such as (x.lat - x.lat[0]) / np.timedelta64(1, 's').",
     )  # fmt: skip
     stood = ti.field_operator(lambda h: ti.coord(h(LONHalf + 0.5), "lon"))

@@ -151,7 +151,7 @@ def test_what_a_dataset_cannot_be_is_said():
     )  # fmt: skip
     assert told(lambda: rise(data[["t"]].rename(lat="y")))[0] == "V40"
     wide = ti.field_operator(lambda h: ti.extend(h, {LAT: 1, LON: 1}, ti.neumann()))
-    assert told(lambda: wide(data.drop_vars("lat"))) == (
+    assert told(lambda: wide(data.drop_vars(["lat", "station"]))) == (
         "V39", "'wind' is not computed, and has not all points of lat that the results have.",
         "leave it out: dataset.drop_vars('wind').",
     )  # fmt: skip
@@ -167,3 +167,63 @@ def test_attributes_are_kept_as_asked():
     assert t.tensorir.apply(rise, keep_attrs=True).attrs == {"units": "K", "long_name": "temperature"}
     assert t.tensorir.apply(rise).attrs == {"units": "K"}
     assert t.tensorir.apply(rise, keep_attrs=False).attrs == {}
+
+
+def described() -> xr.Dataset:
+    """A field whose attributes and coordinate name other variables, in no order of their names."""
+    lon = np.arange(5.0, 60.0, 10.0)
+    edges = np.stack([lon - 5.0, lon + 5.0], axis=1)
+    days = np.full((6, 2), np.datetime64("2026-01-01", "ns"))
+    names = {
+        "ancillary_variables": "a_error", "grid_mapping": "crs: lon", "cell_measures": "area: cell_area", "units": "m"
+    }  # fmt: skip
+    variables = {
+        "z": ("lon", lon**2, names),
+        "lon_bnds": (("lon", "side"), edges),
+        "crs": "a projection",
+        "day_bnds": (("lon", "side"), days),
+        "cell_area": ("lon", lon),
+        "b_term": ("lon", lon),
+        "a_error": ("lon", lon / 10.0),
+        "b": ("lon", lon),
+    }
+    at = {"bounds": "lon_bnds", "climatology": "day_bnds", "formula_terms": "a: b_term"}
+    return xr.Dataset(variables, {"lon": ("lon", lon, at)}, {"title": "a section"})
+
+
+@ti.field_operator
+def halved(h):
+    return 0.5 * ti.with_boundary(h, {LON: 1}, ti.neumann())
+
+
+CALLED = {
+    "called": (halved, 1),
+    "by the accessor": (lambda data: data.tensorir.apply(halved), 1),
+    "in a time loop": (lambda data: ti.iterate(halved, data, 2), 2),
+    "in a time loop of a function": (lambda data: ti.iterate(lambda s: {**s, **halved(s)}, data, 2), 2),
+    "compiled": (ti.jit(halved), 1),
+    "in blocks": (lambda data: ti.map_blocks(halved, data.chunk()), 1),
+}
+
+
+@pytest.mark.parametrize(("call", "times"), CALLED.values(), ids=CALLED)
+def test_what_attributes_name_is_kept_and_variables_stay_in_their_order(call, times):
+    data = described()
+    found = call(data)
+    assert list(found.data_vars) == list(data.data_vars)
+    for name in ("lon_bnds", "crs", "day_bnds", "cell_area", "b_term", "a_error"):
+        np.testing.assert_array_equal(found[name], data[name])
+    for name in ("z", "b"):
+        want = data[name].values.copy()
+        for _ in range(times):
+            want = 0.5 * np.pad(want[1:-1], 1, mode="edge")
+        np.testing.assert_array_equal(found[name], want)
+
+
+def test_what_attributes_name_is_cut_to_the_points_of_results():
+    data = described()
+    found = ti.field_operator(lambda h: h(LON + 1) - h(LON - 1))(data)
+    for name in ("lon_bnds", "day_bnds", "a_error"):
+        np.testing.assert_array_equal(found[name], data[name][1:-1])
+    _, kept = ti.iterate(halved, data, 2, every=1, keep=True)
+    assert list(kept.data_vars) == list(data.data_vars) and kept.crs.item() == "a projection"

@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import tensorir as ti
 from stencils import library, meshes
-from tensorir.binding.known_coordinates import Coordinate, knowing
+from tensorir.binding.known_coordinates import Coordinate, knowing, round_of
 from tests.stencils.program_samples import sample
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
@@ -130,7 +131,14 @@ def test_the_derivatives_of_an_operator_of_a_notebook_are_right(key):
             for place in CASES[key]
         ]
         coordinates = [
-            Coordinate(name, ti.as_field(place, values), ti.as_field(place, values).dims, units, name in ("lat", "lon"))
+            Coordinate(
+                name,
+                ti.as_field(place, values),
+                ti.as_field(place, values).dims,
+                units,
+                name in ("lat", "lon"),
+                round_of(xr.Variable(tuple(place), values)),
+            )
             for name, (place, values, units) in COORDINATES.items()
         ]
         provider = {name: MESH.tables[name] for name in ("V2E", "E2V")} if key[0] == "05" else {}

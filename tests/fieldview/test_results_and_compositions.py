@@ -213,3 +213,58 @@ def test_a_variable_that_is_returned_is_looked_into_as_any_other():
     assert list(seen) == ["first", "both"]
     np.testing.assert_array_equal(seen["both"], [4.0, 8.0, 12.0])
     assert ti.parse(str(steep.fencil(x))) == steep.fencil(x)
+
+
+NAMED = {"a": xr.DataArray(np.ones(3), dims="I", name="a"), "b": xr.DataArray(np.ones(3), dims="I", name="b")}
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda a, b: a + b, None),
+        (lambda a, b: ti.sqrt(a * a + 1.0), "a"),
+        (lambda a, b: b, "b"),
+        (lambda a, b: (a + b, a, 2.0 * b), (None, "a", "b")),
+        (lambda a, b: (a(I + 1), (b, a - b)), ("a", "b", None)),
+    ],
+)
+def test_a_result_is_named_as_all_that_it_is_computed_of(call, names):
+    found = ti.field_operator(call)(**NAMED)
+    leaves = [leaf for part in found for leaf in (part if isinstance(part, tuple) else (part,))]
+    assert tuple(r.name for r in leaves) == names if isinstance(names, tuple) else found.name == names
+    assert ti.field_operator(call)(NAMED["a"], NAMED["a"])[0].name == "a"
+
+
+def test_results_of_programs_are_named_as_those_of_operators():
+    text = "f(y: T, z: T, a: T, b: T) { y ← a + b; z ← 2.0 × a; }".replace("T", "tensor<float, I[0:3]>")
+    found = ti.parse(text)(**NAMED)
+    assert found["y"].name is None and found["z"].name == "a"
+
+
+@pytest.mark.parametrize("order", [("lev", "I", "J"), ("I", "lev", "J"), ("J", "I", "lev")])
+def test_a_scan_keeps_the_order_of_axes_as_a_cumulative_sum_does(order):
+    lev = ti.Dimension("lev")
+    down = ti.scan_operator(axis=lev, init=0.0)(lambda s, x: s + x)
+    x = xr.DataArray(np.arange(24.0).reshape(2, 3, 4), dims=order)
+    xr.testing.assert_equal(down(x), x.cumsum("lev"))
+    assert down(x).dims == ti.field_operator(lambda x: 2.0 * down(x))(x).dims == order
+    assert down(ti.as_field(list(order), x.values)).dims.names == order
+
+
+def test_members_of_a_tuple_of_bare_arrays_say_where_they_stand_or_are_refused():
+    @ti.field_operator
+    def around(f: ti.Field[[I], ti.float64]):
+        return ti.extend(f, {I: 1}, ti.periodic()), f
+
+    with pytest.raises(
+        ti.DiagnosticError, match=r"V34\]: 'around' gives I\[-1:4\] of I\[0:3\], and a bare array cannot say"
+    ):
+        around(np.arange(3.0))
+    wide, own = around(ti.as_field([I], np.arange(3.0)))
+    assert wide.dims["I"].start == -1 and own.dims["I"].start == 0
+
+    @ti.field_operator
+    def added(pair: tuple[ti.Field[[I], ti.float64], ti.Field[[I], ti.float64]]):
+        return pair[0] + pair[1]
+
+    np.testing.assert_array_equal(added((np.arange(3.0), np.arange(4.0))), [0.0, 2.0, 4.0])

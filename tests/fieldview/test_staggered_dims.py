@@ -1,12 +1,14 @@
 """Fields on points half way between: differences of one kind of point are on the other."""
 
+import itertools
+
 import numpy as np
 import pytest
 import xarray as xr
 
 import tensorir as ti
 
-I, J, K, IHalf = ti.dims("I J K IHalf")
+I, J, K, IHalf, X, XHalf = ti.dims("I J K IHalf X XHalf")
 
 
 def field(dims, *shape):
@@ -24,8 +26,8 @@ def to_centres(g):
 
 
 @ti.field_operator
-def two_away(f):
-    return f(IHalf + 1.5)
+def one_away(f):
+    return f(I + 1)
 
 
 def test_the_difference_of_centres_is_on_the_faces_between():
@@ -50,25 +52,33 @@ def test_a_second_difference_is_where_it_started():
     np.testing.assert_allclose(second(f).values, np.diff(f.values, 2), rtol=0, atol=1e-15)
 
 
-def test_a_field_without_the_dims_stays_beside_one_that_has_them():
-    both = ti.field_operator(lambda f, g: two_away(f) + g)
-    f, g = field("K", 3), field("IHalf", 4)
-    np.testing.assert_array_equal(both(f, g).values, f.values[:, None] + g.values)
+OTHERWISE = "ti.staggered(XG, 'X') if the points of X lie between"
+HALF_A_POINT = {
+    "a dim that another has": ("K", IHalf, "K", "rename it: x.rename(K='I')"),
+    "dims of other names": ("J XG", X, "J, XG", f"say which is: ti.staggered(X, 'XG'), or {OTHERWISE}"),
+}
+
+
+@pytest.mark.parametrize(("dims", "along", "has", "help"), HALF_A_POINT.values(), ids=HALF_A_POINT)
+def test_half_a_point_of_a_field_without_the_dim_half_way_is_refused(dims, along, has, help):
+    both = ti.field_operator(lambda f, g: f(along + 0.5) - f(along - 0.5) + g)
+    with pytest.raises(ti.DiagnosticError) as refused:
+        both(field(dims, *(3 for _ in dims.split())), field("IHalf", 4))
+    told = refused.value.diagnostics[0]
+    assert (told.code, told.message, told.help) == (
+        "V10", f"half a point along {along} comes from a dim half way, and this field has {has}.", f"{help}."
+    )  # fmt: skip
 
 
 def test_arguments_of_which_none_has_the_dims_of_shifts_are_refused_and_some_warned_of():
-    with pytest.raises(ti.DiagnosticError) as refused:
-        two_away(field("K", 3))
-    assert refused.value.diagnostics[0].code == "V40" and str(refused.value).endswith(
-        "error[V40]: 'two_away' shifts along IHalf, which no argument has: they are on K.\n"
-        "      return f(IHalf + 1.5)\n             ^^^^^^^^^^^^^^\nhelp: call them so: x.rename(K='IHalf')."
-    )
+    with pytest.raises(ti.DiagnosticError, match="'one_away' shifts along I, which no argument has: they are on K"):
+        one_away(field("K", 3))
     cross = ti.field_operator(lambda f: f(I + 1) + f(J + 1))
     with pytest.warns(UserWarning, match="shifts along I, which no argument has: they are on J and K"):
         found = cross(field("J K", 3, 2))
     assert found.sizes == {"J": 2, "K": 2}
     # of one dim less than the operator has, and of none, nothing is misnamed
-    assert cross(field("J", 3)).sizes == {"J": 2} and cross(2.0) == 4.0
+    assert cross(field("J", 3)).sizes == {"J": 2} and cross(2.0) == 4.0 and to_faces(2.0) == 0.0
 
 
 def test_half_a_point_along_the_fields_own_dim_is_refused():
@@ -142,3 +152,169 @@ def test_periodic_labels_wrap_with_the_period_of_the_boundary(labels, period):
 def test_labels_that_nobody_knows_are_left_out():
     around = ti.field_operator(lambda f: to_faces(ti.extend(f, {I: 1}, ti.periodic())))
     assert "IHalf" not in around(labelled([0.0, 10.0, 50.0])).coords
+
+
+SQUARES = np.arange(6.0) ** 2
+
+
+@ti.field_operator
+def flux(h):
+    return h(XHalf + 0.5) - h(XHalf - 0.5)
+
+
+@ti.field_operator
+def stepped(h, f):
+    return h + (f(X + 0.5) - f(X - 0.5))
+
+
+def on_points(labels):
+    return xr.DataArray(SQUARES, dims="X", coords={"X": labels}, name="h")
+
+
+def next_step(labels, f):
+    """h + δf by pandas: faces are looked up by the midpoints of the labels on both sides of each point."""
+    by_face = f.to_series()
+    middle = [a + (b - a) / 2 for a, b in itertools.pairwise(labels)]
+    return [
+        h + by_face[after] - by_face[before]
+        for h, before, after in zip(SQUARES[1:-1], middle, middle[1:], strict=False)
+    ]
+
+
+LABELLED_POINTS = {
+    "whole numbers": np.arange(0, 60, 10),
+    "floats": np.arange(0.0, 0.6, 0.1),
+    "falling": 60.0 - np.arange(0.0, 60.0, 10.0),
+    "stretched": np.array([0.0, 1.0, 3.0, 7.0, 15.0, 31.0]),
+    "dates": np.array("2026-01-01", "datetime64[ns]") + np.arange(6) * np.timedelta64(1, "D"),
+    "dates of cftime": xr.date_range("2026-02-25", periods=6, calendar="noleap", use_cftime=True).values,
+}
+
+
+@pytest.mark.parametrize("labels", LABELLED_POINTS.values(), ids=LABELLED_POINTS)
+def test_fluxes_meet_the_points_that_they_lie_between(labels):
+    h = on_points(labels)
+    f = flux(h).rename("f")
+    expected = next_step(list(h.X.values), f)
+    pair = xr.Dataset({"h": h, "f": f})
+    for found in (stepped(h, f), stepped(pair), h.tensorir.apply(stepped, f), stepped(h, f[1:])):
+        np.testing.assert_array_equal(found, expected[-found.size :])
+        np.testing.assert_array_equal(found.X, labels[1:-1][-found.size :])
+    text = """s(o: tensor<float, X[1:5]>, h: tensor<float, X[0:6]>, f: tensor<float, XHalf[1:6]>) {
+      o ← h + (⟪X, 1⟫(rename(XHalf → X)(f)) - rename(XHalf → X)(f)); }"""
+    np.testing.assert_array_equal(ti.reference.run(ti.parse(text), h=h, f=f)["o"], expected)
+
+
+def test_fluxes_meet_their_points_in_transformations_and_loops():
+    h = on_points(LABELLED_POINTS["floats"])
+    f = flux(h)
+    np.testing.assert_array_equal(ti.jit(stepped)(h, f).data, stepped(h, f))
+    slope = ti.grad(lambda h, f: (stepped(h, f) * f.sum()).sum(), argnums=1)(h, f)
+    weights = np.array([-1.0, 0.0, 0.0, 0.0, 1.0])
+    np.testing.assert_allclose(slope, stepped(h, f).values.sum() + f.values.sum() * weights)
+
+    def step(state):
+        h, f = state
+        return ti.extend(stepped(h, f), {X: 1}, ti.dirichlet(0.0)), f
+
+    np.testing.assert_array_equal(ti.iterate(step, (h, f), 1)[0][1:-1], stepped(h, f))
+
+
+def test_faces_of_files_and_of_periodic_grids_meet_their_points():
+    h = on_points(LABELLED_POINTS["whole numbers"])
+    faces = xr.DataArray(np.arange(7.0) ** 3, dims="XHalf", coords={"XHalf": np.arange(-5.0, 60.0, 10.0)})
+    np.testing.assert_array_equal(stepped(h, faces), SQUARES + np.diff(faces))
+    around = ti.field_operator(lambda h: flux(ti.extend(h, {X: (0, 1)}, ti.periodic())))
+    rise = np.roll(SQUARES, -1) - SQUARES
+    np.testing.assert_array_equal(stepped(h, around(h)), SQUARES[1:] + rise[1:] - rise[:-1])
+    # labels that are the points stand still, and floats beside them move
+    for points, between in ((np.arange(6), np.arange(7) - 0.5), (np.arange(6) + 0.5, np.arange(7))):
+        found = stepped(h.assign_coords(X=points), faces.assign_coords(XHalf=between))
+        np.testing.assert_array_equal(found, SQUARES + np.diff(faces))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.arange(0.0, 70.0, 10.0), np.arange(0.0, 7.0), np.arange(65.0, 200.0, 20.0), -np.arange(5.0, 70.0, 10.0)],
+)
+def test_labels_that_do_not_lie_between_are_refused(labels):
+    h, faces = on_points(np.arange(0.0, 60.0, 10.0)), xr.DataArray(np.zeros(7), dims="XHalf", name="f")
+    with pytest.raises(ti.DiagnosticError) as refused:
+        stepped(h, faces.assign_coords(XHalf=labels))
+    assert refused.value.diagnostics[0].code == "A45"
+    np.testing.assert_array_equal(stepped(h, ti.positional(faces.assign_coords(XHalf=labels))), SQUARES)
+
+
+def test_what_is_said_of_labels_that_do_not_lie_between():
+    h, f = on_points(np.arange(0.0, 60.0, 10.0)), xr.DataArray(np.zeros(2), {"XHalf": [10.0, 20.0]}, ["XHalf"])
+    with pytest.raises(ti.DiagnosticError) as refused:
+        stepped(h, f)
+    assert str(refused.value).partition("error")[2] == (
+        "[A45]: the labels of 'f' along XHalf are 10.0, 20.0, and those of 'h' along X are 0.0, 10.0, ...: the ones do "
+        "not lie between the others.\n          stepped(h, f)\n          ^^^^^^^^^^^^^\n"
+        "help: point i of XHalf is half a point before i of X; ti.positional(f, 'XHalf') goes by position."
+    )
+
+
+XC, XG = ti.dims("XC XG")
+
+
+@ti.field_operator
+def along_c_grid(h, u):
+    return h + (u(XC + 0.5) - u(XC - 0.5)), u * (h(XG + 0.5) - h(XG - 0.5))
+
+
+@pytest.mark.parametrize("shift", [-0.5, 0.5, [-0.5, 0.5]])
+@pytest.mark.parametrize("labels", ["metres", "numbers"])
+def test_attributes_of_a_c_grid_say_which_dims_are_staggered(shift, labels):
+    """Cells of 10 m; u at their left edges, their right ones, or at both, as MITgcm and xgcm write them."""
+    after = shift == 0.5
+    cells, edges = np.arange(4), np.arange(5 if shift == [-0.5, 0.5] else 4)
+    ends = 10.0 * (edges + after)
+    xc, xg = (10.0 * cells + 5.0, ends) if labels == "metres" else (cells, edges)
+    h = xr.DataArray(cells**2.0, dims="XC", coords={"XC": ("XC", xc, {"axis": "X"})})
+    u = xr.DataArray(ends**2, dims="XG", coords={"XG": ("XG", xg, {"axis": "X", "c_grid_axis_shift": shift})})
+    inside = [k for k in range(4) if 10 * k in ends and 10 * k + 10 in ends]
+    rise = h.values[inside] + np.array([(10.0 * k + 10) ** 2 - (10.0 * k) ** 2 for k in inside])
+    slope = np.array([(10.0 * k) ** 2 * (k**2 - (k - 1) ** 2) for k in (1, 2, 3)])
+
+    def step(state):
+        new = along_c_grid(state["h"], state["u"])[0]
+        return {"h": ti.extend(new, {XC: (inside[0], 3 - inside[-1])}, ti.dirichlet(0.0)), "u": state["u"]}
+
+    pair = xr.Dataset({"h": h, "u": u})
+    for new, flux in (along_c_grid(h, u), along_c_grid(pair), ti.map_blocks(along_c_grid, pair.chunk())):
+        np.testing.assert_array_equal(new, rise)
+        np.testing.assert_array_equal(flux, slope)
+        np.testing.assert_array_equal(new.XC, xc[inside])
+        assert flux.XG.attrs == u.XG.attrs
+    np.testing.assert_array_equal(ti.iterate(step, pair, 1).h[inside], rise)
+
+
+def test_a_staggered_dim_of_another_name_is_said_in_one_line():
+    faces = ti.staggered(ti.Dimension("cell_x"), "face_x")
+    (cells,) = ti.dims("cell_x")
+    there = ti.field_operator(lambda h: h(faces + 0.5) - h(faces - 0.5))
+    back = ti.field_operator(lambda h, u: h + (u(cells + 0.5) - u(cells - 0.5)))
+    h = xr.DataArray(SQUARES, {"cell_x": 10.0 * np.arange(6)}, ["cell_x"])
+    u = there(h)
+    np.testing.assert_array_equal(u.face_x, [5.0, 15.0, 25.0, 35.0, 45.0])
+    np.testing.assert_array_equal(back(h, u), SQUARES[1:-1] + np.diff(SQUARES, 2))
+    np.testing.assert_array_equal(ti.map_blocks(there, h.chunk(cell_x=6)), u)
+    between = ti.field_operator(lambda h: there(h) * ti.coord(there(h), "face_x"))
+    np.testing.assert_array_equal(between(h), u * u.face_x)
+
+
+@pytest.mark.parametrize(
+    ("whole", "half", "shift", "help"),
+    [
+        ("I", "JHalf", -0.5, "those of JHalf lie -0.5 points from those of J"),
+        ("IHalf", "I", -0.5, "those of IHalf lie -0.5 points from those of I"),
+        ("I", "M", 0.25, "a shift is -0.5 or 0.5"),
+    ],
+)
+def test_a_dim_that_is_staggered_otherwise_is_refused(whole, half, shift, help):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.staggered(ti.Dimension(whole), half, shift)
+    told = f"points of {half} cannot lie {shift:+} points from those of {whole}"
+    assert str(refused.value) == f"error[V41]: {told}.\nhelp: {help}."

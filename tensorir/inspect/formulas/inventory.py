@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tensorir.builtins import TABLE
-from tensorir.staggered import HALF
+from tensorir.staggering import HALF
 from tensorir.text import syntax
 from tensorir.types import NEIGHBOUR, neighbour_counter
 

@@ -9,7 +9,7 @@ from tensorir.builtins import POWER, PRODUCT
 from tensorir.inspect.formulas.places import Extent, Index, Neighbours, Point
 from tensorir.inspect.formulas.scopes import Scopes, Tensor
 from tensorir.inspect.formulas.terms import ATOM, Term, within
-from tensorir.staggered import HALF
+from tensorir.staggering import HALF
 from tensorir.text.affine import Affine
 
 __all__ = ["Points", "computed", "factor", "inside", "letters_in"]
