@@ -70,7 +70,9 @@ class Step:
     def _executables(self) -> list[Executable]:
         refuse_absent_outputs(self.program, self._tables.holes, self._full)
         known = _local_names(self.local, self._tables.holes, self._full)
-        return [known_tables(c, *known) for c in self._compiled]
+        # what a stage gives to the next one may come to a result or not
+        stages = [*({} for _ in self._compiled[1:]), self.local.on_every_device]
+        return [known_tables(c, read, *known) for c, read in zip(self._compiled, stages, strict=True)]
 
     @cached_property
     def fixed(self) -> Fixed:

@@ -54,6 +54,11 @@ class Decomposition:
         start = self.start(part)
         return Interval(start, start + self.size) & self.interval
 
+    def common(self, points: Interval) -> Interval:
+        """The local points that are some of these, which are of the interval, on every device."""
+        start, stop = max(0, points.start - self.start(0)), min(self.size, points.stop - self.start(self.parts - 1))
+        return Interval(start, max(start, stop))
+
     def blocks(self) -> Iterator[Interval]:
         """All blocks, in the order of the devices."""
         return (self.block(part) for part in range(self.parts))

@@ -316,6 +316,30 @@ def folds() -> None:
             said(f"folds of {n} x {m} gradient", bool(jnp.allclose(*found, 1e-12, 1e-12)))
 
 
+STEEP = {
+    "x / ⟪I, -1⟫(x)": "I[1:n], J[0:m]",
+    "x × log(⟪I, -2⟫(x))": "I[2:n], J[0:m]",
+    "x × power(⟪I, 1⟫(x), -0.5)": "I[0:n-1], J[0:m]",
+    "let a = x / ⟪I, -1⟫(x); max(a, 1.0) / ⟪J, 1⟫(a)": "I[1:n], J[0:m-1]",
+    "(x / ⟪I, -1⟫(x)) / reduce(+, 0.0, I)(1.0 / x)": "I[1:n], J[0:m]",
+    "if reduce(+, 0.0, I)(x) > 0.0 then x else reduce(+, 0.0, I)(sqrt(x - x))": "I[0:n], J[0:m]",
+}
+"""What has an infinite slope where a halo or the padding of a block holds zeros, or in a branch that is not taken."""
+
+
+def steep() -> None:
+    """Gradients of what is not finite at points that no result has, in blocks that are padded and that are not."""
+    for n, m in ((8, 4), (7, 5)):
+        x, worst = np.random.default_rng(10).random((n, m)) + 0.5, dict[str, float]()
+        for value, points in STEEP.items():
+            program = ti.parse(f"f(y: tensor<float, {points}>, x: tensor<float, I[0:n], J[0:m]>) {{ y ← {value}; }}")
+            d = ti.distribute(program, mesh(4, 2), {"I": "px", "J": "py"})
+            with jax.enable_x64(True):
+                want, got = (gradient(run, {"x": jnp.asarray(x)})["x"] for run in (ti.compile(program), d))
+            worst[value] = float(abs(want - got).max() / abs(want).max())
+        said(f"steep slopes of {n} x {m}", f"wrong: {[v for v, e in worst.items() if not e < 1e-12]}")
+
+
 I, J = ti.dims("I J")
 
 
@@ -421,7 +445,18 @@ def calls() -> None:
         said("a check that fails", found.diagnostics[0].message)
 
 
-CASES = (stencils, generated, library_programs, even_gradient, uneven_steps, several_steps, regions, folds, calls)
+CASES = (
+    stencils,
+    generated,
+    library_programs,
+    even_gradient,
+    uneven_steps,
+    several_steps,
+    regions,
+    folds,
+    steep,
+    calls,
+)
 
 if __name__ == "__main__":
     for case in CASES:

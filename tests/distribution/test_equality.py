@@ -54,6 +54,8 @@ FOUND = {
     "folds of 8 x 4 gradient": "True",
     "folds of 13 x 5 equal": "True",
     "folds of 13 x 5 gradient": "True",
+    "steep slopes of 8 x 4": "wrong: []",
+    "steep slopes of 7 x 5": "wrong: []",
     "a Field": "True",
     "a DataArray": "True",
     "iterate": "True",
