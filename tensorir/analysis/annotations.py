@@ -88,6 +88,6 @@ def annotated(fencil: Fencil, absence: AbsenceAnalysis, read: Mapping[str, Dims]
     # where elements may be absent a NaN may be left out of a sum
     whole = not any(access.absent for access in absence.accesses.values())
     return Annotations(
-        fencil, absence, finite_derivatives(fencil, read), towards_whole_numbers(roots), loop_invariants(fencil, absence),
-        unseen_extremes(fencil) if whole else frozenset(), stencil_reductions(fencil),
+        fencil, absence, finite_derivatives(fencil, read), towards_whole_numbers(roots),
+        loop_invariants(fencil, absence), unseen_extremes(fencil) if whole else frozenset(), stencil_reductions(fencil),
     )  # fmt: skip
