@@ -109,12 +109,10 @@ def iterate(
     chosen = (lambda s: s) if keep is True else keep or None
     with known_to(known):
         if inside_trace(jax.tree_util.tree_leaves(state)):
-            with asked() as options:
-                several = _check(step, state)
-            loop = LoopInside(_in_order(step), n, several, every or _often(n), chosen, checkpoint)
+            loop = LoopInside(_in_order(step), n, _check(step, state), every or _often(n), chosen, checkpoint)
             functions = [f for f in (step, chosen) if f is not None]
             kind = lambda: tuple([_loop_key(f, (state, known)) for f in functions])
-            return loop.run_compiled(state, known, options, kind, functions)
+            return loop.run_compiled(state, known, kind, functions)
         with jax.enable_x64(True):
             state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
             loop = LOOPS.of(_loop_key(step, (state, known)), lambda: _checked_loop(step, state))

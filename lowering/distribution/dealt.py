@@ -144,7 +144,7 @@ class Dealt:
             refuse_narrow(step, step.program.name)
             # what other processes have a part of is no constant of a trace
             fields = step.given(self._given) if step.shared else self.fields
-            outputs, failures = step.run({**fields, **_without_padding(now)})
+            outputs, failures = step.run_inside({**fields, **_without_padding(now)})
             outputs = checked(outputs, failures, step.checks)
             return {p.name: self._handed_out(p, outputs[p.name]) for p in step.program.results}
         with jax.enable_x64(True):

@@ -252,6 +252,11 @@ class Step:
         return jitted(self._run, self.shapes())
 
     @cached_property
+    def run_inside(self) -> Any:
+        """The same in somebody's trace, where XLA can be given no options."""
+        return jax.jit(self._run)
+
+    @cached_property
     def traced(self) -> Any:
         """From arrays of a trace to results without padding, and what run-time checks found.
 
