@@ -23,6 +23,7 @@ from lowering.distribution.several_steps import DistributedCall, calls_of, round
 from lowering.field import Field
 from lowering.known_coordinates import KnownCoordinate, known_to
 from lowering.loops_inside import LoopInside, steps
+from lowering.manual_axes import left_to_xla
 from lowering.pace import Pace, interrupts
 from lowering.progress import Bar, is_shown
 from lowering.snapshots import Snapshots
@@ -109,13 +110,19 @@ def iterate(
     chosen = (lambda s: s) if keep is True else keep or None
     with known_to(known):
         if inside_trace(jax.tree_util.tree_leaves(state)):
-            loop = LoopInside(_in_order(step), n, _check(step, state), every or _often(n), chosen, checkpoint)
+            if calls := _check(step, state):
+                mesh = calls[0].owner.mesh
+                state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.asarray(x), mesh), state)
+            several = several_steps_at_once(calls)
+            loop = LoopInside(_in_order(step), n, several, every or _often(n), chosen, checkpoint)
             functions = [f for f in (step, chosen) if f is not None]
             kind = lambda: tuple([_loop_key(f, (state, known)) for f in functions])
             return loop.run_compiled(state, known, kind, functions)
         with jax.enable_x64(True):
             state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
             loop = LOOPS.of(_loop_key(step, (state, known)), lambda: _checked_loop(step, state))
+            if loop.several:
+                state = jax.tree_util.tree_map(left_to_xla, state)
             if uneven:
                 token = UNSTEADY.set(uneven)
                 try:
@@ -279,12 +286,12 @@ def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
 
 def _checked_loop(step: Callable[[Any], Any], state: Any) -> _Loop:
     with asked() as options:
-        several = _check(step, state)
+        several = several_steps_at_once(_check(step, state))
     return _Loop(step, several, options or None)
 
 
-def _check(step: Callable[[Any], Any], state: Any) -> int:
-    """How many steps are to be taken at once; each gives back what it got, in structure, dims, shapes and types."""
+def _check(step: Callable[[Any], Any], state: Any) -> list[DistributedCall]:
+    """The distributed programs that a step calls; it gives back what it got, in structure, dims, shapes and types."""
     before = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), state)
     calls: list[DistributedCall] = []
     with calls_of(calls):
@@ -308,7 +315,7 @@ def _check(step: Callable[[Any], Any], state: Any) -> int:
                 "A20", f"the step turns {where} from {a.dtype}{list(a.shape)} into {b.dtype}{list(b.shape)}.",
                 "a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type.",
             )  # fmt: skip
-    return several_steps_at_once(calls)
+    return calls
 
 
 def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -21,7 +21,7 @@ from lowering.distribution.processes import blocks_of as blocks_of_process
 from lowering.distribution.tables import NO_TABLES, Tables, digest, known_tables
 from lowering.elementwise import SCALAR
 from lowering.executable import Executable
-from lowering.manual_axes import varying
+from lowering.manual_axes import left_to_xla, varying
 from lowering.tracing import concrete, inside_jit
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.calls import refuse_absent_outputs
@@ -223,7 +223,7 @@ class Step:
         """Arrays of a trace, padded."""
         found: dict[str, Leaves] = {}
         for p in (p for p in self.reads if p.name in arrays):
-            leaves = [jax.numpy.asarray(a) for a in arrays[p.name]]
+            leaves = [left_to_xla(jax.numpy.asarray(a), self.mesh) for a in arrays[p.name]]
             if inside_jit() and self._dealt_out_alike(p.type.dims):
                 leaves = [lax.with_sharding_constraint(a, self.sharding(p.type.dims)) for a in leaves]
             found[p.name] = tuple(self.padded(a, p.type.dims) for a in leaves)

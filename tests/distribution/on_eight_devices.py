@@ -29,7 +29,7 @@ from generate.data import copied
 from generate.profiles import EXACT, WHOLE
 from generate.programs import made
 from generate.properties import differences
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tensorir as ti
 from stencils import library
@@ -445,6 +445,46 @@ def calls() -> None:
         said("a check that fails", found.diagnostics[0].message)
 
 
+@ti.field_operator
+def gravity(h, u):
+    h_wide, u_wide = (ti.extend(x, {I: 1}, ti.periodic()) for x in (h, u))
+    return h - 0.1 * (u_wide(I + 1) - u_wide(I - 1)), u - 0.1 * (h_wide(I + 1) - h_wide(I - 1))
+
+
+def meshes_of_jax() -> None:
+    """What `jax.make_mesh` gives has axes that types name: loops, gradients and plans; extents that do not divide."""
+    for n in (8, 7):
+        with jax.enable_x64(True):
+            on_a_mesh_of_jax(n)
+
+
+def on_a_mesh_of_jax(n: int) -> None:
+    along = jax.make_mesh((4,), ("px",))
+    place = NamedSharding(along, PartitionSpec("px" if n == 8 else None))
+    program = ti.parse(CONSTANT)
+    x, c = np.random.default_rng(n).random((2, n))
+
+    def steps(run: Any) -> Any:
+        return lambda x: ti.iterate(lambda x: run(x=jnp.asarray(x), c=jnp.asarray(c))["y"], x, 3)
+
+    def slope(run: Any) -> Any:
+        return jax.grad(lambda x: (steps(run)(x) ** 2).sum())
+
+    def wave(run: Any, *state: Any) -> Any:
+        return ti.iterate(lambda s: run(*s), tuple(ti.as_field({I: n}, a) for a in state), 5)
+
+    d, one = ti.distribute(program, along, {"I": "px"}), ti.compile(program)
+    on, other = (jax.device_put(jnp.asarray(a), place) for a in (x, c))
+    for name, way in (("steps", steps), ("gradient", slope)):
+        want = way(one)(jnp.asarray(x))
+        close = [bool(jnp.allclose(f(on), want, 1e-12, 1e-12)) for f in (way(d), jax.jit(way(d)))]
+        said(f"{name} of {n} points on a mesh of JAX", close)
+    two = ti.distribute(gravity, along, {I: "px"}, halo_steps=2)
+    close = [np.allclose(a.data, b.data, 1e-13) for a, b in zip(wave(two, on, other), wave(gravity, x, c), strict=True)]
+    said(f"two results of {n} points, two steps at once", close)
+    said(f"a plan of {n} points", two.plan(*(ti.as_field({I: n}, a) for a in (on, other))).halos("h"))
+
+
 CASES = (
     stencils,
     generated,
@@ -455,6 +495,7 @@ CASES = (
     regions,
     folds,
     steep,
+    meshes_of_jax,
     calls,
 )
 
