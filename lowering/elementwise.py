@@ -69,6 +69,28 @@ def _product(x: Array, y: Array) -> Array:
 _times = smooth(lax.mul, lambda t, x, y: times(t, y), lambda t, x, y: times(t, x))
 
 
+def _chosen(t: Array, x: Array, other: Array, better: Callable[..., Array]) -> Array:
+    """The tangent of the operand that is the extreme, and half of it where both are; others may not be finite."""
+    half = lax.select(lax.eq(x, other), lax.mul(t, _constant(t, 0.5)), _constant(t, 0))
+    return lax.select(better(x, other), t, half)
+
+
+_smaller_float = smooth(
+    lax.min, lambda t, x, y: _chosen(t, x, y, lax.lt), lambda t, x, y: _chosen(t, y, x, lax.lt)
+)  # fmt: skip
+_larger_float = smooth(
+    lax.max, lambda t, x, y: _chosen(t, x, y, lax.gt), lambda t, x, y: _chosen(t, y, x, lax.gt)
+)  # fmt: skip
+
+
+def _smaller(x: Array, y: Array) -> Array:
+    return lax.min(x, y) if _is_integer(x) or x.dtype == bool else _smaller_float(x, y)
+
+
+def _larger(x: Array, y: Array) -> Array:
+    return lax.max(x, y) if _is_integer(x) or x.dtype == bool else _larger_float(x, y)
+
+
 def _leading_zeros(x: Array) -> Array:
     """Of the bits without a sign: of negative constants XLA counts less than nothing."""
     unsigned = f"u{x.dtype.name.removeprefix('u')}"
@@ -226,8 +248,8 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "neg": lax.neg,
     "abs": _abs,
     "sign": _sign,
-    "min": lax.min,
-    "max": lax.max,
+    "min": _smaller,
+    "max": _larger,
     "and": lax.bitwise_and,
     "or": lax.bitwise_or,
     "xor": lax.bitwise_xor,

@@ -29,7 +29,7 @@ from tensorir.ir import Call, Fencil, Var
 from tensorir.kept_memory import KEPT_MEMORY
 from tensorir.passes.base import Pass
 from tensorir.passes.stages import DEFAULT_PASSES
-from tensorir.types import DTYPES, TensorType
+from tensorir.types import DTYPES, Dims, TensorType
 from tensorir.typing_rules import neighbour_source
 from tensorir.walk import postorder, values
 
@@ -73,6 +73,9 @@ class Executable:
     options: Options
     structure: Any = None
     """The tree of the arrays of a call."""
+    read: Mapping[str, Dims] | None = None
+    """The points of the results that are read, where that is less than all: gradients leave alone what the others are
+    computed of."""
     ordered: bool = True
     """Whether what is printed comes in the order of the program, which XLA has on one device only."""
     checks: list[Check] = field(default_factory=list[Check])
@@ -122,7 +125,7 @@ class Executable:
     @cached_property
     def known(self) -> Annotations:
         """What analyses say of the nodes of the program."""
-        return annotated(self.fencil, self.facts)
+        return annotated(self.fencil, self.facts, self.read)
 
     def inside(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """What runs in somebody's trace: XLA's options can only be asked for there."""
@@ -246,7 +249,7 @@ class Executable:
             return self
         if self._unordered is None:
             self._unordered = Executable(
-                self.fencil, self.bound, self.facts, self.options, self.structure, ordered=False
+                self.fencil, self.bound, self.facts, self.options, self.structure, self.read, False
             )
         return self._unordered
 

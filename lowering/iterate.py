@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.checkpoints import Checkpoints
+from lowering.checkpoints import Checkpoints, digest_of_arrays, digest_of_function
 from lowering.clock import Clock, clock_of
 from lowering.compiler_options import asked
 from lowering.distribution.processes import on_host
@@ -23,11 +23,12 @@ from lowering.distribution.several_steps import DistributedCall, calls_of, round
 from lowering.field import Field
 from lowering.known_coordinates import KnownCoordinates, known_to
 from lowering.loops_inside import LoopInside, steps
+from lowering.manual_axes import left_to_xla
 from lowering.pace import Pace, interrupts
 from lowering.progress import Bar, is_shown
 from lowering.snapshots import Snapshots
 from lowering.tracing import inside_trace
-from lowering.xarray_states import dataset, entered, uneven_labels
+from lowering.xarray_states import dataset, entered, labelled_arrays, uneven_labels
 from tensorir.binding.arrays import refuse
 from tensorir.binding.labels import UNSTEADY
 from tensorir.caches import RecentCache
@@ -79,8 +80,9 @@ def iterate(
     With `to="run.nc"` (or .zarr) what is kept is written to that file as it comes and not held in memory; the
     result has it as a Dataset that is read where it is looked at, and does not hold the file. With `checkpoint_dir`
     the state is saved every few seconds, and the same call goes on from there after the process was killed, to the
-    same bits. Ctrl-C and SIGTERM stop after the steps of a fraction of a second: `ti.Interrupted` has the `state`, or,
-    with `on_interrupt="return"`, it is returned.
+    same bits; so does one of more steps. What differs otherwise (the step and what it reads, dt, start, labels, keep,
+    versions) is refused by name. Ctrl-C and SIGTERM stop after the steps of a fraction of a second: `ti.Interrupted`
+    has the `state`, or, with `on_interrupt="return"`, it is returned.
 
     Raises A19 for n or every that are no counts, A20 for a step that returns another structure or other types, and
     A30 and A31 for files, A42 for times and dates.
@@ -103,37 +105,67 @@ def iterate(
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
     clock = clock_of(dt, start, state, n)
+    labels = _labels(state) if checkpoint_dir is not None else ""
     state, known, leave = entered(state)
     chosen = (lambda s: s) if keep is True else keep or None
     with known_to(known):
         if inside_trace(jax.tree_util.tree_leaves(state)):
-            with asked() as options:
-                several = _check(step, state)
-            often = every or max(1, math.ceil(n / REPORTS))
-            loop = LoopInside(_in_order(step), n, several, often, chosen, checkpoint)
+            if calls := _check(step, state):
+                mesh = calls[0].owner.mesh
+                state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.asarray(x), mesh), state)
+            several = several_steps_at_once(calls)
+            loop = LoopInside(_in_order(step), n, several, every or _often(n), chosen, checkpoint)
             functions = [f for f in (step, chosen) if f is not None]
             kind = lambda: tuple([_loop_key(f, (state, known)) for f in functions])
-            return loop.run_compiled(state, known, options, kind, functions)
+            return loop.run_compiled(state, known, kind, functions)
         with jax.enable_x64(True):
             state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
             loop = LOOPS.of(_loop_key(step, (state, known)), lambda: _checked_loop(step, state))
+            if loop.several:
+                state = jax.tree_util.tree_map(left_to_xla, state)
             if uneven:
                 token = UNSTEADY.set(uneven)
                 try:
                     _check(lambda s: step(s), state)  # a function of its own: JAX remembers what it traced
                 finally:
                     UNSTEADY.reset(token)
-            held = Checkpoints(checkpoint_dir, state) if checkpoint_dir is not None else None
-            found = held.resumed() if held else None
+            held: Checkpoints | None = None
+            if checkpoint_dir is not None:
+                with calls_of(None):
+                    facts = {"step": digest_of_function(_in_order(step), state), "labels": labels}
+                facts |= {"dt": str(clock.step), "start": str(clock.start)}
+                facts["keep"] = digest_of_function(chosen, state) if chosen and keep is not True else str(bool(keep))
+                held = Checkpoints(checkpoint_dir, state, facts)
+                held.every = every if keep else None
+            found = held.resumed(n) if held else None
+            if held and keep and every is None:
+                held.every = every = held.every or _often(n)
             done, state = found or (0, state)
             run = _Run(loop, n, every, callback, chosen, clock, leave, known, held)
             if held and not found:
                 held.save(0, state)
             if to is not None:
-                run.file = Snapshots(to, resumed=found is not None)
+                run.file = Snapshots(to, found is not None, done)
             if is_shown(progress):
                 run.bar = Bar(n, patience=0.0 if progress else 0.5)
             return run.ended(*run.advance(done, state), on_interrupt)
+
+
+def _often(n: int) -> int:
+    """After how many steps something is reported where the caller does not say it."""
+    return max(1, math.ceil(n / REPORTS))
+
+
+def _labels(state: Any) -> str:
+    """What tells the coordinates of a state from others; a date without dims is the start of the clock."""
+    found: dict[str, Any] = {}
+
+    def look(x: Any) -> Any:
+        found.update({f"{n}{c.dims}": c.values for n, c in x.coords.items() if c.dims or n != "time"})
+        return x
+
+    labelled_arrays(look, state)
+    return digest_of_arrays(list(found), found.values())
 
 
 @dataclass(eq=False)
@@ -158,7 +190,7 @@ class _Run:
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
-        often = self.every or (max(1, math.ceil(self.n / REPORTS)) if self.callback or self.keep else max(1, self.n))
+        often = self.every or (_often(self.n) if self.callback or self.keep else max(1, self.n))
         if not done:
             self._look(0, often, state)
         try:
@@ -254,12 +286,12 @@ def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
 
 def _checked_loop(step: Callable[[Any], Any], state: Any) -> _Loop:
     with asked() as options:
-        several = _check(step, state)
+        several = several_steps_at_once(_check(step, state))
     return _Loop(step, several, options or None)
 
 
-def _check(step: Callable[[Any], Any], state: Any) -> int:
-    """How many steps are to be taken at once; each gives back what it got, in structure, dims, shapes and types."""
+def _check(step: Callable[[Any], Any], state: Any) -> list[DistributedCall]:
+    """The distributed programs that a step calls; it gives back what it got, in structure, dims, shapes and types."""
     before = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), state)
     calls: list[DistributedCall] = []
     with calls_of(calls):
@@ -283,7 +315,7 @@ def _check(step: Callable[[Any], Any], state: Any) -> int:
                 "A20", f"the step turns {where} from {a.dtype}{list(a.shape)} into {b.dtype}{list(b.shape)}.",
                 "a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type.",
             )  # fmt: skip
-    return several_steps_at_once(calls)
+    return calls
 
 
 def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:

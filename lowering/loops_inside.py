@@ -44,19 +44,20 @@ class LoopInside:
             return _traced(self.step, state, self.n, self.several, self.every, self.keep, self.checkpoint)
 
     def run_compiled(
-        self, state: Any, known: KnownCoordinates, options: dict[str, str], kind: Callable[[], Any],
+        self, state: Any, known: KnownCoordinates, kind: Callable[[], Any],
         functions: Sequence[Callable[..., Any]],
     ) -> Any:  # fmt: skip
         """The same as a program of its own, where nobody compiles what is around it.
 
         `kind` tells the step, what it reads outside and the state apart from others. Where `functions`, those of the
-        caller, read what is differentiated or batched from outside, the loop is compiled at every call.
+        caller, read what is differentiated or batched from outside, the loop is compiled at every call. XLA is given no
+        options of the programs in it: JAX takes none of what is differentiated backward.
         """
         outside = [x for f in functions for x in jax.tree_util.tree_leaves(values_read(f))]
         if inside_jit() or op_by_op() or not all(map(concrete, outside)):
             return self.run(state, known)
         key = kind(), self.n, self.several, self.every, self.checkpoint
-        return LOOPS.of(key, lambda: jax.jit(self.run, compiler_options=options or None))(state, known)
+        return LOOPS.of(key, lambda: jax.jit(self.run))(state, known)
 
 
 def _traced(

@@ -12,8 +12,9 @@ from typing import Any
 import jax
 from jax import lax
 from jax.core import ShapedArray
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["axes_of", "repeated", "scanned", "shaped", "varying"]
+__all__ = ["axes_of", "left_to_xla", "repeated", "scanned", "shaped", "varying"]
 
 
 def axes_of(*trees: Any) -> frozenset[str]:
@@ -44,6 +45,19 @@ def varying(tree: Any, axes: frozenset[str]) -> Any:
         return lax.pcast(x, tuple(sorted(lacking)), to="varying") if lacking else x
 
     return jax.tree_util.tree_map(one, tree) if axes else tree
+
+
+def left_to_xla(x: Any, mesh: Mesh | None = None) -> Any:
+    """An array whose type names axes of a mesh (`AxisType.Explicit`) as one whose placement XLA knows alone.
+
+    Of a tracer, whose type has no devices, `mesh` says which they are. Cotangents get the type of the array.
+    """
+    placed = jax.typeof(x).sharding
+    if AxisType.Explicit not in placed.mesh.axis_types:
+        return x
+    own: Any = x.sharding.mesh if mesh is None else mesh
+    spec = placed.spec if set(placed.mesh.axis_names) <= set(own.axis_names) else PartitionSpec()
+    return jax.device_put(x, NamedSharding(Mesh(own.devices, own.axis_names), spec))
 
 
 def scanned(body: Callable[[Any, Any], Any], start: Any, xs: Any, length: int, reverse: bool = False) -> Any:

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from lowering.elementwise import SCALAR
 from lowering.manual_axes import axes_of, varying
 from tensorir.builtins import TABLE
 from tensorir.types import scalar_of
@@ -92,7 +93,7 @@ def reduced_in_parts(
     >>> reduced_in_parts(jax.numpy.ones((3, 21)), identity_of("plus", np.dtype("float32")), "plus", 1, "cpu").tolist()
     [21.0, 21.0, 21.0]
     """
-    extent, combine, zero = x.shape[axis], MONOIDS[op], np.zeros((), x.dtype)
+    extent, combine, zero = x.shape[axis], SCALAR[op], np.zeros((), x.dtype)
     count = next((p for p in PARTS if extent % p == 0), PARTS[0])
     size = extent // count
 
@@ -161,7 +162,7 @@ def by_rows(element: Any, columns: int, made: bool, platform: str) -> bool:
 
 
 def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
-    combine = MONOIDS[op]
+    combine = SCALAR[op]
     first = varying(lax.full([n for k, n in enumerate(x.shape) if k != axis], start, x.dtype), axes_of(x))
     if op == "plus" and x.dtype.itemsize > 2:
         total = lax.dot_general(lax.full(x.shape[axis : axis + 1], 1, x.dtype), x, (((0,), (axis,)), ((), ())))

@@ -34,7 +34,8 @@ ENGINES = {".nc": "netcdf4", ".zarr": "zarr"}
 class Snapshots:
     """A file with one entry per snapshot; nothing of it stays in memory."""
 
-    def __init__(self, path: str | os.PathLike[str], resumed: bool) -> None:
+    def __init__(self, path: str | os.PathLike[str], resumed: bool, done: int = 0) -> None:
+        """`done` is after how many steps a run goes on, of which the file has the snapshots."""
         self.path, self.written = Path(path), resumed and Path(path).exists()
         if self.path.suffix not in LIBRARIES:
             raise refuse("A31", f"'{path}' ends in '{self.path.suffix}', and snapshots are .nc or .zarr.")
@@ -43,6 +44,9 @@ class Snapshots:
             raise refuse("A31", f"'{path}' needs {library}, which is not installed.", f"pip install {library}.")
         if self.path.exists() and not resumed:
             raise refuse("A31", f"'{path}' is there already.", "remove it, or name another file.")
+        if done and not self.path.exists():
+            told = f"the run goes on after {done:,} steps, and '{path}', which would have their snapshots, is not there"
+            raise refuse("A31", f"{told}.", "name the file of the run, or give it another checkpoint_dir.")
         if not self.path.parent.is_dir():
             raise refuse("A31", f"there is no folder '{self.path.parent}' to write '{self.path.name}' to.")
 

@@ -157,6 +157,14 @@ class DistributedOperator:
         """The program for arguments, or for their types."""
         return distribute(self.operator.fencil(*args, **more), self.mesh, self.axes, **self.options)
 
+    def plan(self, *args: Any, **more: Any) -> DistributionPlan:
+        """Who sends what to whom before a step, for the arguments of a call or for their types."""
+        return self.of(*args, **more).plan()
+
+    def hlo(self, *args: Any, **more: Any) -> str:
+        """XLA's optimised text of a step, for the arguments of a call or for their types."""
+        return self.of(*args, **more).hlo()
+
 
 def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:
     """A program whose dims are parted over the axes of a mesh; `options` are those of `ti.compile`.

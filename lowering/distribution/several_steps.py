@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
+from jax.extend.core import ClosedJaxpr, Literal
 
 from lowering.failures import checked
 from tensorir.binding.arrays import refuse
-from tensorir.distribution.chained import Chained, Feedback, chained
+from tensorir.distribution.chained import Chained, Feedback, chained, single_results
 from tensorir.ir import Fencil
 
 if TYPE_CHECKING:
@@ -74,13 +75,13 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list
 
     def traced(state: Any) -> Any:
         before[:] = jax.tree_util.tree_leaves(state)
-        result = step(state)
-        after[:] = jax.tree_util.tree_leaves(result)
-        return result
+        after[:] = jax.tree_util.tree_leaves(step(state))
+        return [call.given for call in calls]
 
     with calls_of(calls):
         closed = jax.make_jaxpr(traced)(state)
-    call = calls[0] if len(calls) == len(closed.jaxpr.eqns) == 1 else None
+    alone = len(calls) == len(closed.jaxpr.eqns) == 1
+    call = _of_single_results(_with_constants(calls[0], closed)) if alone else None
     feedback = None if call is None else _feedback(call, before, after)
     single = step
     if call is not None and feedback is not None and _sent(call.step, call, feedback):
@@ -96,14 +97,36 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list
     return [(together, n // several), (single, n % several)]
 
 
+def _with_constants(call: DistributedCall, closed: ClosedJaxpr) -> DistributedCall:
+    """A call with the arrays themselves, where the trace of the step, which gave its arguments, has constants."""
+    constants: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    leaves, structure = jax.tree_util.tree_flatten(call.given)
+    given = [
+        v.val if isinstance(v, Literal) else constants.get(v, x)
+        for v, x in zip(closed.jaxpr.outvars, leaves, strict=True)
+    ]
+    return replace(call, given=jax.tree_util.tree_unflatten(structure, given))
+
+
+def _of_single_results(call: DistributedCall) -> DistributedCall:
+    """A call whose results are one array each, as those of the state are."""
+    if all(len(leaves) == 1 for leaves in call.results.values()):
+        return call
+    program, names = single_results(call.program)
+    results = {n: (x,) for name, own in names.items() for n, x in zip(own, call.results[name], strict=True)}
+    step = call.owner.step(program, call.tables, call.bound)
+    given = {p.name: call.given[p.name] for p in step.reads}
+    return replace(call, program=program, step=step, given=given, results=results)
+
+
 def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]) -> Feedback | None:
     """Which arrays of the state a call reads, and gives; None where one is something else."""
     place = {id(a): k for k, a in enumerate(before)}
-    # tuples are several arrays, and are not chained
-    results = {id(leaves[0]): name for name, leaves in call.results.items() if len(leaves) == 1}
+    results = {id(x): name for name, (x,) in call.results.items()}
     following = [results.get(id(a), place.get(id(a))) for a in after]
     if any(f is None for f in following) or len(after) != len(before):
         return None
+    # parameters that are tuples are several arrays, and are not chained
     if any(id(a) in place for leaves in call.given.values() if len(leaves) > 1 for a in leaves):
         return None
     reads = {name: place[id(leaves[0])] for name, leaves in call.given.items() if id(leaves[0]) in place}

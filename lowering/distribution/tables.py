@@ -14,6 +14,7 @@ from lowering.executable import Executable
 from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.binding.bound import tables_of
 from tensorir.ir import Fencil
+from tensorir.types import Dims
 
 __all__ = ["NO_TABLES", "Tables", "digest", "known_tables"]
 
@@ -47,9 +48,14 @@ def digest(array: Array) -> str:
     return hashlib.sha256(told + np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
-def known_tables(compiled: Compiled, holes: Mapping[str, SkipValues], full: frozenset[str]) -> Executable:
-    """What a local program runs, with what is known of its tables. That no output is absent was seen in the whole."""
+def known_tables(
+    compiled: Compiled, read: Mapping[str, Dims], holes: Mapping[str, SkipValues], full: frozenset[str]
+) -> Executable:
+    """What a local program runs, with what is known of its tables; of its results `read` has what counts.
+
+    That no output is absent was seen in the whole.
+    """
     program, engine = compiled.engine.program.program, compiled.engine
     assert isinstance(program, Fencil)
     fencil = engine.stages(program, holes or None).result
-    return Executable(fencil, {}, analyse_absence(fencil, holes, full), engine.options)
+    return Executable(fencil, {}, analyse_absence(fencil, holes, full), engine.options, read=read)

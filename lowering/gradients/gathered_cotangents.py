@@ -137,7 +137,7 @@ def _run(*operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int) -> tuple[Any, Any]:
-    return jax.jvp(jaxpr_as_fun(body), primals, [ad.instantiate_zeros(t) for t in tangents])
+    return jax.jvp(jaxpr_as_fun(body), tuple(primals), tuple([ad.instantiate_zeros(t) for t in tangents]))
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:

@@ -7,14 +7,15 @@ with. CPUs run such a scan faster as it is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 from jax import lax
 
 from lowering.context import Context
+from lowering.elementwise import SCALAR
 from lowering.raising.reductions import monoid
-from lowering.reduction import MONOIDS
 from lowering.values import Dense, Value, cut, dense, elementwise, presence
 from tensorir.ir import Call, Expr, Lambda
 from tensorir.types import Dims
@@ -26,8 +27,22 @@ MOST_COLUMNS = 1 << 14
 FEWEST_LEVELS = 128
 """Shorter scans take as long as two launches."""
 
+
+def _extremes(function: Callable[..., jax.Array], op: str) -> Callable[..., jax.Array]:
+    """A cumulative extreme, differentiated as the scan that it is: JAX's own multiplies tangents by 0."""
+
+    def cumulative(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
+        value = jax.custom_jvp(partial(function, axis=axis, reverse=reverse))
+        scanned = partial(lax.associative_scan, SCALAR[op], axis=axis, reverse=reverse)
+        value.defjvp(lambda primals, tangents: jax.jvp(scanned, primals, tangents))
+        return value(x)
+
+    return cumulative
+
+
 CUMULATIVE: Mapping[str, Callable[..., jax.Array]] = {
-    "plus": lax.cumsum, "multiplies": lax.cumprod, "max": lax.cummax, "min": lax.cummin,
+    "plus": lax.cumsum, "multiplies": lax.cumprod,
+    "max": _extremes(lax.cummax, "max"), "min": _extremes(lax.cummin, "min"),
 }  # fmt: skip
 
 
@@ -48,7 +63,7 @@ def prefix(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if part.data.dtype.kind not in "fViu":
         return None
     found = CUMULATIVE[op](part.data, axis=part.dims.names.index(dim), reverse=not forward)
-    return (elementwise(MONOIDS[op], [init[0], Dense(found, part.dims)], node.tensor.dims),)
+    return (elementwise(SCALAR[op], [init[0], Dense(found, part.dims)], node.tensor.dims),)
 
 
 def _is_plain(function: Any, mapped: Expr | None) -> bool:

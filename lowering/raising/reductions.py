@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Context, first_of, masks_of
+from lowering.elementwise import SCALAR
 from lowering.folds import unrolls
 from lowering.indirect import combiner
 from lowering.reduction import MONOIDS, by_rows, identity_of, parts_pay, reduced, reduced_in_parts, reduced_numbers
@@ -87,7 +88,7 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
             total = reduced_numbers(source, known[1], start, fold[0], axis, context.platform)
     folded = Dense(total, part.dims.without(dim))
     # XLA fuses what follows with the reduction itself: a softmax in 0.8 of the time
-    whole = folded if within else elementwise(MONOIDS[fold[0]], [init[0], folded], state)
+    whole = folded if within else elementwise(SCALAR[fold[0]], [init[0], folded], state)
     return (cut(whole, node.tensor.dims),)
 
 
@@ -116,7 +117,6 @@ def _at_once(
 ) -> Value:  # fmt: skip
     """A fold whose order is free, as one XLA reduction of what is folded."""
     op, mapped = fold
-    combine = MONOIDS[op]
     inner = context.inner()
 
     def one(arrays: list[jax.Array]) -> tuple[Dense, list[jax.Array]]:
@@ -144,4 +144,4 @@ def _at_once(
         context.failures.append(first_of(failed))
     start = identity_of(op, items.data.dtype)
     folded = reduced(items.data, start, op, 0, context.platform, context.loose)
-    return (elementwise(combine, [init[0], Dense(folded, items.dims)], state.dims),)
+    return (elementwise(SCALAR[op], [init[0], Dense(folded, items.dims)], state.dims),)

@@ -11,6 +11,7 @@ from jax import lax
 
 from lowering.array_provenance import Window
 from lowering.context import Context
+from lowering.elementwise import SCALAR
 from lowering.reduction import MONOIDS, identity_of
 from lowering.values import Dense, Slots, Value
 from tensorir.ir import Call
@@ -55,7 +56,6 @@ def _places(source: Dense, window: Window, leaf: Slots) -> tuple[int, int, Dims]
 
 def _folded(x: jax.Array, op: str, axis: int, points: int, window: Window) -> jax.Array:
     """All windows along an axis; differentiated as the fold of slices that it is."""
-    combine = MONOIDS[op]
     length = x.shape[axis] - window.dilation * (points - 1)
     sizes, strides, dilations = (
         [n if d == axis else 1 for d in range(x.ndim)] for n in (points, window.stride, window.dilation)
@@ -63,12 +63,12 @@ def _folded(x: jax.Array, op: str, axis: int, points: int, window: Window) -> ja
 
     def slices(x: jax.Array) -> jax.Array:
         starts = (window.dilation * k for k in range(points))
-        return reduce(combine, [lax.slice_in_dim(x, a, a + length, window.stride, axis) for a in starts])
+        return reduce(SCALAR[op], [lax.slice_in_dim(x, a, a + length, window.stride, axis) for a in starts])
 
     @jax.custom_jvp
     def folded(x: jax.Array) -> jax.Array:
         start = identity_of(op, x.dtype)
-        return lax.reduce_window(x, start, combine, sizes, strides, "VALID", window_dilation=dilations)
+        return lax.reduce_window(x, start, MONOIDS[op], sizes, strides, "VALID", window_dilation=dilations)
 
     folded.defjvp(lambda primals, tangents: jax.jvp(slices, primals, tangents))
     return folded(x)

@@ -16,6 +16,7 @@ from tensorir.analysis.loop_invariants import loop_invariants
 from tensorir.analysis.stencil_reductions import stencil_reductions
 from tensorir.analysis.unseen_extremes import unseen_extremes
 from tensorir.ir import Call, Expr, Fencil
+from tensorir.types import Dims
 from tensorir.walk import postorder, values
 
 __all__ = ["Annotation", "Annotations", "annotated"]
@@ -70,8 +71,10 @@ class Annotations:
         return "\n".join(f"{row.analysis:<{width}}  {row.expression}" for row in rows)
 
 
-def annotated(fencil: Fencil, absence: AbsenceAnalysis) -> Annotations:
+def annotated(fencil: Fencil, absence: AbsenceAnalysis, read: Mapping[str, Dims] | None = None) -> Annotations:
     """What is known of the nodes of a program, of which it is known where elements may be absent.
+
+    `read` has the points of the results that somebody reads, by name; without it, all of all.
 
     >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
@@ -85,6 +88,6 @@ def annotated(fencil: Fencil, absence: AbsenceAnalysis) -> Annotations:
     # where elements may be absent a NaN may be left out of a sum
     whole = not any(access.absent for access in absence.accesses.values())
     return Annotations(
-        fencil, absence, finite_derivatives(fencil), towards_whole_numbers(roots), loop_invariants(fencil, absence),
-        unseen_extremes(fencil) if whole else frozenset(), stencil_reductions(fencil),
+        fencil, absence, finite_derivatives(fencil, read), towards_whole_numbers(roots),
+        loop_invariants(fencil, absence), unseen_extremes(fencil) if whole else frozenset(), stencil_reductions(fencil),
     )  # fmt: skip

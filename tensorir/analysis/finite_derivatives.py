@@ -9,17 +9,21 @@ constants need no look at it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TypeGuard
 
 from tensorir.analysis.needed import needed
 from tensorir.ir import Call, Expr, Fencil, Literal
+from tensorir.types import Dims
 from tensorir.walk import postorder, values
 
 __all__ = ["finite_derivatives"]
 
 
-def finite_derivatives(fencil: Fencil) -> frozenset[int]:
+def finite_derivatives(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[int]:
     """The operations on floats that are needed as a whole, or whose slopes are finite constants, by identity.
+
+    `read` has the points of the results that somebody reads, as for `needed`.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(x: tensor<float>, y: tensor<float>) { y ← x × (if x > 0.0 then x × x else x / 3.0); }")
@@ -30,7 +34,7 @@ def finite_derivatives(fencil: Fencil) -> frozenset[int]:
     found = frozenset(
         id(e) for e in postorder(*values(fencil.closures)) if isinstance(e, Call) and _has_finite_slopes(e)
     )
-    return found | needed(fencil).whole
+    return found | needed(fencil, read).whole
 
 
 def _has_finite_slopes(e: Call) -> bool:

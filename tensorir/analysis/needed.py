@@ -16,7 +16,7 @@ An expression in the body of a fold is met once for each level, and must be need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from tensorir.binding.bound import BoundProgram
 from tensorir.builtins import TABLE
 from tensorir.ir import Call, Expr, Fencil, Operator
 from tensorir.substitution import inlined
-from tensorir.types import TupleElement
+from tensorir.types import Dims, TupleElement
 from tensorir.walk import values, with_values
 
 __all__ = ["Needed", "needed"]
@@ -42,13 +42,18 @@ class Needed:
     """The calls, by identity, all elements of which have a part in a result each time that they are computed."""
 
 
-def needed(fencil: Fencil) -> Needed:
-    """What is needed of the calls of a program for the derivatives of all its results."""
+def needed(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> Needed:
+    """What is needed of the calls of a program for the derivatives of its results.
+
+    Of these `read` has the points that somebody reads, by name; without it, all of all.
+    """
     copies: dict[int, list[Expr]] = {}
     closures = with_values(fencil.closures, inlined(values(fencil.closures), copies))
     reads = _Certain(Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers))
-    results = set(fencil.results)
-    need = {p: IntegerSet.box(p.type.dims) if p in results else IntegerSet(p.type.dims.names) for p in fencil.params}
+    points = {p.name: p.type.dims for p in fencil.results} if read is None else read
+    need = {
+        p: IntegerSet.box(points[p.name]) if p.name in points else IntegerSet(p.type.dims.names) for p in fencil.params
+    }
     for closure in reversed(closures):
         output, target = closure.output, closure.target.dims
         wanted = need[output].within(target)

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorir.build import closure, fencil, free_name, var
+from tensorir.build import call, closure, fencil, free_name, var
 from tensorir.distribution.whole_results import whole_results
 from tensorir.ir import Expr, Fencil, Var
 from tensorir.substitution import inlined
+from tensorir.types import TupleElement
 from tensorir.walk import substitute_all
 
-__all__ = ["Chained", "Feedback", "chained"]
+__all__ = ["Chained", "Feedback", "chained", "single_results"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,40 @@ def chained(program: Fencil, feedback: Feedback, steps: int) -> Chained | None:
         program.span,
     )  # fmt: skip
     return Chained(several, {v.name: k for k, v in slots.items() if v in read}, tuple(following))
+
+
+def single_results(program: Fencil) -> tuple[Fencil, dict[str, tuple[str, ...]]]:
+    """The program with a result for each member of a tuple, and by result the names of its members in order.
+
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(y: tensor<(float, float), I[0:9]>, x: tensor<float, I[0:9]>) { y ← (x, x × x); }")
+    >>> print(single_results(f)[0])
+    f(y_0: tensor<float, I[0:9]>, y_1: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) {
+      let t1 = (x, x × x);
+      y_0 ← t1[0];
+      y_1 ← t1[1];
+    }
+    """
+    taken = {p.name for p in program.params}
+    outputs: list[tuple[Var, Expr]] = []
+    names: dict[str, tuple[str, ...]] = {}
+    for name, value in whole_results(program).items():
+        members = _members(value)
+        single = [name] if len(members) == 1 else [free_name(f"{name}_{k}", taken) for k in range(len(members))]
+        outputs += [(var(n, m.tensor.on(program[name].type.dims)), m) for n, m in zip(single, members, strict=True)]
+        names[name] = tuple(single)
+    read = frozenset[Var]().union(*(e.free for _, e in outputs))
+    inputs = [p for p in program.params if p in read]
+    params = [*(p for p, _ in outputs), *(p for p in inputs if p.name not in {v.name for v, _ in outputs})]
+    return fencil(program.name, params, [closure(p, e) for p, e in outputs], program.span), names
+
+
+def _members(value: Expr) -> list[Expr]:
+    """The scalar members of a value, from the first to the last."""
+    if not isinstance(value.tensor.element, TupleElement):
+        return [value]
+    parts = (call("tuple_get", value, static=(k,)) for k in range(len(value.tensor.element.members)))
+    return [m for part in parts for m in _members(part)]
 
 
 def _slots(program: Fencil, feedback: Feedback) -> dict[int, Var] | None:

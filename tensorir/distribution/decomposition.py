@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tensorir.types import Interval
 
 __all__ = ["Decomposition"]
@@ -53,6 +56,16 @@ class Decomposition:
         """The points of a block."""
         start = self.start(part)
         return Interval(start, start + self.size) & self.interval
+
+    def own(self, points: Interval) -> NDArray[np.bool_]:
+        """By place on the devices, padding included, whether it has one of these points."""
+        places = np.arange(self.padded.start, self.padded.stop)
+        return (places >= points.start) & (places < points.stop)
+
+    def common(self, points: Interval) -> Interval:
+        """The local points that are some of these, which are of the interval, on every device."""
+        start, stop = max(0, points.start - self.start(0)), min(self.size, points.stop - self.start(self.parts - 1))
+        return Interval(start, max(start, stop))
 
     def blocks(self) -> Iterator[Interval]:
         """All blocks, in the order of the devices."""

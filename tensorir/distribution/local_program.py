@@ -81,6 +81,14 @@ class Localised:
     tables: tuple[LocalTable, ...] = ()
     """The tables that lead from a distributed dim of the mesh to another."""
 
+    @property
+    def on_every_device(self) -> dict[str, Dims]:
+        """By result, the local points that are points of the whole on each device, and not padding on some."""
+        return {
+            p.name: Dims(tuple((d, self.parts[d].common(i) if d in self.parts else i) for d, i in p.type.dims.items))
+            for p in self.program.results
+        }
+
 
 def localised(
     program: Fencil, parts: Mapping[str, Part], tables: Mapping[str, NDArray[Any]] | None = None

@@ -63,6 +63,16 @@ class Subdomains:
         order = np.argsort(self.owners, kind="stable")
         return tuple(np.split(order, np.cumsum(self.counts)[:-1]))
 
+    def own(self, points: Interval) -> NDArray[np.bool_]:
+        """By place on the devices, padding included, whether it has one of these points."""
+        here = np.arange(self.size) < np.array(self.counts)[:, None]
+        at = self.dealt + self.interval.start
+        return (here & (at >= points.start) & (at < points.stop)).reshape(-1)
+
+    def common(self, points: Interval) -> Interval:
+        """The local points that are some of these, which are of the interval, on every device."""
+        return Interval(0, min(self.counts) if points == self.interval else 0)
+
     @cached_property
     def owned(self) -> Keys:
         """The points that devices have."""
