@@ -14,7 +14,7 @@ import jax
 from jax import lax
 
 from lowering.values import Dense, Leaf, Slots, aligned
-from tensorir.types import Dims, Interval
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["ArrayProvenance", "Sum", "Window"]
 

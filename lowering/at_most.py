@@ -24,13 +24,13 @@ from lowering.tracing import concrete, inside_trace, refuse_narrow
 from tensorir.binding.arrays import refuse, size_of
 from tensorir.binding.bound import BoundProgram, tables_of
 from tensorir.binding.calls import PreparedCall, nested, prepare_call, with_variables
-from tensorir.caches import SIZES, RecentCache, WeakCache
-from tensorir.errors import did_you_mean
-from tensorir.ir import Fencil, Var
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, Dims
 from tensorir.padding.padded_program import PaddedProgram, padded_program
-from tensorir.plan import Plan
+from tensorir.passes.decisions import Plan
+from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 from tensorir.text.template import Template
-from tensorir.types import DTYPES, Dims
 
 __all__ = ["CompiledAtMost", "compile_at_most"]
 

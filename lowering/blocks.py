@@ -13,11 +13,11 @@ from lowering.context import Context
 from lowering.scan_carry import levels_of
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Value, aligned, cut, dense
-from tensorir.abstract_interpreter import Bound
 from tensorir.analysis.annotations import Annotations
 from tensorir.analysis.independence import on_block
-from tensorir.ir import Call, Expr, Lambda
-from tensorir.types import Dims, Interval
+from tensorir.ir.nodes import Call, Expr, Lambda
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["blocked"]
 

@@ -25,7 +25,7 @@ import numpy as np
 from lowering.xarray_states import labelled_arrays
 from tensorir.binding.arrays import refuse
 from tensorir.binding.labels import calendar_of
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["Clock", "clock_of"]
 

@@ -1,8 +1,8 @@
 """Compiled programs: plain JAX callables, cached per sizes and per what is known of their tables.
 
 >>> import numpy as np
->>> from tensorir.build import call, closure, fencil, var
->>> from tensorir.types import tensor
+>>> from tensorir.ir.build import call, closure, fencil, var
+>>> from tensorir.ir.types import tensor
 >>> x, y = var("x", tensor("float", I=(0, 3))), var("y", tensor("float", I=(0, 3)))
 >>> c = compile(fencil("double", [y, x], [closure(y, call("plus", x, x))]))
 >>> c(x=np.array([1.0, 2.0, 3.0]))
@@ -34,12 +34,12 @@ from tensorir.analysis.cost import Cost, count
 from tensorir.binding.arrays import refuse
 from tensorir.binding.bound import BoundProgram, tables_of
 from tensorir.binding.calls import prepare_call, refuse_absent_outputs
-from tensorir.errors import did_you_mean
 from tensorir.inspect import Inspection, inspect
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
+from tensorir.passes.decisions import Plan
 from tensorir.passes.pipeline import Pipeline
 from tensorir.passes.stages import DEFAULT_PASSES, Stage, Stages
-from tensorir.plan import Plan
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Compiled", "compile"]
 

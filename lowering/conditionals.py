@@ -15,9 +15,9 @@ from lowering.manual_axes import axes_of, varying
 from lowering.structure import selected
 from lowering.tracing import concrete, op_by_op
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, everywhere, joined_dims, presence, with_present
-from tensorir.abstract_interpreter import Bound
-from tensorir.ir import Call
-from tensorir.types import Dims, bcast
+from tensorir.ir.nodes import Call
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.types import Dims, bcast
 
 __all__ = ["cond"]
 

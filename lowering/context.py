@@ -14,12 +14,12 @@ from jax import lax
 from lowering.array_provenance import ArrayProvenance
 from lowering.neighbours import Prepared
 from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
-from tensorir.abstract_interpreter import Applier, Bound
 from tensorir.analysis.absence import IndirectAccess
 from tensorir.analysis.annotations import Annotations
-from tensorir.errors import Diagnostic
-from tensorir.ir import Call, Expr
-from tensorir.types import Dims, Interval
+from tensorir.ir.nodes import Call, Expr
+from tensorir.ir.rewrite import Applier, Bound
+from tensorir.ir.types import Dims, Interval
+from tensorir.runtime.errors import Diagnostic
 
 __all__ = ["Check", "Chosen", "Context"]
 

@@ -9,7 +9,7 @@ import jax
 from jax import lax
 
 from lowering.values import Dense, Leaf, aligned, dense
-from tensorir.types import Dims, Interval
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["at_one", "put_at_one", "zero_based"]
 

@@ -17,7 +17,7 @@ from jax import lax
 
 from lowering.gradients.safe_derivatives import over, smooth, times
 from lowering.quotients import floored
-from tensorir.types import DTYPES, Scalar
+from tensorir.ir.types import DTYPES, Scalar
 
 __all__ = ["FINITE", "SCALAR", "bitcast", "convert"]
 

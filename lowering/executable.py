@@ -24,14 +24,14 @@ from lowering.tracing import inside_trace, op_by_op
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.binding.bound import tables_of
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Fencil, Var
-from tensorir.kept_memory import KEPT_MEMORY
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Fencil, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import DTYPES, Dims, TensorType
+from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.passes.base import Pass
 from tensorir.passes.stages import DEFAULT_PASSES
-from tensorir.types import DTYPES, Dims, TensorType
-from tensorir.typing_rules import neighbour_source
-from tensorir.walk import postorder, values
+from tensorir.runtime.memory import KEPT_MEMORY
 
 __all__ = ["Executable", "Options", "Unlike", "inputs", "on_device", "on_one_device"]
 

@@ -12,7 +12,7 @@ import jax.export
 import numpy as np
 
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Loaded", "load"]
 

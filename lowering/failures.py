@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from lowering.context import Check
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["checked", "raise_failures"]
 

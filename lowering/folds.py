@@ -38,9 +38,9 @@ from lowering.values import (
     select_slot,
     with_present,
 )
-from tensorir.abstract_interpreter import Bound
-from tensorir.ir import Call, Literal, Operator
-from tensorir.types import DTYPES, Dims, Scalar, TensorType
+from tensorir.ir.nodes import Call, Literal, Operator
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.types import DTYPES, Dims, Scalar, TensorType
 
 __all__ = ["FOLDS", "unrolls"]
 

@@ -31,11 +31,11 @@ from lowering.values import (
     select_slot,
     with_present,
 )
-from tensorir.abstract_interpreter import Bound
-from tensorir.errors import Diagnostic
-from tensorir.ir import Call, Lambda, Operator
-from tensorir.types import Dims, Interval
-from tensorir.typing_rules import neighbour_source
+from tensorir.ir.nodes import Call, Lambda, Operator
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.types import Dims, Interval
+from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.errors import Diagnostic
 
 __all__ = ["CLIP", "DROP", "INDIRECT", "Updates", "combiner", "scattered", "touched"]
 

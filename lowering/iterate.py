@@ -31,9 +31,9 @@ from lowering.tracing import inside_trace
 from lowering.xarray_states import dataset, entered, labelled_arrays, uneven_labels
 from tensorir.binding.arrays import refuse
 from tensorir.binding.labels import UNSTEADY
-from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
-from tensorir.interrupted import Interrupted
+from tensorir.runtime.errors import Interrupted
+from tensorir.runtime.memory import RecentCache
 
 __all__ = ["iterate"]
 

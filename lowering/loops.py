@@ -20,11 +20,10 @@ from lowering.manual_axes import axes_of, varying
 from lowering.scan_carry import masked_leaves, settled, survey
 from lowering.tracing import concrete, op_by_op
 from lowering.values import Dense, Value, dense
-from tensorir.abstract_interpreter import Bound
-from tensorir.errors import Diagnostic
-from tensorir.ir import Call, Lambda, Literal
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, Dims, Interval, TensorType
+from tensorir.ir.nodes import Call, Lambda, Literal
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.types import BOOL, Dims, Interval, TensorType
+from tensorir.runtime.errors import NOWHERE, Diagnostic, Span
 
 __all__ = ["loop"]
 

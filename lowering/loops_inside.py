@@ -18,8 +18,8 @@ from lowering.distribution.several_steps import calls_of, rounds
 from lowering.kernels import repeated
 from lowering.known_coordinates import KnownCoordinates, known_to
 from lowering.tracing import concrete, inside_jit, op_by_op
-from tensorir.caches import RecentCache
 from tensorir.fieldview.closure_fingerprint import values_read
+from tensorir.runtime.memory import RecentCache
 
 __all__ = ["LoopInside", "steps"]
 

@@ -28,17 +28,16 @@ from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN
 from lowering.structure import STRUCTURE, in_place, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
-from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
 from tensorir.analysis.annotations import Annotations
 from tensorir.analysis.in_place_updates import in_place_updates
-from tensorir.builtins import TABLE
-from tensorir.errors import Diagnostic
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
-from tensorir.print_formatting import said
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator, Var
+from tensorir.ir.rewrite import Applier, Bound, Rule, evaluate, postorder, values
+from tensorir.ir.types import DTYPES, Dims, TensorType
+from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.reference.scalars import scalar
-from tensorir.types import DTYPES, Dims, TensorType
-from tensorir.typing_rules import neighbour_source
-from tensorir.walk import postorder, values
+from tensorir.runtime.errors import Diagnostic
+from tensorir.runtime.print_formatting import said
 
 __all__ = ["RULES", "Lowered", "lower"]
 

@@ -21,7 +21,7 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.batch_dims import with_batch
 from lowering.gradients.in_place_adjoints import still
-from tensorir.types import Interval
+from tensorir.ir.types import Interval
 
 __all__ = ["Prepared", "padding_of", "prepare", "read"]
 

@@ -12,7 +12,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from lowering.compiler_options import BARRIERS_STAY, ask, jitted, remembering
 from lowering.host_results import on_host
 from lowering.tracing import inside_trace, op_by_op
-from tensorir.kept_memory import KEPT_MEMORY
+from tensorir.runtime.memory import KEPT_MEMORY
 
 __all__ = ["one_program", "part"]
 

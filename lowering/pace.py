@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from tensorir.interrupted import leave
+from tensorir.runtime.errors import leave
 
 __all__ = ["Interrupt", "Pace", "interrupts"]
 

@@ -20,11 +20,10 @@ from lowering.raising import RULES
 from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.predicted_cost import predicted
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
-from tensorir.ir import Fencil
-from tensorir.passes.decisions import Decision, Places, shortened
+from tensorir.ir.nodes import Fencil
+from tensorir.passes.decisions import Comparison, Decision, Memory, Places, Plan, shortened
 from tensorir.passes.stages import Stages
-from tensorir.plan import Comparison, Memory, Plan
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["interleaved", "planned", "switched_off", "ways_of"]
 

@@ -16,9 +16,9 @@ from jax import lax
 
 from lowering.neighbours import Prepared
 from tensorir.analysis.uses import MOST, surface
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Var
-from tensorir.types import NEIGHBOUR, TensorType
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Var
+from tensorir.ir.types import NEIGHBOUR, TensorType
 
 __all__ = ["MOST_REPEATED", "ReadsPerLoop", "apart", "reads_per_loop"]
 

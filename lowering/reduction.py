@@ -18,8 +18,8 @@ from jax import lax
 
 from lowering.elementwise import SCALAR
 from lowering.manual_axes import axes_of, varying
-from tensorir.builtins import TABLE
-from tensorir.types import scalar_of
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import scalar_of
 
 __all__ = [
     "MONOIDS",

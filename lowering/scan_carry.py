@@ -11,7 +11,7 @@ from jax import lax
 
 from lowering.context import Check, Context, conjunction, masks_of
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, dense, everywhere, presence
-from tensorir.types import Dims, Interval, TensorType
+from tensorir.ir.types import Dims, Interval, TensorType
 
 __all__ = ["Levels", "all_dims", "along", "counted", "levels_of", "masked_leaves", "settled", "survey", "within_state"]
 

@@ -26,9 +26,9 @@ from lowering.values import (
     select_slot,
     with_present,
 )
-from tensorir.ir import Call, Expr
-from tensorir.types import Dims, Interval, TupleElement, leaves
-from tensorir.typing_rules import highest_neighbour
+from tensorir.ir.nodes import Call, Expr
+from tensorir.ir.types import Dims, Interval, TupleElement, leaves
+from tensorir.ir.typing_of_elements import highest_neighbour
 
 __all__ = ["STRUCTURE"]
 

@@ -15,7 +15,7 @@ from jax.experimental import topologies
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["TARGETS", "Target", "device_of", "lowered_for", "target_of"]
 

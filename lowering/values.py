@@ -17,7 +17,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from tensorir.types import Dims, Interval
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["Dense", "Leaf", "Slots", "Value", "aligned", "cut", "elementwise", "joined_dims", "select_slot"]
 

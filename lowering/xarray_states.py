@@ -15,7 +15,7 @@ from lowering.known_coordinates import KnownCoordinates, known_coordinates
 from tensorir.binding.arrays import kind_of, native, refuse, refuse_foreign
 from tensorir.binding.labels import Operand, placed, unsteady
 from tensorir.fieldview.datasets import auxiliary_of
-from tensorir.types import scalar_of
+from tensorir.ir.types import scalar_of
 
 __all__ = [
     "dataset", "entered", "in_order", "is_data_array", "is_dataset", "is_named_arrays", "labelled_arrays", "members",

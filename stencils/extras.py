@@ -3,7 +3,7 @@
 >>> needed("numpy", "cli", "arrays")
 >>> needed("no_such_library", "plot", "pictures")
 Traceback (most recent call last):
-tensorir.errors.DiagnosticError: error[C12]: pictures need no_such_library, which is not installed.
+tensorir.runtime.errors.DiagnosticError: error[C12]: pictures need no_such_library, which is not installed.
 help: pip install 'tensorir[plot]'
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["needed"]
 

@@ -17,9 +17,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorir.dimensions import Dimension
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.types import Interval
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.types import Interval
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["HALF", "Half", "around", "half_of", "half_way", "halves", "partners", "points_between", "staggered"]
 

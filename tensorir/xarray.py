@@ -35,7 +35,7 @@ import xarray
 
 from tensorir.binding.arrays import intervals_of, refuse
 from tensorir.inspect.intermediates import Inspection
-from tensorir.types import Interval, TensorType, scalar_of
+from tensorir.ir.types import Interval, TensorType, scalar_of
 
 __all__ = ["Accessor", "DatasetAccessor"]
 

@@ -3,8 +3,8 @@
 from lowering.elementwise import SCALAR as LOWERED_SCALARS
 from lowering.lower import RULES as LOWERED
 from tensorir.analysis import absence
-from tensorir.builtins import TABLE
-from tensorir.definitions import DEFINITIONS
+from tensorir.ir.build import DEFINITIONS
+from tensorir.ir.builtins import TABLE
 from tensorir.reference.rules import RULES
 from tensorir.reference.scalars import SCALAR
 

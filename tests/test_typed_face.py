@@ -19,7 +19,7 @@ import pytest
 import lowering.iterate
 import tensorir as ti
 from tensorir.fieldview import MATHEMATICS
-from tensorir.types import SCALARS
+from tensorir.ir.types import SCALARS
 
 STUB = ast.parse(Path(ti.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 DEFINED = {n.name: n for n in STUB.body if isinstance(n, ast.FunctionDef)}

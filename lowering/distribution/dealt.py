@@ -22,9 +22,9 @@ from lowering.tracing import concrete, for_an_operator, inside_trace
 from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import PreparedCall, nested
-from tensorir.errors import did_you_mean
-from tensorir.ir import Var
-from tensorir.types import Dims
+from tensorir.ir.nodes import Var
+from tensorir.ir.types import Dims
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Dealt", "refuse_narrow"]
 

@@ -20,13 +20,13 @@ from lowering.tracing import concrete, inside_trace, op_by_op
 from tensorir.binding.arrays import article, refuse
 from tensorir.binding.bound import BoundProgram, at_sizes
 from tensorir.binding.calls import PreparedCall, prepare_call, with_variables
-from tensorir.caches import SIZES, RecentCache, WeakCache
 from tensorir.distribution.parting import NO_OWNERS, by_dim, check_axes, check_dims, owners_by_dim, partition_of
 from tensorir.distribution.partition import Owners
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.fieldview.operator import FieldOperator, Plan
 from tensorir.fieldview.program import Program
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
+from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 
 __all__ = ["Distributed", "DistributedOperator", "distribute"]
 

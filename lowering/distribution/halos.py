@@ -12,7 +12,7 @@ from jax import lax
 from lowering.distribution.mesh_halos import with_mesh_halos
 from tensorir.distribution.exchange import Exchange, Phase, Piece, Round
 from tensorir.distribution.local_program import Localised, View
-from tensorir.types import Interval
+from tensorir.ir.types import Interval
 
 __all__ = ["with_halos"]
 

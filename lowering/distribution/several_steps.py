@@ -19,7 +19,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from lowering.failures import checked
 from tensorir.binding.arrays import refuse
 from tensorir.distribution.chained import Chained, Feedback, chained, single_results
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 
 if TYPE_CHECKING:
     from lowering.distribution.distributed import Distributed

@@ -32,9 +32,9 @@ from tensorir.distribution.part_of_exchange import part_of_exchange
 from tensorir.distribution.parting import NO_OWNERS, decompositions
 from tensorir.distribution.partition import Owners
 from tensorir.distribution.subdomains import Subdomains, blocks_of, subdomains_of
-from tensorir.ir import Fencil, Var
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, Dims
 from tensorir.text.printer import print_fencil
-from tensorir.types import DTYPES, Dims
 
 __all__ = ["Step"]
 

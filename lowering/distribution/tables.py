@@ -13,8 +13,8 @@ from lowering.compiled import Compiled
 from lowering.executable import Executable
 from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.binding.bound import tables_of
-from tensorir.ir import Fencil
-from tensorir.types import Dims
+from tensorir.ir.nodes import Fencil
+from tensorir.ir.types import Dims
 
 __all__ = ["NO_TABLES", "Tables", "digest", "known_tables"]
 

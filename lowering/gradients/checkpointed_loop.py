@@ -26,8 +26,8 @@ from lowering.batch_dims import with_batch
 from lowering.gradients.checkpointed_while import Unbounded
 from lowering.gradients.in_place_adjoints import still
 from lowering.gradients.loop_body_derivatives import handing_on, moves, once, replaced, with_tangents
-from tensorir.caches import remembered
-from tensorir.errors import Diagnostic
+from tensorir.runtime.errors import Diagnostic
+from tensorir.runtime.memory import remembered
 
 __all__ = ["rounds"]
 

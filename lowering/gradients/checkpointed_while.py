@@ -23,7 +23,7 @@ from jax.interpreters import ad, batching, mlir
 from lowering.gradients.forward_mode_only import forward_only
 from lowering.gradients.loop_body_derivatives import moves, once, replaced, smooth, with_tangents
 from lowering.manual_axes import axes_of, varying
-from tensorir.errors import Diagnostic
+from tensorir.runtime.errors import Diagnostic
 
 __all__ = ["Unbounded"]
 

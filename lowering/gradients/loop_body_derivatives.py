@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
 
 from lowering.gradients.in_place_adjoints import threaded
-from tensorir.caches import remembered
+from tensorir.runtime.memory import remembered
 
 __all__ = ["handing_on", "moves", "once", "replaced", "smooth", "with_tangents"]
 

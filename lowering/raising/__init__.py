@@ -36,7 +36,7 @@ from lowering.raising.strips import strip
 from lowering.raising.top_k import first
 from lowering.raising.windows import constants, windows
 from lowering.values import Value
-from tensorir.ir import Call
+from tensorir.ir.nodes import Call
 
 __all__ = ["NAMES", "RULES", "Raised", "Rule", "raised", "rows"]
 

@@ -18,10 +18,10 @@ from lowering.raising.pair_reductions import best_of
 from lowering.raising.reductions import literal_of
 from lowering.reduction import identity_of, reduced
 from lowering.values import Dense, Leaf, Value, aligned, cut, presence
-from tensorir.abstract_interpreter import Bound
-from tensorir.ir import Call, Lambda
-from tensorir.static_parameters import ArgReduce
-from tensorir.types import Dims, Interval, bcast
+from tensorir.ir.nodes import Call, Lambda
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.static_parameters import ArgReduce
+from tensorir.ir.types import Dims, Interval, bcast
 
 __all__ = ["argument_reduction"]
 

@@ -17,8 +17,8 @@ from lowering.array_provenance import ArrayProvenance, Sum
 from lowering.context import Context
 from lowering.elementwise import convert
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, elementwise, presence
-from tensorir.ir import Call
-from tensorir.types import Dims, bcast
+from tensorir.ir.nodes import Call
+from tensorir.ir.types import Dims, bcast
 
 __all__ = ["contraction", "dot", "needed", "product_of_two"]
 

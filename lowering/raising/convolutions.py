@@ -19,8 +19,8 @@ from lowering.array_provenance import ArrayProvenance, Sum, Window
 from lowering.context import Context
 from lowering.raising.contractions import PRECISION, needed, product_of_two
 from lowering.values import Dense, Leaf, Value, aligned, cut, dense, select_slot
-from tensorir.ir import Call
-from tensorir.types import Dims, Interval
+from tensorir.ir.nodes import Call
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["convolution"]
 

@@ -19,8 +19,8 @@ from lowering.indirect import combiner
 from lowering.raising.contractions import dot, needed
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value, aligned, cut, elementwise, presence
-from tensorir.ir import Call
-from tensorir.types import Dims
+from tensorir.ir.nodes import Call
+from tensorir.ir.types import Dims
 
 __all__ = ["guarded", "guarded_sum"]
 

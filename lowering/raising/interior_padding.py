@@ -14,8 +14,8 @@ from jax import lax
 from lowering.context import Context
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value, cut, dense, select_slot
-from tensorir.ir import Call, Expr, Literal
-from tensorir.types import Dims, Interval
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["dilated"]
 

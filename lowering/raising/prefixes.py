@@ -17,8 +17,8 @@ from lowering.context import Context
 from lowering.elementwise import SCALAR
 from lowering.raising.reductions import monoid
 from lowering.values import Dense, Value, cut, dense, elementwise, presence
-from tensorir.ir import Call, Expr, Lambda
-from tensorir.types import Dims
+from tensorir.ir.nodes import Call, Expr, Lambda
+from tensorir.ir.types import Dims
 
 __all__ = ["FEWEST_LEVELS", "MOST_COLUMNS", "prefix"]
 

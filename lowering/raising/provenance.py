@@ -9,7 +9,7 @@ from lowering.context import Context, masks_of
 from lowering.raising.guards import guarded_sum
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value
-from tensorir.ir import Call, Expr, Operator
+from tensorir.ir.nodes import Call, Expr, Operator
 
 __all__ = ["remember"]
 

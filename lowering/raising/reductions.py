@@ -20,10 +20,10 @@ from lowering.indirect import combiner
 from lowering.reduction import MONOIDS, by_rows, identity_of, parts_pay, reduced, reduced_in_parts, reduced_numbers
 from lowering.scan_carry import Levels, counted, levels_of, within_state
 from lowering.values import Dense, Value, aligned, cut, dense, elementwise, presence, with_present
-from tensorir.abstract_interpreter import Bound
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Lambda, Literal, Var
-from tensorir.types import DTYPES, Dims, TensorType
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.types import DTYPES, Dims, TensorType
 
 __all__ = ["along_axis", "literal_of", "mapped", "monoid"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from lowering.context import Context
 from lowering.values import Value
-from tensorir.ir import Call
+from tensorir.ir.nodes import Call
 
 __all__ = ["Raised", "Rule"]
 

@@ -17,8 +17,8 @@ from lowering.context import Context
 from lowering.dynamic_slices import put_at_one
 from lowering.indirect import CLIP, DROP, Updates, combiner, one_by_one, scattered, touched
 from lowering.values import Dense, Value, dense
-from tensorir.ir import Call
-from tensorir.types import Dims
+from tensorir.ir.nodes import Call
+from tensorir.ir.types import Dims
 
 __all__ = ["combined", "in_place"]
 

@@ -14,8 +14,8 @@ from lowering.context import Context
 from lowering.elementwise import SCALAR
 from lowering.reduction import MONOIDS, identity_of
 from lowering.values import Dense, Slots, Value
-from tensorir.ir import Call
-from tensorir.types import Dims
+from tensorir.ir.nodes import Call
+from tensorir.ir.types import Dims
 
 __all__ = ["strip"]
 

@@ -14,9 +14,9 @@ from jax import lax
 
 from lowering.context import Context, masks_of
 from lowering.values import Dense, Value, aligned, dense
-from tensorir.ir import Call
+from tensorir.ir.nodes import Call
+from tensorir.ir.types import Dims, bcast
 from tensorir.passes.top_k import selecting_key
-from tensorir.types import Dims, bcast
 
 __all__ = ["first"]
 

@@ -16,8 +16,8 @@ from lowering.array_provenance import Window
 from lowering.context import Context
 from lowering.values import Dense, Leaf, Slots, Value, cut, dense, select_slot
 from tensorir.analysis.affine_indices import AffineIndex, affine_index
-from tensorir.ir import Call, Expr, Literal
-from tensorir.types import Dims, Interval
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["constants", "windows"]
 

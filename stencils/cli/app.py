@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 from stencils.cli.terminal import aside, ask, coloured, printable, say, takes_colours
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.interrupted import leave
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, leave
 
 __all__ = ["app", "main"]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from stencils.extras import needed
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Names"]
 

@@ -18,7 +18,7 @@ import numpy as np
 import tensorir as ti
 from stencils.cli.files import together
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 from tensorir.text.printer import print_fencil
 
 __all__ = ["Run", "mark", "resumed"]

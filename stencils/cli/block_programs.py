@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from tensorir.caches import RecentCache
-from tensorir.ir import Fencil, Var
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import Dims
 from tensorir.passes.restrict import restrict
 from tensorir.passes.translate import free_of_coordinates, translated, with_positions
-from tensorir.types import Dims
+from tensorir.runtime.memory import RecentCache
 
 __all__ = ["BlockProgram", "BlockPrograms"]
 

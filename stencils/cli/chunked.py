@@ -25,12 +25,11 @@ from stencils.extras import needed
 from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.ir import Call, Fencil, Var
+from tensorir.ir.nodes import Call, Fencil, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import DTYPES, Dims, Interval, Scalar
 from tensorir.passes.restrict import restrict
-from tensorir.source import NOWHERE
-from tensorir.types import DTYPES, Dims, Interval, Scalar
-from tensorir.walk import postorder, values
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
 
 __all__ = ["Chunked", "Halted", "lacking", "sizes_of"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from stencils.cli.files import read_arrays
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
 from tensorir.fieldview.datasets import auxiliary_names
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["arrays_for", "file_of"]
 

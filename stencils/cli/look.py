@@ -13,7 +13,7 @@ from stencils.cli.modules import is_named, named_object
 from stencils.cli.options import sizes
 from stencils.cli.pipes import STANDARD
 from tensorir.binding.arrays import refuse
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 from tensorir.text.printer import print_fencil, print_param
 
 __all__ = ["check", "info", "lower", "programs_of", "show", "text_of"]

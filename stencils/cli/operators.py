@@ -16,7 +16,7 @@ from stencils.cli.pipes import STANDARD, leaving
 from stencils.cli.results import attributes, described, encoded, with_auxiliary
 from stencils.cli.run import Request, check_steps, clock_from
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["run"]
 

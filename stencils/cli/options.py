@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["constants", "only_known", "pairs", "refuse_given", "sizes"]
 

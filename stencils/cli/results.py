@@ -12,8 +12,8 @@ from stencils.cli.files import attributes_of, read_arrays
 from stencils.cli.inputs import file_of
 from stencils.cli.pipes import STANDARD
 from tensorir.binding.arrays import kind_of
-from tensorir.errors import DiagnosticError
 from tensorir.fieldview.datasets import auxiliary_names, cut_to
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["attributes", "described", "encoded", "with_auxiliary"]
 

@@ -35,8 +35,8 @@ from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resu
 from stencils.cli.stepping import feedback, stepped
 from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.bound import BoundProgram, moved_dims, solve_sizes
-from tensorir.ir import Fencil, Var
-from tensorir.types import DTYPES, SCALARS, Scalar, scalar_of
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, SCALARS, Scalar, scalar_of
 
 __all__ = ["Request", "check_steps", "clock_from", "run"]
 

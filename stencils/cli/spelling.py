@@ -1,6 +1,6 @@
 """What diagnostics advise, in the words of the command line: `--set n=10` where a script writes `n=10`.
 
->>> from tensorir.errors import Diagnostic
+>>> from tensorir.runtime.errors import Diagnostic
 >>> spelled(Diagnostic("B01", "the size 'n' is not bound.", help="give it a value: n=10.")).help
 'give it a value: --set n=10.'
 """
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from tensorir.errors import Diagnostic
+from tensorir.runtime.errors import Diagnostic
 
 __all__ = ["spelled"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tensorir.binding.arrays import refuse
-from tensorir.build import closure, fencil
-from tensorir.errors import did_you_mean
-from tensorir.ir import Fencil
+from tensorir.ir.build import closure, fencil
+from tensorir.ir.nodes import Fencil
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["feedback", "stepped"]
 

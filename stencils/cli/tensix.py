@@ -13,7 +13,7 @@ from stencils.cli.arguments import Parameters, arguments, numbers_set
 from stencils.cli.files import together
 from stencils.cli.kernels import function_of, is_kernel
 from tensorir.binding.arrays import refuse
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.faults import tiles
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.sizes import sizes_of

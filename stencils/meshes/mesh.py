@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from stencils.meshes.connectivity import connect, dims
 from stencils.meshes.geometry import QUANTITIES, Geometry
 from stencils.meshes.surfaces import Plane, Sphere
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 if TYPE_CHECKING:
     import xarray

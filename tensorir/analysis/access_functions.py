@@ -12,9 +12,9 @@ import numpy as np
 
 from tensorir.analysis.integer_sets import Factor, IntegerSet, coordinates, factor_of
 from tensorir.binding.arrays import Array
-from tensorir.ir import Call, Expr, Lambda, Operator
-from tensorir.types import Dims, Interval, TensorType, bcast
-from tensorir.typing_rules import highest_neighbour, neighbour_source
+from tensorir.ir.nodes import Call, Expr, Lambda, Operator
+from tensorir.ir.types import Dims, Interval, TensorType, bcast
+from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 
 if TYPE_CHECKING:
     from tensorir.analysis.domains import Needs, Reads

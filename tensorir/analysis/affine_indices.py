@@ -1,7 +1,7 @@
 """Indices that are sums of coordinates: `2 × pos(Y, y) + pos(R, r) - 1` is affine in Y and R.
 
 >>> from tensorir.text import parse_expr
->>> from tensorir.types import tensor
+>>> from tensorir.ir.types import tensor
 >>> found = affine_index(parse_expr("2 × pos(Y, y) - 1", {"y": tensor("float", Y=(0, 4))}))
 >>> dict(found.terms), found.constant, found.range
 ({'Y': 2}, -1, (-1, 5))
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.ir import Call, Expr, Literal
-from tensorir.types import Interval
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import Interval
 
 __all__ = ["AffineIndex", "affine_index"]
 

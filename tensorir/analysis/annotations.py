@@ -15,9 +15,9 @@ from tensorir.analysis.finite_derivatives import finite_derivatives
 from tensorir.analysis.loop_invariants import loop_invariants
 from tensorir.analysis.stencil_reductions import stencil_reductions
 from tensorir.analysis.unseen_extremes import unseen_extremes
-from tensorir.ir import Call, Expr, Fencil
-from tensorir.types import Dims
-from tensorir.walk import postorder, values
+from tensorir.ir.nodes import Call, Expr, Fencil
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import Dims
 
 __all__ = ["Annotation", "Annotations", "annotated"]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorir.analysis.cost import bytes_of
-from tensorir.builtins import TABLE
-from tensorir.display import Displayed
-from tensorir.ir import Call, Expr, Lambda
-from tensorir.types import TensorType
-from tensorir.walk import postorder
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Lambda
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import Displayed
 
 __all__ = ["Worth", "work_of"]
 
@@ -19,7 +19,7 @@ __all__ = ["Worth", "work_of"]
 class Worth(Displayed):
     """The case for storing one expression.
 
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> print(Worth("tmp", 2, 8.0, tensor("float", I=(0, 100))))
     tmp: read at 2 places; 8 operations per point, 100 points: 800 operations saved, 1,600 bytes added (0.50 per byte)
     """

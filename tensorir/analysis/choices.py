@@ -18,9 +18,9 @@ from typing import TypeGuard
 
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.control_dependence import ControlDependence, Places, control_dependence, operands, scope
-from tensorir.builtins import TABLE
-from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator
-from tensorir.walk import postorder, use_counts, values
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Operator
+from tensorir.ir.rewrite import postorder, use_counts, values
 
 __all__ = ["PER_ELEMENT", "WORTH", "Choice", "Settled", "Weighed", "acts", "choices", "operations", "weighed"]
 

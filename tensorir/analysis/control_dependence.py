@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tensorir.ir import Call, Expr, Lambda, Literal, Var
-from tensorir.walk import postorder
+from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
+from tensorir.ir.rewrite import postorder
 
 __all__ = ["ControlDependence", "Places", "control_dependence", "operands", "scope"]
 
@@ -95,8 +95,8 @@ def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: 
 
     Without `bodies` it is where the scope of the roots needs it, and not where functions do.
 
-    >>> from tensorir.build import call, literal, var
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.build import call, literal, var
+    >>> from tensorir.ir.types import tensor
     >>> c, x = var("c", tensor("bool")), call("neg", literal(1.0))
     >>> often, seldom = (call("if", c, call("sin", x), y) for y in (x, literal(0.0)))
     >>> [control_dependence([e], {id(e)}).certain(id(x)) for e in (often, seldom)]

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tensorir.abstract_interpreter import Applier, Bound, evaluate
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Operator
-from tensorir.types import TensorType
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Operator
+from tensorir.ir.rewrite import Applier, Bound, evaluate
+from tensorir.ir.types import TensorType
 
 __all__ = ["BEYOND", "CACHE", "PER_BYTE", "Cost", "bytes_of", "count"]
 
@@ -49,7 +49,7 @@ class Cost:
 def bytes_of(kind: TensorType) -> int:
     """The size of a buffer of a type.
 
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> bytes_of(tensor("float", I=(0, 10)))
     80
     """

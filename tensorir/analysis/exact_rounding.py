@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Lambda
-from tensorir.types import TensorType
-from tensorir.walk import postorder
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Lambda
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import TensorType
 
 __all__ = ["towards_whole_numbers"]
 

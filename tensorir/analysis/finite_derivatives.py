@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import TypeGuard
 
 from tensorir.analysis.needed import needed
-from tensorir.ir import Call, Expr, Fencil, Literal
-from tensorir.types import Dims
-from tensorir.walk import postorder, values
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import Dims
 
 __all__ = ["finite_derivatives"]
 

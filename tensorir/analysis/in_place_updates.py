@@ -10,8 +10,8 @@ frozenset({0})
 from __future__ import annotations
 
 from tensorir.analysis.uses import reads, surface
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Var
 
 __all__ = ["in_place_updates"]
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensorir.build import call
-from tensorir.builtins import TABLE
-from tensorir.ir import Apply, Call, Expr, Lambda, Literal, Operator, Var
-from tensorir.types import Dims, Interval, TensorType
-from tensorir.walk import postorder, rebuild
+from tensorir.ir.build import call
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, rebuild
+from tensorir.ir.types import Dims, Interval, TensorType
 
 __all__ = ["independent", "on_block"]
 

@@ -13,8 +13,8 @@ from collections.abc import Container, Iterator, Sequence
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.choices import acts
 from tensorir.analysis.control_dependence import control_dependence
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
-from tensorir.walk import postorder, values
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal
+from tensorir.ir.rewrite import postorder, values
 
 __all__ = ["loop_invariants"]
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from tensorir.analysis.buffer_worth import Worth
 from tensorir.analysis.cost import BEYOND, CACHE, PER_BYTE, bytes_of
 from tensorir.analysis.uses import reads, surface
-from tensorir.builtins import TABLE
-from tensorir.ir import Apply, Call, Expr, Fencil, Lambda
-from tensorir.types import FLOAT64, Dims, TensorType
-from tensorir.walk import values
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda
+from tensorir.ir.rewrite import values
+from tensorir.ir.types import FLOAT64, Dims, TensorType
 
 __all__ = ["FEWEST_READS", "MIN_PER_BYTE", "Weighed", "weighed", "worth_storing"]
 

@@ -7,7 +7,7 @@ skipped, is not.
 An expression in the body of a fold is met once for each level, and must be needed as a whole at each.
 
 >>> import tensorir as ti
->>> from tensorir.walk import postorder
+>>> from tensorir.ir.rewrite import postorder
 >>> f = ti.parse("f(y: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) { y ← exp(x) + sqrt(subset(x, I[1:4])); }")
 >>> whole = needed(f).whole
 >>> [str(e) for e in postorder(*values(f.closures)) if id(e) in whole]
@@ -25,11 +25,11 @@ from tensorir.analysis.domains import Needs, Reads
 from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.arrays import Array
 from tensorir.binding.bound import BoundProgram
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Operator
-from tensorir.substitution import inlined
-from tensorir.types import Dims, TupleElement
-from tensorir.walk import values, with_values
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Operator
+from tensorir.ir.rewrite import values, with_values
+from tensorir.ir.substitution import inlined
+from tensorir.ir.types import Dims, TupleElement
 
 __all__ = ["Needed", "needed"]
 

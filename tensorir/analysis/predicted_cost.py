@@ -22,9 +22,9 @@ from tensorir.analysis.buffer_worth import work_of
 from tensorir.analysis.cost import BEYOND, CACHE, PER_BYTE, bytes_of
 from tensorir.analysis.in_place_updates import in_place_updates
 from tensorir.analysis.uses import MOST, Offset, further, surface
-from tensorir.builtins import TABLE
-from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
-from tensorir.types import TensorType
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.types import TensorType
 
 __all__ = ["Predicted", "predicted"]
 

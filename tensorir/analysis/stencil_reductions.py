@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from tensorir.ir import Call, Fencil
-from tensorir.walk import postorder, values
+from tensorir.ir.nodes import Call, Fencil
+from tensorir.ir.rewrite import postorder, values
 
 __all__ = ["stencil_reductions"]
 

@@ -1,7 +1,7 @@
 """Who reads an expression, and at which offsets: what decides whether a buffer for it is worth its bytes.
 
->>> from tensorir.build import call, cartesian_shift, var
->>> from tensorir.types import tensor
+>>> from tensorir.ir.build import call, cartesian_shift, var
+>>> from tensorir.ir.types import tensor
 >>> c = call("cos", var("x", tensor("float", I=(0, 9))))
 >>> difference = call("minus", cartesian_shift(c, "I", 1), cartesian_shift(c, "I", -1))
 >>> sorted(offset for _, offset in reads(difference, surface(difference))[c])
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.builtins import LAST, TABLE
-from tensorir.ir import Call, Expr, Lambda
+from tensorir.ir.builtins import LAST, TABLE
+from tensorir.ir.nodes import Call, Expr, Lambda
 
 __all__ = ["MOST", "Offset", "further", "reads", "surface"]
 

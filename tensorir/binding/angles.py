@@ -22,13 +22,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.binding.arrays import is_tuple, refuse
 from tensorir.binding.carried import of_functions
-from tensorir.builtins import ALL, TABLE
-from tensorir.caches import RecentCache, WeakCache
-from tensorir.ir import Call, Closure, Expr, Fencil, Literal, Operator
-from tensorir.types import Element, Scalar
+from tensorir.ir.builtins import ALL, TABLE
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal, Operator
+from tensorir.ir.rewrite import Applier, Bound, evaluate
+from tensorir.ir.types import Element, Scalar
+from tensorir.runtime.memory import RecentCache, WeakCache
 
 __all__ = ["DEGREES", "in_degrees", "in_radians", "is_degrees", "refuse_degrees", "taken_in_degrees"]
 

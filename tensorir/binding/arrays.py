@@ -3,7 +3,7 @@
 Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
 DataArrays and Fields match by name, in any order, and are cut to the parameter's interval.
 
->>> from tensorir.types import FLOAT64, Dims
+>>> from tensorir.ir.types import FLOAT64, Dims
 >>> accept([1.0, 2.0], "x", FLOAT64, Dims.of(I=(0, 2))).data
 array([1., 2.])
 """
@@ -21,8 +21,8 @@ from typing import Any, TypeGuard, cast
 import numpy as np
 
 from tensorir.binding.device_memory import host_array
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = [
     "Accepted",
@@ -122,7 +122,7 @@ def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar
 def leaf_names(element: Element, name: str) -> list[str]:
     """What the leaves of a tuple are called in messages.
 
-    >>> from tensorir.types import FLOAT64, TupleElement
+    >>> from tensorir.ir.types import FLOAT64, TupleElement
     >>> leaf_names(TupleElement((FLOAT64, TupleElement((FLOAT64,)))), "x")
     ['x[0]', 'x[1][0]']
     """

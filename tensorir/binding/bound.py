@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir import extension_points
 from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.binding.arrays import (
     Array,
@@ -28,12 +27,12 @@ from tensorir.binding.arrays import (
 )
 from tensorir.binding.labels import brought, moves, operands_of, refuse_moved
 from tensorir.binding.tables import check_table
-from tensorir.caches import SIZES, CacheOwner, RecentCache, WeakCache
-from tensorir.display import Displayed
-from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.ir import Fencil, Var
-from tensorir.types import DTYPES, Interval
-from tensorir.typing_rules import neighbour_source
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, Interval
+from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime import assembly
+from tensorir.runtime.errors import DiagnosticError, Displayed, did_you_mean
+from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache, WeakCache
 
 if TYPE_CHECKING:
     from tensorir.text.sizes import Shape
@@ -93,7 +92,7 @@ class BoundProgram(CacheOwner, Displayed):
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend."""
-        return extension_points.call_program(self, datasets, arguments)
+        return assembly.call_program(self, datasets, arguments)
 
     def bind(self, /, **constants: Any) -> BoundProgram:
         """More parameters and sizes fixed."""
@@ -184,7 +183,7 @@ def _solved(
         if isinstance(shape, Mapping) and (lacking := [n for n in names[name] if n not in shape]):
             have = ", ".join(shape) or "none"
             raise refuse("A05", f"'{name}' lacks {', '.join(lacking)}: its dims are {have}.", "rename or add the dim.")
-    return extension_points.solve_sizes(template, shapes, sizes)
+    return assembly.solve_sizes(template, shapes, sizes)
 
 
 def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:

@@ -30,9 +30,9 @@ from tensorir.binding.arrays import (
 from tensorir.binding.bound import BoundProgram, at_sizes, tables_of
 from tensorir.binding.labels import Place
 from tensorir.binding.tables import check_table
-from tensorir.errors import DiagnosticError, did_you_mean
-from tensorir.ir import Fencil, Var
-from tensorir.types import DTYPES, Element, Scalar
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, Element, Scalar
+from tensorir.runtime.errors import DiagnosticError, did_you_mean
 
 __all__ = [
     "PreparedCall", "call", "check_names", "missing", "nested", "prepare_call", "with_variables", "writable",
@@ -224,7 +224,7 @@ def _share(a: Array, b: Array) -> bool:
 def nested(element: Element, arrays: Sequence[Any]) -> Any:
     """Leaves as nested tuples, in the structure of an element.
 
-    >>> from tensorir.types import BOOL, TupleElement
+    >>> from tensorir.ir.types import BOOL, TupleElement
     >>> nested(TupleElement((BOOL, TupleElement((BOOL, BOOL)))), [1, 2, 3])
     (1, (2, 3))
     """

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tensorir.abstract_interpreter import Applier
-from tensorir.ir import Call
+from tensorir.ir.nodes import Call
+from tensorir.ir.rewrite import Applier
 
 __all__ = ["of_functions"]
 

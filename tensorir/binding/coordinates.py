@@ -15,10 +15,10 @@ from tensorir.binding.arrays import Array, interval_of, kind_of, leaves_of
 from tensorir.binding.known_coordinates import round_of, signed_period
 from tensorir.binding.labels import Place, labels_of, xarray_option
 from tensorir.binding.quantities import Quantity, quantities
-from tensorir.ir import Call, Expr, Fencil, Var
-from tensorir.locations import warn
+from tensorir.ir.nodes import Call, Expr, Fencil, Var
+from tensorir.ir.types import Dims, Interval
+from tensorir.runtime.locations import warn
 from tensorir.staggering import Half, around, half_of, halves, partners
-from tensorir.types import Dims, Interval
 
 __all__ = ["Labels", "stated"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.extension_points import device_array
+from tensorir.runtime.assembly import device_array
 
 __all__ = ["host_array", "lies_on_device"]
 

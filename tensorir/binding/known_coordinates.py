@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorir.binding.arrays import is_array, kind_of, refuse
 from tensorir.binding.labels import operands_of, placed
-from tensorir.types import Dims, TensorType, scalar_of
+from tensorir.ir.types import Dims, TensorType, scalar_of
 
 __all__ = [
     "KNOWN",

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorir.abstract_interpreter import Applier, Bound, evaluate
 from tensorir.binding.angles import in_radians, is_degrees
 from tensorir.binding.arrays import refuse
 from tensorir.binding.carried import of_functions
-from tensorir.builtins import ALL, TABLE
-from tensorir.caches import RecentCache, WeakCache
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator
-from tensorir.types import Element, Scalar
+from tensorir.ir.builtins import ALL, TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
+from tensorir.ir.rewrite import Applier, Bound, evaluate
+from tensorir.ir.types import Element, Scalar
+from tensorir.runtime.memory import RecentCache, WeakCache
 
 __all__ = ["Quantity", "quantities", "units_of"]
 

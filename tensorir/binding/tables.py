@@ -1,6 +1,6 @@
 """Neighbour tables at the edge: validated entry by entry before anything is read through them.
 
->>> from tensorir.types import tensor
+>>> from tensorir.ir.types import tensor
 >>> kind = tensor("int", Vertex=(0, 2), _NB_Edge=(0, 2))
 >>> sorted(check_table(np.array([[0, 4], [1, -1]]), "V2E", kind, Interval(0, 5)))
 [1]
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import refuse
-from tensorir.types import Interval, TensorType
-from tensorir.typing_rules import neighbour_source
+from tensorir.ir.types import Interval, TensorType
+from tensorir.ir.typing_of_elements import neighbour_source
 
 __all__ = ["check_table"]
 

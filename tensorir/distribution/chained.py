@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorir.build import call, closure, fencil, free_name, var
 from tensorir.distribution.whole_results import whole_results
-from tensorir.ir import Expr, Fencil, Var
-from tensorir.substitution import inlined
-from tensorir.types import TupleElement
-from tensorir.walk import substitute_all
+from tensorir.ir.build import call, closure, fencil, free_name, var
+from tensorir.ir.nodes import Expr, Fencil, Var
+from tensorir.ir.rewrite import substitute_all
+from tensorir.ir.substitution import inlined
+from tensorir.ir.types import TupleElement
 
 __all__ = ["Chained", "Feedback", "chained", "single_results"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorir.types import Interval
+from tensorir.ir.types import Interval
 
 __all__ = ["Decomposition"]
 

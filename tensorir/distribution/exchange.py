@@ -5,7 +5,7 @@ a dim there is a round for each direction and distance: one permute that takes t
 
 >>> import tensorir as ti
 >>> from tensorir.distribution.local_program import localised
->>> from tensorir.types import Interval
+>>> from tensorir.ir.types import Interval
 >>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
 >>> for message in exchange(localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 4)})).messages:
 ...     print(message)
@@ -24,7 +24,7 @@ from tensorir.distribution.local_program import Localised, View
 from tensorir.distribution.mesh_exchange import MeshExchange, MeshMessage, mesh_exchange
 from tensorir.distribution.needs import Need, needs
 from tensorir.distribution.subdomains import blocks_of
-from tensorir.types import DTYPES, Interval
+from tensorir.ir.types import DTYPES, Interval
 
 __all__ = ["Exchange", "Message", "Phase", "Piece", "Round", "exchange"]
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorir.build import var
 from tensorir.distribution.mesh_needs import MOST_MARKED, MeshNeeds, Shift, distinct, entries, mesh_needs
 from tensorir.distribution.subdomains import Keys, Subdomains, mesh_dim, subdomains_of
-from tensorir.ir import Call, Expr, Var
-from tensorir.types import INT32, Dims, Interval, TensorType
+from tensorir.ir.build import var
+from tensorir.ir.nodes import Call, Expr, Var
+from tensorir.ir.types import INT32, Dims, Interval, TensorType
 
 __all__ = ["LocalMesh", "LocalNumbers", "LocalTable", "local_mesh"]
 

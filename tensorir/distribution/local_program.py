@@ -26,16 +26,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tensorir.analysis.domains import domains
-from tensorir.build import closure, fencil, var
 from tensorir.distribution.local_numbers import LocalMesh, LocalTable, local_mesh
 from tensorir.distribution.localising import Fold, Frame, Localiser, far
 from tensorir.distribution.localising_regions import written_out
 from tensorir.distribution.refusals import refuse_undistributable
 from tensorir.distribution.subdomains import Part, blocks_of
 from tensorir.distribution.whole_results import whole_results
-from tensorir.ir import Call, Expr, Fencil, Var
-from tensorir.types import Dims, Interval
-from tensorir.walk import postorder
+from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.nodes import Call, Expr, Fencil, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["Combined", "Localised", "View", "localised"]
 

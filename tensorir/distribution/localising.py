@@ -10,19 +10,18 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tensorir.build import call, literal, operator, var
-from tensorir.build import free_name as _free
-from tensorir.builtins import TABLE
-from tensorir.coercion import coerced, cut
 from tensorir.distribution import localising_regions
 from tensorir.distribution.local_numbers import LocalMesh, LocalTable
 from tensorir.distribution.refusals import monoid_of
 from tensorir.distribution.subdomains import Part
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Apply, Call, Expr, Lambda, Literal, Operator, Var
-from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
-from tensorir.typing_rules import neighbour_source
-from tensorir.walk import substitute_all, with_label
+from tensorir.ir.build import call, coerced, cut, literal, operator, var
+from tensorir.ir.build import free_name as _free
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import substitute_all, with_label
+from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["Fold", "Frame", "Localiser", "Making", "Scope", "far"]
 

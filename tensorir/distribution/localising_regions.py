@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tensorir.build import call, function
-from tensorir.coercion import coerced, cut
-from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.build import call, coerced, cut, function
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.passes.unroll_loops import UnrollLoops
-from tensorir.types import Dims, Interval, TensorType
-from tensorir.walk import postorder, values
 
 if TYPE_CHECKING:
     from tensorir.distribution.localising import Frame, Localiser, Making, Scope

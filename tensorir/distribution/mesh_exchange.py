@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from tensorir.distribution.local_numbers import LocalMesh
 from tensorir.distribution.subdomains import Keys, mesh_dim
-from tensorir.ir import Var
-from tensorir.types import DTYPES
+from tensorir.ir.nodes import Var
+from tensorir.ir.types import DTYPES
 
 __all__ = ["Layer", "MeshExchange", "MeshMessage", "edge_coloured", "mesh_exchange"]
 

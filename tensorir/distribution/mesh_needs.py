@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tensorir.binding.arrays import refuse
 from tensorir.distribution.subdomains import Keys, Subdomains, mesh_dim
-from tensorir.ir import Call, Expr, Lambda, Var
-from tensorir.types import Interval
-from tensorir.typing_rules import neighbour_source
-from tensorir.walk import postorder
+from tensorir.ir.nodes import Call, Expr, Lambda, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import Interval
+from tensorir.ir.typing_of_elements import neighbour_source
 
 __all__ = ["MOST_MARKED", "SHIFTS", "MeshNeeds", "Shift", "distinct", "entries", "mesh_needs"]
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tensorir.distribution.whole_results import whole_results
-from tensorir.ir import Call, Expr, Lambda, Var
-from tensorir.types import Interval, TensorType
-from tensorir.walk import postorder
+from tensorir.ir.nodes import Call, Expr, Lambda, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import Interval, TensorType
 
 __all__ = ["Need", "needs", "whole_results"]
 

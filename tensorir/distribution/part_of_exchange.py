@@ -4,7 +4,7 @@
 >>> from tensorir.distribution.decomposition import Decomposition
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
->>> from tensorir.types import Interval
+>>> from tensorir.ir.types import Interval
 >>> field = "tensor<float, I[0:8]>"
 >>> f = ti.parse(f"f(y: tensor<float, I[1:8]>, x: {field}, c: {field}) {{ y ← ⟪I, -1⟫(x × c) + x; }}")
 >>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})

@@ -9,10 +9,10 @@ from tensorir.binding.arrays import article, refuse
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.partition import Owners, Partition, checked_owners
 from tensorir.distribution.subdomains import Part, Subdomains
-from tensorir.errors import did_you_mean
-from tensorir.ir import Call, Fencil
-from tensorir.types import Interval, TensorType
-from tensorir.walk import postorder, values
+from tensorir.ir.nodes import Call, Fencil
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import Interval, TensorType
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["NO_OWNERS", "by_dim", "check_axes", "check_dims", "decompositions", "owners_by_dim", "partition_of"]
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorir.binding.arrays import article, refuse
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Owners", "Partition", "checked_owners", "partition"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tensorir.builtins import TABLE
 from tensorir.distribution.subdomains import Part, subdomains_of
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Call, Expr, Lambda, Operator, Var
-from tensorir.types import Scalar, TensorType
-from tensorir.typing_rules import neighbour_source
-from tensorir.walk import postorder
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Lambda, Operator, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import Scalar, TensorType
+from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["Monoid", "monoid_of", "refuse_undistributable"]
 

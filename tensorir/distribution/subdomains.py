@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorir.distribution.decomposition import Decomposition
-from tensorir.types import Interval, TensorType
+from tensorir.ir.types import Interval, TensorType
 
 __all__ = ["Keys", "Part", "Subdomains", "blocks_of", "mesh_dim", "subdomains_of"]
 

@@ -8,12 +8,11 @@ let t1 = x × x; update(t1, subset(t1 + x, I[1:3]))
 
 from __future__ import annotations
 
-from tensorir.build import call, literal
-from tensorir.coercion import coerced
-from tensorir.ir import Expr, Fencil, Var
-from tensorir.substitution import inlined
-from tensorir.types import DTYPES, Element, Scalar, TensorType, TupleElement
-from tensorir.walk import substitute_all, values
+from tensorir.ir.build import call, coerced, literal
+from tensorir.ir.nodes import Expr, Fencil, Var
+from tensorir.ir.rewrite import substitute_all, values
+from tensorir.ir.substitution import inlined
+from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, TupleElement
 
 __all__ = ["whole_results", "zero"]
 

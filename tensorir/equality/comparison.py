@@ -37,7 +37,6 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import refuse
-from tensorir.builtins import TABLE
 from tensorir.equality.assumptions import NONE, Assumptions, assumptions
 from tensorir.equality.every_size import at_sizes
 from tensorir.equality.inputs import Input, at_model, inputs, mild, of_all_magnitudes, special
@@ -57,9 +56,10 @@ from tensorir.equality.reals.residues import Q
 from tensorir.equality.reals.solver import Solver
 from tensorir.equality.runs import difference, differing_run, edge_difference, first_difference, run, ulps
 from tensorir.equality.verdict import Level, Verdict
-from tensorir.ir import Call
-from tensorir.types import DTYPES, Scalar
-from tensorir.walk import postorder, values
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import DTYPES, Scalar
 
 __all__ = ["Level", "Verdict", "equivalent"]
 

@@ -18,9 +18,9 @@ from tensorir.equality.assumptions import Assumptions
 from tensorir.equality.programs import Family, Member, common_sizes, matched, members
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.verdict import Level, Verdict
-from tensorir.ir import Var
+from tensorir.ir.nodes import Var
+from tensorir.ir.types import Scalar
 from tensorir.lifting.nests.affine import Affine, number, quotient, variable
-from tensorir.types import Scalar
 
 __all__ = ["at_sizes"]
 

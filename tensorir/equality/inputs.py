@@ -15,9 +15,9 @@ import numpy as np
 
 from tensorir.equality.assumptions import NONE, Assumptions
 from tensorir.equality.programs import Member
-from tensorir.ir import Fencil, Literal, Var
-from tensorir.types import DTYPES, Element, Scalar
-from tensorir.walk import postorder, values
+from tensorir.ir.nodes import Fencil, Literal, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import DTYPES, Element, Scalar
 
 __all__ = ["Input", "at_model", "inputs", "mild", "of_all_magnitudes", "special"]
 

@@ -17,16 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from tensorir.build import with_unique_names
-from tensorir.builtins import TABLE
-from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.build import with_unique_names
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import TensorType
+from tensorir.ir.typing_rules import MODES
 from tensorir.lifting.rewrites.naming import SLOTS
-from tensorir.source import Source
+from tensorir.runtime.errors import Source
 from tensorir.text.lexer import tokenize
 from tensorir.text.spelling import KEYWORDS, RESERVED
-from tensorir.types import TensorType
-from tensorir.typing_rules import MODES
-from tensorir.walk import postorder, values
 
 __all__ = ["nameless", "nameless_text"]
 

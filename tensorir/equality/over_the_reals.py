@@ -24,11 +24,11 @@ from tensorir.equality.reals.numbers import Real
 from tensorir.equality.reals.solver import Solver
 from tensorir.equality.reals.tensors import Leaf
 from tensorir.equality.verdict import Level
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Call, Fencil
+from tensorir.ir.nodes import Call, Fencil
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import TensorType
 from tensorir.passes.contractions import Contractions
-from tensorir.types import TensorType
-from tensorir.walk import postorder, values
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["Agreement", "Comparison", "Evaluator", "equal_by_decisions", "equal_by_formulas", "has_floats"]
 

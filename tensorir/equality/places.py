@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tensorir import reference
-from tensorir.build import closure, fencil, var
-from tensorir.ir import Call, Closure, Expr, Fencil, Literal
+from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal
+from tensorir.ir.types import Dims, Interval
 from tensorir.lifting.emission.tensors import cut
-from tensorir.source import NOWHERE, Span
-from tensorir.types import Dims, Interval
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["place", "shown"]
 

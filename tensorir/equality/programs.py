@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import refuse
-from tensorir.build import call, closure, fencil, var, with_unique_names
-from tensorir.builtins import TABLE
-from tensorir.definitions import DEFINITIONS
 from tensorir.equality.all_sizes.of_nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
 from tensorir.equality.assumptions import NONE, Assumptions
 from tensorir.equality.nameless import nameless, nameless_text
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.build import DEFINITIONS, call, closure, fencil, var, with_unique_names
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, values, with_label, with_values
+from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.emission.tensors import cut, renamed, shifted
 from tensorir.lifting.program import Lifted
@@ -31,9 +31,7 @@ from tensorir.lifting.storage.narrow import NARROW
 from tensorir.passes.cse import Cse
 from tensorir.passes.inline import Inline
 from tensorir.passes.simplify import Simplify
-from tensorir.source import Span
-from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
-from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
+from tensorir.runtime.errors import DiagnosticError, Span
 
 __all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched", "members"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.equality.programs import Called, Member
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["difference", "differing_run", "edge_difference", "first_difference", "noise", "run", "ulps"]
 

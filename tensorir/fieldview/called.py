@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tensorir import build
 from tensorir.binding.bound import BoundProgram, at_sizes
 from tensorir.binding.calls import check_names, missing, nested
-from tensorir.coercion import coerced
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, number_as, tuple_of, wrap
-from tensorir.ir import Closure, Expr, Fencil, Var
-from tensorir.locations import here
-from tensorir.types import DTYPES, Scalar, TensorType
+from tensorir.ir import build
+from tensorir.ir.build import coerced
+from tensorir.ir.nodes import Closure, Expr, Fencil, Var
+from tensorir.ir.types import DTYPES, Scalar, TensorType
+from tensorir.runtime.locations import here
 
 __all__ = ["called"]
 

@@ -42,8 +42,8 @@ def field_operator(function: Callable[..., Any]) -> FieldOperator[Any]:
     It gives the kind that comes in, on the largest intervals on which all is there that it reads, or on `domain=`, with
     the labels and units that follow (A32 where units differ). Tables come in `offset_provider=`, and `out=` is written.
 
-    >>> from tensorir.dimensions import dims
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.dimensions import dims
+    >>> from tensorir.ir.types import tensor
     >>> (I,) = dims("I")
     >>> @field_operator
     ... def rise(h):

@@ -9,18 +9,18 @@ from typing import Any, cast, overload
 
 import numpy as np
 
-from tensorir import build
-from tensorir import typing_rules as rules
 from tensorir.binding.arrays import is_tuple
 from tensorir.binding.quantities import ALIKE
-from tensorir.builtins import TABLE, Builtin
-from tensorir.dimensions import Combined, Condition, Dimension
 from tensorir.fieldview.array_types import Places, Value
 from tensorir.fieldview.offsets import as_offset
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, assignable, make, power, unify, wrap
-from tensorir.locations import here
-from tensorir.types import BOOL, NEIGHBOUR, Dims, Interval, Scalar, TensorType, TupleElement, bcast
+from tensorir.ir import build
+from tensorir.ir import typing_rules as rules
+from tensorir.ir.builtins import TABLE, Builtin
+from tensorir.ir.dimensions import Combined, Condition, Dimension
+from tensorir.ir.types import BOOL, NEIGHBOUR, Dims, Interval, Scalar, TensorType, TupleElement, bcast
+from tensorir.runtime.locations import here
 
 __all__ = [
     "MATHEMATICS", "as_offset", "astype", "broadcast", "concat_where", "max_over", "min_over", "neighbor_sum", "where",

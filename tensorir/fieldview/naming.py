@@ -1,7 +1,7 @@
 """Names from the user's Python: what an operator assigns to a variable is printed, inspected and explained under it.
 
->>> from tensorir.dimensions import dims
->>> from tensorir.types import tensor
+>>> from tensorir.ir.dimensions import dims
+>>> from tensorir.ir.types import tensor
 >>> from tensorir.fieldview import field_operator
 >>> (I,) = dims("I")
 >>> @field_operator
@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.ir import Apply, Call, Expr
-from tensorir.source import Span
-from tensorir.walk import postorder, rebuild, with_label
+from tensorir.ir.nodes import Apply, Call, Expr
+from tensorir.ir.rewrite import postorder, rebuild, with_label
+from tensorir.runtime.errors import Span
 
 __all__ = ["Assigned", "named", "places"]
 

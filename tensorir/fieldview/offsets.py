@@ -6,13 +6,13 @@ import numbers
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir import build
 from tensorir.binding.arrays import type_of_named
-from tensorir.dimensions import Dimension, Offset
-from tensorir.displacement import displaced
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Shifting, Traced, make, through
-from tensorir.types import NEIGHBOUR, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir import build
+from tensorir.ir.build import displaced
+from tensorir.ir.dimensions import Dimension, Offset
+from tensorir.ir.types import NEIGHBOUR, Dims, Interval, Scalar, TensorType, scalar_of
 
 __all__ = ["Dynamic", "FieldOffset", "Slot", "as_offset", "table_type"]
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from tensorir import build
 from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
 from tensorir.binding.bound import bind
@@ -19,9 +18,6 @@ from tensorir.binding.calls import nested
 from tensorir.binding.coordinates import stated
 from tensorir.binding.known_coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
-from tensorir.caches import SIZES, RecentCache
-from tensorir.display import Displayed
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.fieldview.annotations import FieldType
 from tensorir.fieldview.array_types import Array, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
@@ -51,11 +47,13 @@ from tensorir.fieldview.signature import (
 from tensorir.fieldview.taken_types import TakenType, refuse_beyond
 from tensorir.fieldview.trace import Tracing, check_dims, current, refuse_degrees, tracing
 from tensorir.fieldview.traced import Traced, foreign
-from tensorir.ir import Closure, Fencil, Var
-from tensorir.locations import assigned, here, located, of_function
-from tensorir.source import Span
+from tensorir.ir import build
+from tensorir.ir.nodes import Closure, Fencil, Var
+from tensorir.ir.types import Dims, TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed, Span, did_you_mean
+from tensorir.runtime.locations import assigned, here, located, of_function
+from tensorir.runtime.memory import SIZES, RecentCache
 from tensorir.staggering import halves
-from tensorir.types import Dims, TensorType
 
 if TYPE_CHECKING:
     from tensorir import Field

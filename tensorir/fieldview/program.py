@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any, overload
 from tensorir.binding.angles import in_degrees
 from tensorir.binding.known_coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
-from tensorir.caches import SIZES, RecentCache
-from tensorir.display import Displayed
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.array_types import Array, Plain
 from tensorir.fieldview.operator import (
     Plan,
@@ -30,9 +27,11 @@ from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.taken_types import refuse_beyond
 from tensorir.fieldview.trace import Tracing, tracing
-from tensorir.ir import Fencil, Var
-from tensorir.locations import located, of_function
-from tensorir.types import TensorType
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed
+from tensorir.runtime.locations import located, of_function
+from tensorir.runtime.memory import SIZES, RecentCache
 
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection

@@ -8,14 +8,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir import build
 from tensorir.binding.arrays import refuse
 from tensorir.fieldview.naming import named
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, wrap
-from tensorir.ir import Closure, Var
-from tensorir.locations import here
-from tensorir.types import Dims, Interval
+from tensorir.ir import build
+from tensorir.ir.nodes import Closure, Var
+from tensorir.ir.types import Dims, Interval
+from tensorir.runtime.locations import here
 
 __all__ = ["Recorder", "domain_of", "recorded", "recording"]
 

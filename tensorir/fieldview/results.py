@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorir import build
 from tensorir.binding.arrays import is_tuple, refuse, type_of_named
-from tensorir.errors import did_you_mean
 from tensorir.fieldview.trace import fail
 from tensorir.fieldview.traced import Traced, wrap
-from tensorir.ir import Closure, Expr, Var
-from tensorir.types import Dims, Interval, TensorType
+from tensorir.ir import build
+from tensorir.ir.nodes import Closure, Expr, Var
+from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = [
     "at_path", "check_region", "gathered", "members_of", "nest", "on_common_dims", "output_of", "placed_result",

@@ -6,16 +6,16 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
-from tensorir import build
 from tensorir.binding.arrays import is_tuple
-from tensorir.dimensions import Dimension
 from tensorir.fieldview.array_types import Named, Result
 from tensorir.fieldview.operator import FieldOperator, applied, at_function, bound_arguments
 from tensorir.fieldview.signature import like
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, assignable, number_as, tuple_of, wrap
-from tensorir.locations import here
-from tensorir.types import Scalar, TensorType, TupleElement, bcast
+from tensorir.ir import build
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.types import Scalar, TensorType, TupleElement, bcast
+from tensorir.runtime.locations import here
 
 if TYPE_CHECKING:
     from tensorir import Field
@@ -49,8 +49,8 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
     numbers, and says the state's structure and element types. Units: those of `init` and the fields, which are the same
     where they are added (A32). Raises V23 where no field has the axis, V24 for a state of another type.
 
-    >>> from tensorir.dimensions import dims
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.dimensions import dims
+    >>> from tensorir.ir.types import tensor
     >>> (K,) = dims("K")
     >>> @scan_operator(axis=K, init=0.0)
     ... def total(state, x):

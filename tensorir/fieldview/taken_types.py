@@ -4,13 +4,13 @@ While an operator is traced a number that is passed to it stands for itself alon
 is what was computed of such numbers, with the type that it took; a call computes it of its own numbers, in Python's
 arithmetic, and refuses what would wrap or become infinite.
 
->>> from tensorir.build import call, var
->>> from tensorir.types import INT32, SCALARS, TensorType
+>>> from tensorir.ir.build import call, var
+>>> from tensorir.ir.types import INT32, SCALARS, TensorType
 >>> k = var("k", TensorType(INT32))
 >>> refuse_beyond([TakenType(call("plus", k, k), SCALARS["int8"])], {"k": 60})
 >>> refuse_beyond([TakenType(call("plus", k, k), SCALARS["int8"])], {"k": 70})
 Traceback (most recent call last):
-tensorir.errors.DiagnosticError: error[A07]: 'k + k' is int8, which cannot hold 140.
+tensorir.runtime.errors.DiagnosticError: error[A07]: 'k + k' is int8, which cannot hold 140.
 help: a number takes the type of the field that it meets: convert the field, ti.astype(x, ti.int64), or the number.
 """
 
@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Call, Expr, Literal, Var
+from tensorir.ir.nodes import Call, Expr, Literal, Var
+from tensorir.ir.types import FLOAT64, INT64, Scalar
 from tensorir.reference.scalars import SCALAR
-from tensorir.source import NOWHERE, Span
-from tensorir.types import FLOAT64, INT64, Scalar
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
 __all__ = ["TakenType", "may_exceed", "refuse_beyond"]
 

@@ -8,15 +8,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from tensorir import build
 from tensorir.binding.angles import taken_in_degrees
 from tensorir.binding.known_coordinates import Coordinates
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType
-from tensorir.ir import Closure, Expr, Var
-from tensorir.locations import here, warn
-from tensorir.source import Span
+from tensorir.ir import build
+from tensorir.ir.nodes import Closure, Expr, Var
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.runtime.locations import here, warn
 from tensorir.staggering import partners
 
 __all__ = ["CURRENT", "Tracing", "check_dims", "current", "fail", "refuse_degrees", "tracing"]

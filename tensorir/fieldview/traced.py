@@ -11,20 +11,16 @@ from typing import Any, ClassVar, NoReturn, cast, overload
 import ml_dtypes
 import numpy as np
 
-from tensorir import build
-from tensorir.builtins import TABLE
-from tensorir.dimensions import Dimension, Offset
-from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
-from tensorir.extension_points import inline_program
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.naming import Assigned
 from tensorir.fieldview.taken_types import TakenType, may_exceed
 from tensorir.fieldview.trace import CURRENT, Tracing, current, fail
-from tensorir.ir import Expr, Literal
-from tensorir.locations import assigned, here, raised_at
-from tensorir.source import Span
-from tensorir.staggering import half_of, half_way, partners, points_between
-from tensorir.types import (
+from tensorir.ir import build
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.dimensions import Dimension, Offset
+from tensorir.ir.nodes import Expr, Literal
+from tensorir.ir.rewrite import substitute
+from tensorir.ir.types import (
     BOOL,
     DTYPES,
     FLOAT64,
@@ -37,8 +33,11 @@ from tensorir.types import (
     neighbour_counter,
     scalar_of,
 )
-from tensorir.typing_rules import highest_neighbour, neighbour_source
-from tensorir.walk import substitute
+from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
+from tensorir.runtime.assembly import inline_program
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span
+from tensorir.runtime.locations import assigned, here, raised_at
+from tensorir.staggering import half_of, half_way, partners, points_between
 
 __all__ = ["Shifting", "Traced", "expression", "tuple_of", "unify", "wrap"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import colorsys
 import zlib
 
-from tensorir.types import NEIGHBOUR
+from tensorir.ir.types import NEIGHBOUR
 
 __all__ = ["hue", "middle"]
 

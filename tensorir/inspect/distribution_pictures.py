@@ -5,7 +5,7 @@
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
 >>> from tensorir.distribution.plan import DistributionPlan
->>> from tensorir.types import Interval
+>>> from tensorir.ir.types import Interval
 >>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
 >>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
 >>> print(distribution(DistributionPlan(local, exchange(local))))

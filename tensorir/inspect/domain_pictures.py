@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorir.inspect.colours import hue, middle
 from tensorir.inspect.picture import LINE, PALE, Drawing, Picture, width_of
-from tensorir.types import Dims, Interval
+from tensorir.ir.types import Dims, Interval
 
 if TYPE_CHECKING:
     from tensorir.analysis.domains import Domains
@@ -62,7 +62,7 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None) -> Picture:
 
 def domains_of(found: Domains) -> Picture:
     """The picture of domains that are known."""
-    from tensorir.walk import postorder
+    from tensorir.ir.rewrite import postorder
 
     boxes = [Box(name, points.hull, "out") for name, points in found.written.items() if points]
     outputs = {b.name for b in boxes}

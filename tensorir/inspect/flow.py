@@ -20,9 +20,9 @@ from tensorir.analysis.cost import bytes_of
 from tensorir.inspect.colours import hue, middle
 from tensorir.inspect.picture import INK, LINE, PALE, Drawing, Picture, width_of
 from tensorir.inspect.trees import spelled
-from tensorir.ir import Call, Expr, Fencil, Lambda, Var
-from tensorir.types import TensorType
-from tensorir.walk import postorder
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import TensorType
 
 __all__ = ["dataflow"]
 

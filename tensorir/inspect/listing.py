@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 from tensorir.inspect.colours import hue
 from tensorir.inspect.page import MAX_NODES, Markup, markup, pre
-from tensorir.ir import Fencil, Literal, Var
-from tensorir.source import Source
+from tensorir.ir.nodes import Fencil, Literal, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import Source
 from tensorir.text import parse
 from tensorir.text.lexer import tokenize
-from tensorir.types import TensorType
-from tensorir.walk import postorder
 
 __all__ = ["listing", "plain_listing"]
 

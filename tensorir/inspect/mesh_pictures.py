@@ -6,7 +6,7 @@
 >>> from tensorir.distribution.local_program import localised
 >>> from tensorir.distribution.plan import DistributionPlan
 >>> from tensorir.distribution.subdomains import Subdomains
->>> from tensorir.types import Interval
+>>> from tensorir.ir.types import Interval
 >>> f = ti.parse("f(y: tensor<float, V[0:4]>, x: tensor<float, V[0:4]>, T: tensor<int, V[0:4], _NB_V[0:1]>) {"
 ...              "y ← ⟪T, 0⟫(x); }")
 >>> owners = {"V": Subdomains("V", "px", Interval(0, 4), 2, np.array([0, 0, 1, 1]))}

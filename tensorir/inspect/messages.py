@@ -1,6 +1,6 @@
 """Diagnostics and reports as pages.
 
->>> from tensorir.errors import Diagnostic
+>>> from tensorir.runtime.errors import Diagnostic
 >>> "<b>" in Diagnostic("A01", "<b>")._repr_html_()
 False
 """
@@ -19,11 +19,11 @@ from tensorir.inspect.page import Fold, Markup, coloured, joined, markup, page, 
 
 if TYPE_CHECKING:
     from tensorir.analysis.buffer_worth import Worth
-    from tensorir.errors import Diagnostic, DiagnosticError
     from tensorir.inspect.intermediates import Inspection
+    from tensorir.passes.decisions import Plan
     from tensorir.passes.explain import Explanation
     from tensorir.passes.pipeline import Pipeline
-    from tensorir.plan import Plan
+    from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = [
     "diagnostic_page",
@@ -116,7 +116,7 @@ def worth_page(*figures: Worth) -> str:
 
 def plan_page(plan: Plan) -> str:
     """A plan: what was chosen, as a table, and why below."""
-    from tensorir.plan import HEAD
+    from tensorir.passes.decisions import HEAD
 
     head, *more = plan.head()
     folds = [Fold(markup("{}", line)) for line in plan.notes()]

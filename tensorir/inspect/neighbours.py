@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import Array, refuse
-from tensorir.errors import did_you_mean
 from tensorir.inspect.colours import hue, middle
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
-from tensorir.types import NEIGHBOUR
+from tensorir.ir.types import NEIGHBOUR
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["table"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from tensorir.binding.arrays import Array
 from tensorir.inspect.colours import hue
 from tensorir.inspect.theme import themed
-from tensorir.types import Dims, FunctionType, Interval, TensorType, Type
+from tensorir.ir.types import Dims, FunctionType, Interval, TensorType, Type
 
 __all__ = ["Fold", "Markup", "coloured", "joined", "markup", "page", "pre", "range_of", "table"]
 

@@ -1,6 +1,6 @@
 """What a notebook shows of a type, an expression, a program or a field.
 
->>> from tensorir.types import Interval
+>>> from tensorir.ir.types import Interval
 >>> "[0:3]" in page_of(Interval(0, 3))
 True
 """
@@ -16,8 +16,8 @@ from tensorir.binding.bound import BoundProgram
 from tensorir.inspect.listing import listing, plain_listing
 from tensorir.inspect.page import Fold, Markup, coloured, joined, markup, page, pre, range_of
 from tensorir.inspect.trees import bound_values, closure_tree, expression_tree, fencil_tree
-from tensorir.ir import Closure, Fencil
-from tensorir.types import Dims, FunctionType, Interval, TensorType
+from tensorir.ir.nodes import Closure, Fencil
+from tensorir.ir.types import Dims, FunctionType, Interval, TensorType
 
 __all__ = ["field_page", "operator_page", "page_of"]
 
@@ -48,7 +48,7 @@ def _program(program: Any) -> tuple[Markup | Fold, ...]:
 
 def field_page(field: Any) -> str:
     """A field: its type, its range, and its numbers as NumPy abbreviates them."""
-    from tensorir.types import scalar_of
+    from tensorir.ir.types import scalar_of
 
     data = field.data
     dtype = getattr(data, "dtype", None)

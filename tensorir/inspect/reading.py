@@ -20,18 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from tensorir import build
 from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.arrays import Array, accept, refuse
 from tensorir.binding.bound import BoundProgram
-from tensorir.errors import DiagnosticError, did_you_mean
 from tensorir.inspect.colours import hue, middle
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
 from tensorir.inspect.subject import fencil_of, subject
-from tensorir.ir import Call, Expr, Fencil, Var
+from tensorir.ir import build
+from tensorir.ir.nodes import Call, Expr, Fencil, Var
+from tensorir.ir.types import DTYPES, Interval, Scalar
 from tensorir.passes.base import with_fencil
 from tensorir.passes.inline import Inline
-from tensorir.types import DTYPES, Interval, Scalar
+from tensorir.runtime.errors import DiagnosticError, did_you_mean
 
 __all__ = ["Reading", "footprint"]
 

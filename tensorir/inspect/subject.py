@@ -6,7 +6,7 @@ from typing import Any
 
 from tensorir.binding.arrays import refuse
 from tensorir.binding.bound import BoundProgram
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 
 __all__ = ["fencil_of", "program_of", "subject"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tensorir.builtins import TABLE
 from tensorir.inspect.page import MAX_DEPTH, MAX_NODES, Fold, Markup, coloured, joined, markup
-from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
-from tensorir.source import NOWHERE, Span
-from tensorir.walk import use_counts
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import use_counts
+from tensorir.runtime.errors import NOWHERE, Span
 
 if TYPE_CHECKING:
     from tensorir.binding.bound import BoundProgram
@@ -118,7 +118,7 @@ def _where(span: Span) -> Markup:
 def spelled(node: Expr) -> str:
     """What a node is, without its operands.
 
-    >>> from tensorir.build import call, literal
+    >>> from tensorir.ir.build import call, literal
     >>> spelled(call("plus", literal(1.0), literal(2.0)))
     '· + ·'
     """

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import is_traced
-from tensorir.caches import SIZES, RecentCache
-from tensorir.errors import did_you_mean
+from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.iterator.imports.imported import from_gt4py
 from tensorir.iterator.labels import coordinates, in_order, is_labelled, labelled
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
@@ -28,7 +27,8 @@ from tensorir.iterator.lift.program import Options, Specialised, natural, specia
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType
 from tensorir.iterator.refusals import refused
-from tensorir.types import Dims, Interval, TensorType
+from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.memory import SIZES, RecentCache
 
 __all__ = ["JaxFunction", "as_jax"]
 

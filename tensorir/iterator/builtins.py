@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir.types import SCALARS
+from tensorir.ir.types import SCALARS
 
 __all__ = ["ARITHMETIC", "CASTS", "NAMES", "STRUCTURAL", "Row"]
 

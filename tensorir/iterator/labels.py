@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tensorir.ir.types import Dims
 from tensorir.iterator.lift.values import leaves
 from tensorir.iterator.nodes import FieldType, ParamType, TupleType
 from tensorir.iterator.refusals import refused
-from tensorir.types import Dims
 
 __all__ = ["coordinates", "in_order", "is_labelled", "labelled"]
 

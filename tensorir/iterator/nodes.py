@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tensorir.extension_points import print_iterator
-from tensorir.source import NOWHERE, Span
-from tensorir.types import Scalar
+from tensorir.ir.types import Scalar
+from tensorir.runtime.assembly import print_iterator
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [
     "Axis", "Call", "CartesianOffset", "Expr", "FieldType", "FunctionDefinition", "If", "Infinity", "Lambda", "Literal",

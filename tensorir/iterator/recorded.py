@@ -5,7 +5,7 @@
 ...     pass
 Traceback (most recent call last):
     ...
-tensorir.errors.DiagnosticError: error[TI16]: no program of this backend was called while the step was recorded.
+tensorir.runtime.errors.DiagnosticError: error[TI16]: no program of this backend was called while the step was recorded.
 help: call programs with backend=xla_cpu inside of the block.
 """
 
@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from tensorir.backends import backend
-from tensorir.errors import did_you_mean
+from tensorir.ir.types import DTYPES, Dims, scalar_of
 from tensorir.iterator.recording import TAPE, Call, Form, Passed, Root, Set, Tape, roots_of
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.shared_memory import Window, key_of
-from tensorir.types import DTYPES, Dims, scalar_of
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["RecordedStep", "record"]
 

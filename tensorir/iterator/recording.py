@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.device_memory import host_array
-from tensorir.errors import DiagnosticError
+from tensorir.ir.types import Dims
 from tensorir.iterator.lift.arguments import is_strided, offsets
 from tensorir.iterator.lift.graph import Table
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.shared_memory import Window, key_of, shared, window
-from tensorir.types import Dims
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["TAPE", "Call", "Form", "Known", "Passed", "Root", "Set", "Tape", "roots_of"]
 

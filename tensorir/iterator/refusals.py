@@ -6,8 +6,7 @@ import inspect
 from dataclasses import replace
 from pathlib import Path
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
 __all__ = ["located", "refused"]
 

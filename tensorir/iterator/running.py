@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.backends import backend
-from tensorir.caches import SIZES, RecentCache
-from tensorir.errors import DiagnosticError
+from tensorir.ir.types import DTYPES, Dims, Interval, scalar_of
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialise
@@ -34,7 +33,8 @@ from tensorir.iterator.nodes import Program
 from tensorir.iterator.recording import TAPE, Form
 from tensorir.iterator.refusals import located, refused
 from tensorir.iterator.variants import Call, Variant, reason
-from tensorir.types import DTYPES, Dims, Interval, scalar_of
+from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.memory import SIZES, RecentCache
 
 __all__ = ["Runner"]
 

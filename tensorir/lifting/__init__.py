@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from inspect import Parameter, signature
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 
 __all__ = ["lift"]
 

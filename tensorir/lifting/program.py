@@ -15,14 +15,14 @@ import numpy as np
 
 from tensorir.binding.arrays import is_traced, refuse
 from tensorir.binding.device_memory import lies_on_device
-from tensorir.caches import SIZES, RecentCache
-from tensorir.errors import DiagnosticError
-from tensorir.extension_points import device_array
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
+from tensorir.ir.types import scalar_of
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.nests.nest import SymbolicNest
-from tensorir.types import scalar_of
+from tensorir.runtime.assembly import device_array
+from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.memory import SIZES, RecentCache
 
 __all__ = ["Argument", "Lifted", "Specialised"]
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tensorir.build import apply
 from tensorir.distribution.whole_results import whole_results
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator
-from tensorir.substitution import inlined
+from tensorir.ir.build import apply
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator
+from tensorir.ir.rewrite import postorder, rewrite_all
+from tensorir.ir.substitution import inlined
+from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.text.affine import Affine
-from tensorir.types import Dims, Interval, TensorType
-from tensorir.walk import postorder, rewrite_all
 
 __all__ = ["AffineEnds", "Ends", "affine_ends", "refused"]
 

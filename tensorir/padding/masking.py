@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
-from tensorir.build import call, free_name, literal, var
-from tensorir.coercion import coerced, cut
 from tensorir.distribution.whole_results import zero
-from tensorir.ir import Expr, Lambda, Operator, Var
+from tensorir.ir.build import call, coerced, cut, free_name, literal, var
+from tensorir.ir.nodes import Expr, Lambda, Operator, Var
+from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.padding.affine_ends import AffineEnds, Ends
 from tensorir.text.affine import Affine
-from tensorir.types import Dims, Interval, TensorType
 
 __all__ = ["Masking", "all_of", "fitted", "masked"]
 

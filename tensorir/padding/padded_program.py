@@ -21,15 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tensorir.build import call, closure, fencil, operator, var
 from tensorir.distribution.whole_results import zero
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.build import call, closure, fencil, operator, var
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import INT32, TensorType
 from tensorir.padding.affine_ends import AffineEnds, affine_ends
 from tensorir.padding.masking import Masking, fitted, masked
 from tensorir.padding.rules import RULES, unchanged
 from tensorir.text.template import Template
-from tensorir.types import INT32, TensorType
-from tensorir.walk import with_label
 
 __all__ = ["PaddedProgram", "padded_program"]
 

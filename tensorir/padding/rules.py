@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tensorir.build import call, literal, operator
-from tensorir.builtins import TABLE
-from tensorir.coercion import cut
 from tensorir.distribution.refusals import monoid_of
 from tensorir.distribution.whole_results import zero
-from tensorir.ir import Call, Expr, Lambda, Literal, Operator, Var
+from tensorir.ir.build import call, cut, literal, operator
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, substitute
+from tensorir.ir.types import BOOL, INT64, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.padding.affine_ends import refused
 from tensorir.padding.masking import Masking, all_of, fitted, masked
-from tensorir.types import BOOL, INT64, SCALARS, Dims, Interval, Scalar, TensorType
-from tensorir.typing_rules import neighbour_source
-from tensorir.walk import postorder, substitute
 
 __all__ = ["RULES", "Rule", "unchanged"]
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from tensorir.build import call
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Var
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import Scalar, TupleElement
 from tensorir.passes.base import Pass, rewritten
 from tensorir.passes.decisions import Threshold
-from tensorir.types import Scalar, TupleElement
-from tensorir.walk import postorder
 
 __all__ = ["ArgumentReductions"]
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.bound import BoundProgram
-from tensorir.build import fencil as make_fencil
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.ir.build import fencil as make_fencil
+from tensorir.ir.nodes import Closure, Expr, Fencil, Var
+from tensorir.ir.rewrite import rewrite_all, values, with_values
 from tensorir.passes.decisions import Decision, Places, Threshold, calls_made, closures_changed, shortened
-from tensorir.walk import rewrite_all, values, with_values
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["Pass", "remade", "rewritten", "with_fencil"]
 

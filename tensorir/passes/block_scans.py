@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.independence import independent
 from tensorir.analysis.uses import surface
-from tensorir.build import call, fresh, function, var
-from tensorir.builtins import TABLE
-from tensorir.coercion import cut
-from tensorir.ir import Call, Closure, Expr, Fencil, Literal, Var
+from tensorir.ir.build import call, cut, fresh, function, var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal, Var
+from tensorir.ir.rewrite import binders, rebuild, runs, use_counts, values, with_values
+from tensorir.ir.types import Dims, FunctionType, Interval, TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Threshold
 from tensorir.passes.split_scans import computes_points
-from tensorir.types import Dims, FunctionType, Interval, TensorType
-from tensorir.walk import binders, rebuild, runs, use_counts, values, with_values
 
 __all__ = ["BlockScans"]
 

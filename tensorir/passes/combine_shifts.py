@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir.build import call, cartesian_shift
-from tensorir.ir import Call, Expr, Fencil
+from tensorir.ir.build import call, cartesian_shift
+from tensorir.ir.nodes import Call, Expr, Fencil
 from tensorir.passes.base import Pass, rewritten
 
 __all__ = ["CombineShifts"]
@@ -16,7 +16,7 @@ class CombineShifts(Pass):
     """Distances along one dim add up, a shift by 0 goes, and dims come in the order of their names.
 
     >>> from tensorir.passes.show import show
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> show(CombineShifts(), "⟪J, 3, I, 1, J, -1, I, 2⟫(x)", x={"I": (0, 9), "J": (0, 9)})
     ⟪I, 3, J, 2⟫(x)
 

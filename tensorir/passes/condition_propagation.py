@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tensorir.build import literal
-from tensorir.builtins import TABLE
-from tensorir.coercion import coerced
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator
+from tensorir.ir.build import coerced, literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
+from tensorir.ir.rewrite import postorder, rebuild, values, with_label, with_values
+from tensorir.ir.types import BOOL
 from tensorir.passes.base import Pass, remade
-from tensorir.types import BOOL
-from tensorir.walk import postorder, rebuild, values, with_label, with_values
 
 __all__ = ["PropagateConditions", "decides"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.analysis.choices import PER_ELEMENT, WORTH, Choice, Weighed, weighed
-from tensorir.build import call
-from tensorir.ir import Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import rebuild, values, with_values
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.passes.if_conversion import if_converted
-from tensorir.walk import rebuild, values, with_values
 
 __all__ = ["Conditionals"]
 
@@ -25,7 +25,7 @@ class Conditionals(Pass):
     condition, needed in the same places, are made together, and nests of them are put side by side before.
 
     >>> from tensorir.passes.show import show
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> show(Conditionals(), "if n > 0 then gather(I)(x, n) else 0.5", n=tensor("int"), x={"I": (0, 9)})
     cond(0)(λ() → gather(I)(x, n), λ() → 0.5, n > 0)
     """

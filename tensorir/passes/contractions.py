@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from tensorir.build import call
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import NEIGHBOUR, Scalar
 from tensorir.passes.base import Pass, rewritten
-from tensorir.types import NEIGHBOUR, Scalar
-from tensorir.walk import postorder, values
 
 __all__ = ["Contractions"]
 

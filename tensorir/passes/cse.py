@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.ir import Expr, Fencil, Lambda, Var
+from tensorir.ir.nodes import Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, rebuild, values, with_label, with_values
+from tensorir.ir.substitution import rescoped
 from tensorir.passes.base import Pass, remade
-from tensorir.substitution import rescoped
-from tensorir.walk import postorder, rebuild, values, with_label, with_values
 
 __all__ = ["Cse", "shared"]
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from tensorir.analysis.domains import Domains, domains
 from tensorir.analysis.integer_sets import IntegerSet
-from tensorir.display import Displayed
-from tensorir.ir import Call, Expr, Fencil, Var
-from tensorir.walk import postorder
+from tensorir.ir.nodes import Call, Expr, Fencil, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.runtime.errors import Displayed
 
 __all__ = ["Explanation", "explain"]
 

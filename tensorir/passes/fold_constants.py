@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.build import literal
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Literal
+from tensorir.ir.build import literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal
+from tensorir.ir.types import Scalar
 from tensorir.passes.base import Pass, rewritten
 from tensorir.reference.scalars import SCALAR, bitcast, cast, scalar
-from tensorir.types import Scalar
 
 __all__ = ["FoldConstants"]
 

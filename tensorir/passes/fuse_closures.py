@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir.build import call, closure
-from tensorir.coercion import coerced
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Closure, Fencil
+from tensorir.ir.build import call, closure, coerced
+from tensorir.ir.nodes import Closure, Fencil
+from tensorir.ir.types import Dims, Interval
 from tensorir.passes.base import Pass, remade
-from tensorir.types import Dims, Interval
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["FuseClosures"]
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensorir.analysis.cost import bytes_of
-from tensorir.build import call, fresh, function, literal, var
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
+from tensorir.ir.build import call, fresh, function, literal, var
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal
+from tensorir.ir.rewrite import binders, postorder, rebuild, rewrite, substitute, values, with_values
+from tensorir.ir.types import BOOL, Scalar, TensorType, TupleElement
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.passes.split_scans import computes_points
-from tensorir.types import BOOL, Scalar, TensorType, TupleElement
-from tensorir.walk import binders, postorder, rebuild, rewrite, substitute, values, with_values
 
 __all__ = ["FuseIntoScans"]
 

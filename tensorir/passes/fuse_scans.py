@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensorir.build import call, fresh, function, var
-from tensorir.coercion import coerced
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.build import call, coerced, fresh, function, var
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, rewrite, substitute, values, with_values
+from tensorir.ir.types import TensorType, TupleElement
 from tensorir.passes.base import Pass, remade
-from tensorir.types import TensorType, TupleElement
-from tensorir.walk import postorder, rewrite, substitute, values, with_values
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["FuseScans"]
 

@@ -19,11 +19,11 @@ from graphlib import CycleError, TopologicalSorter
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.choices import WORTH, Choice, Settled, acts, operations
 from tensorir.analysis.control_dependence import ControlDependence, Places, control_dependence, operands, scope
-from tensorir.build import call, literal
-from tensorir.builtins import TABLE
-from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Literal
-from tensorir.types import Element, Scalar
-from tensorir.walk import postorder, rebuild, runs, values, with_values
+from tensorir.ir.build import call, literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal
+from tensorir.ir.rewrite import postorder, rebuild, runs, values, with_values
+from tensorir.ir.types import Element, Scalar
 
 __all__ = ["Flat", "if_converted"]
 

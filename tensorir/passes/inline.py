@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from tensorir.coercion import coerced
-from tensorir.ir import Closure, Fencil, Var
+from tensorir.ir.build import coerced
+from tensorir.ir.nodes import Closure, Fencil, Var
+from tensorir.ir.rewrite import substitute, values, with_values
+from tensorir.ir.substitution import inlined
 from tensorir.passes.base import Pass, remade
-from tensorir.substitution import inlined
-from tensorir.walk import substitute, values, with_values
 
 __all__ = ["Inline"]
 

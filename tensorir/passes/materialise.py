@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from tensorir.analysis.cost import BEYOND, CACHE, bytes_of
 from tensorir.analysis.materialisation import FEWEST_READS, MIN_PER_BYTE, Weighed, weighed, worth_storing
-from tensorir.build import call
-from tensorir.ir import Expr, Fencil
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Expr, Fencil
+from tensorir.ir.rewrite import postorder, rebuild, values, with_values
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold
-from tensorir.walk import postorder, rebuild, values, with_values
 
 __all__ = ["Materialise"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 from tensorir.passes.base import Pass
 from tensorir.passes.restrict import on_needed_points
 

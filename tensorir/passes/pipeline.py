@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.display import Displayed
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 from tensorir.passes.base import Pass, with_fencil
 from tensorir.passes.table import PASSES
-from tensorir.source import NOWHERE, Source, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Source, Span, did_you_mean
 
 __all__ = ["Pipeline"]
 

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorir.analysis.affine_indices import AffineIndex, affine_index
-from tensorir.build import call, literal, operator, reduce
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator
+from tensorir.ir.build import call, literal, operator, reduce
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
+from tensorir.ir.rewrite import postorder, rebuild, use_counts, values, with_values
+from tensorir.ir.types import Interval, Scalar, TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Threshold
-from tensorir.types import Interval, Scalar, TensorType
-from tensorir.walk import postorder, rebuild, use_counts, values, with_values
 
 __all__ = ["Pools"]
 

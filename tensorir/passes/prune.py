@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from tensorir.build import call, function
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda
+from tensorir.ir.build import call, function
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda
+from tensorir.ir.rewrite import rewrite_all, values, with_label, with_values
 from tensorir.passes.base import Pass, remade
-from tensorir.walk import rewrite_all, values, with_label, with_values
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["Prune", "without_unused_parameters"]
 

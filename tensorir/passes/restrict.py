@@ -20,14 +20,13 @@ from tensorir.analysis.access_functions import updates_all
 from tensorir.analysis.domains import Domains, domains
 from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.bound import BoundProgram
-from tensorir.build import call, closure, literal, operator
-from tensorir.build import fencil as make_fencil
-from tensorir.builtins import TABLE
-from tensorir.coercion import cut
-from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.build import call, closure, cut, literal, operator
+from tensorir.ir.build import fencil as make_fencil
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, rebuild
+from tensorir.ir.types import Dims, TensorType
 from tensorir.passes.base import with_fencil
-from tensorir.types import Dims, TensorType
-from tensorir.walk import postorder, rebuild
 
 __all__ = ["on_needed_points", "restrict", "with_small_buffers"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorir.build import closure, fencil, var
+from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.types import TensorType, tensor
 from tensorir.passes.base import Pass
 from tensorir.text import parse, parse_expr
-from tensorir.types import TensorType, tensor
 
 __all__ = ["show", "shown"]
 

@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tensorir.build import call, cartesian_shift, literal
-from tensorir.coercion import coerced
-from tensorir.ir import Call, Expr, Fencil, Literal
+from tensorir.ir.build import call, cartesian_shift, coerced, literal
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import Dims, Scalar
 from tensorir.passes.base import Pass, rewritten
-from tensorir.types import Dims, Scalar
-from tensorir.walk import with_label
 
 __all__ = ["RULES", "Simplify"]
 

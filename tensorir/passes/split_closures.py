@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir.build import closure
-from tensorir.ir import Call, Closure, Fencil
+from tensorir.ir.build import closure
+from tensorir.ir.nodes import Call, Closure, Fencil
+from tensorir.ir.types import Dims
 from tensorir.passes.base import Pass, remade
-from tensorir.types import Dims
 
 __all__ = ["SplitClosures"]
 

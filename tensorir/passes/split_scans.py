@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.uses import surface
-from tensorir.build import call, fresh, function, var
-from tensorir.builtins import TABLE
-from tensorir.coercion import cut
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Var
+from tensorir.ir.build import call, cut, fresh, function, var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Var
+from tensorir.ir.rewrite import binders, rebuild, substitute
+from tensorir.ir.types import Dims
 from tensorir.passes.base import Pass, rewritten
 from tensorir.passes.decisions import Threshold
-from tensorir.types import Dims
-from tensorir.walk import binders, rebuild, substitute
 
 __all__ = ["SplitScans", "computes_points"]
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.analysis.annotations import Annotations, annotated
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 from tensorir.passes.argument_reductions import ArgumentReductions
 from tensorir.passes.base import Pass
 from tensorir.passes.block_scans import BlockScans

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.buffer_worth import Worth, work_of
 from tensorir.analysis.uses import reads, surface
-from tensorir.build import apply, closure, fresh, function, var
-from tensorir.builtins import TABLE
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Var
+from tensorir.ir.build import apply, closure, fresh, function, var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, rebuild
+from tensorir.ir.types import TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.prune import without_unused_parameters
 from tensorir.passes.restrict import with_small_buffers
-from tensorir.types import TensorType
-from tensorir.walk import postorder, rebuild
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["Temporaries"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorir.build import call
-from tensorir.ir import Call, Expr, Fencil
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Call, Expr, Fencil
+from tensorir.ir.rewrite import postorder, rebuild, values, with_values
+from tensorir.ir.types import FLOAT32
 from tensorir.passes.base import Pass, remade
-from tensorir.types import FLOAT32
-from tensorir.walk import postorder, rebuild, values, with_values
 
 __all__ = ["TopK", "selecting_key"]
 
@@ -22,7 +22,7 @@ class TopK(Pass):
     """The first points of what `sort` gives become `top_k`, where nobody reads the others and one float32 is the key.
 
     >>> from tensorir.passes.show import show
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> show(TopK(), "sort(K, 1, true)(x)[K[0:3]]", x=tensor("float32", K=(0, 9)))
     top_k(K, 3, 1, true)(x)
     """

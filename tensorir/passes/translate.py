@@ -20,12 +20,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from tensorir.build import call, free_name, var
-from tensorir.build import fencil as make_fencil
-from tensorir.coercion import cut
-from tensorir.ir import Call, Expr, Fencil, Lambda, Operator, Var
-from tensorir.types import INT32, Dims, TensorType, hull
-from tensorir.walk import postorder, rebuild, rewrite_fencil, values
+from tensorir.ir.build import call, cut, free_name, var
+from tensorir.ir.build import fencil as make_fencil
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator, Var
+from tensorir.ir.rewrite import postorder, rebuild, rewrite_fencil, values
+from tensorir.ir.types import INT32, Dims, TensorType, hull
 
 __all__ = ["free_of_coordinates", "translated", "with_positions"]
 

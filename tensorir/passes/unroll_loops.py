@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir.build import call, literal
-from tensorir.builtins import TABLE
-from tensorir.coercion import coerced
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal
+from tensorir.ir.build import call, coerced, literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal
+from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, substitute_all, values, with_values
+from tensorir.ir.types import BOOL, Interval
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Threshold
-from tensorir.types import BOOL, Interval
-from tensorir.walk import postorder, rebuild, rewrite_all, substitute_all, values, with_values
 
 __all__ = ["UnrollLoops"]
 
@@ -24,7 +23,7 @@ class UnrollLoops(Pass):
     of a round is a part of an array.
 
     >>> from tensorir.passes.show import show
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> show(UnrollLoops(), '''loop(0, 2)(λ(i: tensor<int>, s: tensor<float>) → true,
     ...   λ(i: tensor<int>, s: tensor<float>) → {s + gather(K, clamp)(x, i)}, y)''', x={"K": (0, 9)}, y=tensor("float"))
     y + gather(K, clamp)(x, 0) + gather(K, clamp)(x, 1)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.ir import Apply, Call, Expr, Function, Lambda, Literal, Operator, Var
+from tensorir.ir.nodes import Apply, Call, Expr, Function, Lambda, Literal, Operator, Var
+from tensorir.ir.types import Scalar, TensorType
 from tensorir.reference.scalars import SCALAR, scalar
 from tensorir.reference.tensors import ABSENT, Answer, Constant, Point, Tensor, Within
-from tensorir.types import Scalar, TensorType
 
 __all__ = ["Rule", "Run", "Scope", "applied", "applied_each"]
 

@@ -6,7 +6,8 @@ from collections.abc import Generator, Sequence
 
 import numpy as np
 
-from tensorir.ir import Call, Function
+from tensorir.ir.nodes import Call, Function
+from tensorir.ir.types import Dims, Interval, TensorType, bcast
 from tensorir.reference.expressions import Rule, Scope, applied, applied_each, type_of
 from tensorir.reference.tensors import (
     ABSENT,
@@ -23,7 +24,6 @@ from tensorir.reference.tensors import (
     check_inside,
     points,
 )
-from tensorir.types import Dims, Interval, TensorType, bcast
 
 __all__ = ["FOLDS"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Call, Function
-from tensorir.print_formatting import said
+from tensorir.ir.nodes import Call, Function
+from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, bcast
+from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.reference.expressions import Rule, Scope, applied, type_of
 from tensorir.reference.folds import FOLDS
 from tensorir.reference.scalars import bitcast, cast, scalar
@@ -33,8 +33,8 @@ from tensorir.reference.tensors import (
     leaves_of,
     points,
 )
-from tensorir.types import DTYPES, Dims, Interval, Scalar, bcast
-from tensorir.typing_rules import highest_neighbour, neighbour_source
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.print_formatting import said
 
 __all__ = ["RULES"]
 

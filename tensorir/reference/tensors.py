@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, cast
 
-from tensorir.types import Dims, Element, Scalar
+from tensorir.ir.types import Dims, Element, Scalar
 
 __all__ = [
     "ABSENT",
@@ -189,7 +189,7 @@ def any_absent(value: Value) -> bool:
 def filled(element: Element, leaf: Callable[[Scalar], Value]) -> Value:
     """A value of an element, leaf by leaf.
 
-    >>> from tensorir.types import BOOL, INT32, TupleElement
+    >>> from tensorir.ir.types import BOOL, INT32, TupleElement
     >>> filled(TupleElement((BOOL, TupleElement((INT32,)))), lambda kind: kind)
     (bool, (int32,))
     """

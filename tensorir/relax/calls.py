@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tensorir.errors import did_you_mean
 from tensorir.relax import nodes as r
 from tensorir.relax.infer import Contradiction, infer, type_of
 from tensorir.relax.makers import MAKERS
 from tensorir.relax.operators import OPERATORS, REQUIRED, Operator
+from tensorir.runtime.errors import did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.values import DataTypeName, Name, Value, members

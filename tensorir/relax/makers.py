@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tensorir.errors import did_you_mean
 from tensorir.relax import nodes as r
 from tensorir.relax.infer import type_of
+from tensorir.runtime.errors import did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import FLOAT32, INT32, INT64, DataType
 from tensorir.tir.script.values import Name, Value, members

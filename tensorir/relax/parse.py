@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.relax import calls, parts
 from tensorir.relax import nodes as r
 from tensorir.relax.infer import Contradiction, agree, type_of
 from tensorir.relax.operators import Operator
 from tensorir.relax.rules.operands import say
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT64, DataType

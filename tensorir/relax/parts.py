@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from tensorir.errors import did_you_mean
 from tensorir.relax import nodes as r
 from tensorir.relax.infer import type_of
+from tensorir.runtime.errors import did_you_mean
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.values import DataTypeName, Metadata, Value, members
 from tensorir.tir.script.words import describe

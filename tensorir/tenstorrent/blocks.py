@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.items import refuse
 from tensorir.tir import nodes as n

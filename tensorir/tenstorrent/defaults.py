@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.grid import F, on_functions, with_attributes
 from tensorir.tir import nodes as n
 

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.metal.cards import card_named
 from tensorir.tenstorrent.metal.emit import emit

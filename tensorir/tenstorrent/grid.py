@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeVar
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.tags import is_block, is_hardware
 from tensorir.tir.walk import walk

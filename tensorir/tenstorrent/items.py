@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tenstorrent.staging import staged
 from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n

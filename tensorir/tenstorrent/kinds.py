@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tenstorrent.grid import binding, grid_of
 from tensorir.tenstorrent.in_place import is_safe_in_place
 from tensorir.tenstorrent.items import Control, Item, Move, items_of

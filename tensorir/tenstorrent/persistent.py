@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.grid import Axis, F, binding, grid_of, is_persistent, on_functions
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.defaults import DEFAULTS, chosen
 from tensorir.tenstorrent.grid import AXES, F, agreeing, grid_of, is_persistent, number, on_functions, plain
 from tensorir.tir import nodes as n

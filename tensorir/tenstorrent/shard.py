@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.defaults import DEFAULTS, chosen, layout_of
 from tensorir.tenstorrent.grid import F, agreeing, number, on_functions, with_attributes
 from tensorir.tir import nodes as n

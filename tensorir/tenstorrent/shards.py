@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tenstorrent.defaults import layout_of
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.metal.cards import Card

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tenstorrent.blocks import (
     all_of,
     block_of,

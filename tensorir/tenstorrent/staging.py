@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing
 from tensorir.tir.dtypes import HANDLE, INT32

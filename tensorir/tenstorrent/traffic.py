@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.kinds import values
 from tensorir.tenstorrent.metal.cards import Card

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.defaults import DEFAULTS, chosen
 from tensorir.tenstorrent.grid import AXES, binding, grid_of, is_persistent
 from tensorir.tenstorrent.kinds import blocks_of_tiles, kinds_of_tiles, meet_nowhere

@@ -2,7 +2,7 @@
 
 A reader that finds something else raises a diagnostic at the guilty token.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.lexer import tokenize
 >>> tensor_type(Cursor(tokenize(Source("p", "tensor<(float, int), I[-1:2*n+1]>")))).ranges[0].stop
 Affine(constant=1, terms=(('n', 2),))
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import Span
+from tensorir.ir.types import Element, TupleElement
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, did_you_mean
 from tensorir.text.affine import Affine
 from tensorir.text.lexer import Token, Tokens
 from tensorir.text.limits import MAX_BOUND, MAX_NESTING, MAX_TUPLE_NESTING
 from tensorir.text.spelling import ELEMENTS, KEYWORDS, OFFSET, unquoted
 from tensorir.text.syntax import Range, TensorType
-from tensorir.types import Element, TupleElement
 
 __all__ = ["Cursor", "affine", "element", "ranges", "tensor_type"]
 

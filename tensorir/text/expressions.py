@@ -2,7 +2,7 @@
 
 Rules that nest are generators run by `tensorir.text.trampoline`, so that depth is no concern.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> print(parse_expression(Source("p", "a - b × c")).args[1])
 Call(op='multiplies', args=(Name(name='b'), Name(name='c')), static=())
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 
-from tensorir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, Builtin
-from tensorir.source import Source, Span
+from tensorir.ir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, Builtin
+from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, Scalar
+from tensorir.runtime.errors import Source, Span
 from tensorir.text.cursor import Cursor, affine, ranges, tensor_type
 from tensorir.text.lexer import Token, tokenize
 from tensorir.text.slots import SLOTS
@@ -33,7 +34,6 @@ from tensorir.text.syntax import (
     TensorType,
 )
 from tensorir.text.trampoline import Rule, run
-from tensorir.types import BOOL, FLOAT32, FLOAT64, INT32, Scalar
 
 __all__ = ["binding", "expression", "missing_operator", "parameters", "parse_expression"]
 

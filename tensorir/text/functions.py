@@ -1,6 +1,6 @@
 """The types of a function's parameters where the notation leaves them out: they follow from what it is applied to.
 
->>> from tensorir.types import FLOAT64, Dims
+>>> from tensorir.ir.types import FLOAT64, Dims
 >>> x = TensorType(FLOAT64, Dims.of(V=(0, 5), _NB_0=(0, 7)))
 >>> parameter_types("reduce", (None,), (TensorType(FLOAT64), x), ())
 (tensor<float, V[0:5]>, tensor<float, V[0:5]>)
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorir.builtins import TABLE
-from tensorir.types import INT32, Complaint, TensorType, bcast
-from tensorir.typing_rules import reduced_dim
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import INT32, Complaint, TensorType, bcast
+from tensorir.ir.typing_rules import reduced_dim
 
 __all__ = ["function_count", "parameter_types"]
 

@@ -1,6 +1,6 @@
 """The names that a program mentions: its dims, and the size parameters of its bounds.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.parser import parse_programs
 >>> (program,) = parse_programs(Source("p", "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n+1]>) { out ← x }"))
 >>> inventory(program)
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.builtins import TABLE
+from tensorir.ir.builtins import TABLE
 from tensorir.text.affine import Affine
 from tensorir.text.syntax import Call, Expression, Lambda, Operator, Program, Range, Shift, TensorType, walk
 

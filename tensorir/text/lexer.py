@@ -10,8 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Source, Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
 from tensorir.text.limits import MAX_DIGITS, MAX_FINDINGS, MAX_NESTING, MAX_TEXT, MAX_TOKENS
 from tensorir.text.spelling import GLYPHS, OFFSET
 

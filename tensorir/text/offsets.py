@@ -9,13 +9,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tensorir.dimensions import Dimension
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.types import Scalar, scalar_of
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.text.affine import Affine
 from tensorir.text.spelling import OFFSET
 from tensorir.text.syntax import Param, Program, Range, Shift, TensorType, walk
-from tensorir.types import Scalar, scalar_of
 
 __all__ = ["provide"]
 

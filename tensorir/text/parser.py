@@ -9,8 +9,7 @@ Call(op='plus', args=(Name(name='x'), Name(name='x')), static=())
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Source
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source
 from tensorir.text.cursor import Cursor, ranges
 from tensorir.text.expressions import binding, expression, missing_operator, parameters
 from tensorir.text.lexer import tokenize

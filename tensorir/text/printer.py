@@ -1,7 +1,7 @@
 """Programs to text that parses back to the same program.
 
 >>> from tensorir.text import parse_expr
->>> from tensorir.types import tensor
+>>> from tensorir.ir.types import tensor
 >>> e = parse_expr("shift(I, 1)(x) * 2.0 <= cast(n, float)", {"x": tensor("float", I=(0, 5)), "n": tensor("int")})
 >>> print(print_expr(e))
 ⟪I, 1⟫(x) × 2.0 ≤ cast(n, float)
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir import ir
-from tensorir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, UNARY, Builtin
+from tensorir.ir import nodes as ir
+from tensorir.ir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, UNARY, Builtin
 from tensorir.text import syntax
 from tensorir.text.layout import EMPTY, LINE, SPACE, Document, group, joined, nested, render, together
 from tensorir.text.slots import SLOTS, spell_affine, spell_element, spell_ranges

@@ -5,21 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tensorir import build, ir
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.ir import build, nodes
+from tensorir.ir.types import Complaint, Dims, Element, Interval, TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
 from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_POINTS
 from tensorir.text.structure import Structure
-from tensorir.types import Complaint, Dims, Element, Interval, TensorType
 
 __all__ = ["Elaboration", "Uses", "moved"]
 
 T = TypeVar("T")
-Uses = Iterable[tuple[ir.Expr, Span]]
+Uses = Iterable[tuple[nodes.Expr, Span]]
 """Operands, and where they are used."""
 
 
@@ -30,15 +29,15 @@ class Elaboration:
     dims: frozenset[str]
     offsets: Mapping[str, str]
     sizes: Mapping[str, int]
-    variables: Mapping[str, ir.Var] = field(default_factory=dict[str, ir.Var])
+    variables: Mapping[str, nodes.Var] = field(default_factory=dict[str, nodes.Var])
     """Sizes that are no numbers where they are values."""
-    scope: dict[str, ir.Expr | None] = field(default_factory=dict[str, "ir.Expr | None"])
+    scope: dict[str, nodes.Expr | None] = field(default_factory=dict[str, Any])
     """Every name that is bound here; None for one whose definition is wrong."""
     taken: set[str] = field(default_factory=set[str])
     """Names of parameters, of the fencil and of all functions so far."""
-    functions: dict[str, ir.Lambda] = field(default_factory=dict[str, ir.Lambda])
+    functions: dict[str, nodes.Lambda] = field(default_factory=dict[str, nodes.Lambda])
     """The function of the closures so far that has a parameter of a name."""
-    following: dict[str, ir.Lambda] = field(default_factory=dict[str, ir.Lambda])
+    following: dict[str, nodes.Lambda] = field(default_factory=dict[str, nodes.Lambda])
     """The same of this closure."""
     structure: Structure = field(default_factory=Structure)
     counters: dict[str, int] = field(default_factory=dict[str, int])
@@ -77,18 +76,18 @@ class Elaboration:
         self.add(*found)
         return None
 
-    def declare(self, p: syntax.Param) -> ir.Var | None:
+    def declare(self, p: syntax.Param) -> nodes.Var | None:
         """A parameter of the fencil."""
         assert p.type is not None
         if p.name in self.scope:
             self.report("N02", f"there are two parameters named '{p.name}'.", p.span, "rename one.")
         kind = self.tensor_type(p.type)
-        declared = None if kind is None else ir.Var(p.name, kind, p.span)
+        declared = None if kind is None else nodes.Var(p.name, kind, p.span)
         self.scope[p.name] = declared
         self.taken.add(p.name)
         return declared
 
-    def twin(self, names: Sequence[str], types: Sequence[TensorType | None]) -> ir.Lambda | None:
+    def twin(self, names: Sequence[str], types: Sequence[TensorType | None]) -> nodes.Lambda | None:
         """A function of an earlier closure with these parameters, which this closure does not use yet.
 
         Two closures may hold the same function; its parameters have the same names in both.
@@ -99,7 +98,7 @@ class Elaboration:
         same = [p.name for p in found.params] == list(names) and [p.type for p in found.params] == list(types)
         return found if same else None
 
-    def size(self, name: str, span: Span) -> ir.Expr:
+    def size(self, name: str, span: Span) -> nodes.Expr:
         """The value of a size, as an expression."""
         return self.variables.get(name) or build.literal(self.sizes[name], None, span)
 

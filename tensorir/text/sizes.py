@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, did_you_mean
 from tensorir.text.affine import Affine
 from tensorir.text.syntax import Range
 from tensorir.text.template import Template

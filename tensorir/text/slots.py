@@ -1,8 +1,8 @@
 """Static slots of builtins: what stands in a call and is no operand, each kind with its reader and its spelling.
 
-The forms in `tensorir.builtins` name the slots; parser, printer and elaborator look them up here.
+The forms in `tensorir.ir.builtins` name the slots; parser, printer and elaborator look them up here.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.lexer import tokenize
 >>> pairs = SLOTS["pairs"]
 >>> value = pairs.read(Cursor(tokenize(Source("p", "I -> J, J -> I"))))
@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tensorir.builtins import Builtin
+from tensorir.ir.builtins import Builtin
+from tensorir.ir.types import Dims, Element, Interval
+from tensorir.ir.typing_rules import MODES
 from tensorir.text.affine import Affine
 from tensorir.text.cursor import Cursor, affine, element, ranges
 from tensorir.text.spelling import quoted_name, quoted_string, unquoted
 from tensorir.text.syntax import Range
-from tensorir.types import Dims, Element, Interval
-from tensorir.typing_rules import MODES
 
 __all__ = ["SLOTS", "Slot", "fix", "lift", "spell_affine", "spell_element", "spell_ranges"]
 
@@ -68,7 +68,7 @@ def spell_affine(value: Affine, ascii: bool) -> str:
 
 
 def spell_element(value: Element, ascii: bool) -> str:
-    from tensorir.types import TensorType
+    from tensorir.ir.types import TensorType
 
     return str(TensorType(value)).removeprefix("tensor<").removesuffix(">")
 

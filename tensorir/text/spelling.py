@@ -17,8 +17,8 @@ import re
 
 import numpy as np
 
-from tensorir.builtins import TABLE, Builtin
-from tensorir.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, SCALARS, Scalar
+from tensorir.ir.builtins import TABLE, Builtin
+from tensorir.ir.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, SCALARS, Scalar
 
 __all__ = [
     "ELEMENTS",

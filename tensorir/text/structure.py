@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.ir import Expr
+from tensorir.ir.nodes import Expr
 
 __all__ = ["Structure"]
 

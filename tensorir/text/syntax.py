@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.source import NOWHERE, Span
+from tensorir.ir.types import FLOAT64, Element, Scalar
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.text.affine import Affine
-from tensorir.types import FLOAT64, Element, Scalar
 
 __all__ = [
     "FLOAT64",

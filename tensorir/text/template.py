@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.binding.arrays import size_of
-from tensorir.caches import SIZES, CacheOwner, RecentCache
-from tensorir.display import Displayed
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.extension_points import bind_program, call_program, parse_program, print_program
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
+from tensorir.runtime.assembly import bind_program, call_program, parse_program, print_program
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed, did_you_mean
+from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache
 from tensorir.text.elaborate import elaborate
 from tensorir.text.inventory import inventory
 from tensorir.text.syntax import Closure, Param, Program

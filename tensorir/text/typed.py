@@ -1,6 +1,6 @@
 """Expressions of syntax trees to typed ones: names are looked up, sizes put in, types checked as nodes are built.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.expressions import parse_expression
 >>> from tensorir.text.trampoline import run
 >>> e = Elaboration(frozenset("I"), {}, {"n": 5})
@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tensorir import build, ir
-from tensorir.builtins import TABLE
-from tensorir.errors import did_you_mean
-from tensorir.source import Span
+from tensorir.ir import build, nodes
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.rewrite import rename_bound, with_label
+from tensorir.ir.types import NEIGHBOUR, Complaint, Dims, TensorType, neighbour_counter
+from tensorir.runtime.errors import Span, did_you_mean
 from tensorir.text import syntax
 from tensorir.text.functions import function_count, parameter_types
 from tensorir.text.limits import MAX_BOUND, MAX_TUPLE_NESTING
@@ -27,22 +28,20 @@ from tensorir.text.scope import Elaboration
 from tensorir.text.slots import fix
 from tensorir.text.spelling import OFFSET
 from tensorir.text.trampoline import Rule
-from tensorir.types import NEIGHBOUR, Complaint, Dims, TensorType, neighbour_counter
-from tensorir.walk import rename_bound, with_label
 
 __all__ = ["bound_value", "typed"]
 
 
-def bound_value(e: Elaboration, name: str, node: syntax.Expression) -> Rule[ir.Expr | None]:
+def bound_value(e: Elaboration, name: str, node: syntax.Expression) -> Rule[nodes.Expr | None]:
     """The value of a binding."""
     e.defining.append(name)
-    value: ir.Expr | None = yield typed(e, node)
+    value: nodes.Expr | None = yield typed(e, node)
     e.defining.pop()
     # a second name of one node leaves it the first
     return with_label(value, name) if value is not None and not value.label else value
 
 
-def typed(e: Elaboration, node: syntax.Expression) -> Rule[ir.Expr | None]:
+def typed(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
     """A tensor or a function; None where something is wrong, which has been reported."""
     match node:
         case syntax.Name():
@@ -71,7 +70,7 @@ def typed(e: Elaboration, node: syntax.Expression) -> Rule[ir.Expr | None]:
             return None
 
 
-def _literal(node: syntax.Number) -> ir.Literal:
+def _literal(node: syntax.Number) -> nodes.Literal:
     result = build.literal(node.value, node.element, node.span)
     if isinstance(node.value, float) and math.isfinite(node.value) and not math.isfinite(result.value):
         raise Complaint(
@@ -80,7 +79,7 @@ def _literal(node: syntax.Number) -> ir.Literal:
     return result
 
 
-def _value_of(e: Elaboration, node: syntax.Name) -> ir.Expr | None:
+def _value_of(e: Elaboration, node: syntax.Name) -> nodes.Expr | None:
     name = node.name
     if name in e.scope:
         return e.scope[name]
@@ -104,9 +103,9 @@ def _value_of(e: Elaboration, node: syntax.Name) -> ir.Expr | None:
     return None
 
 
-def _tensor(e: Elaboration, node: syntax.Expression) -> Rule[ir.Expr | None]:
+def _tensor(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
     """An expression that is not a function."""
-    value: ir.Expr | None = yield typed(e, node)
+    value: nodes.Expr | None = yield typed(e, node)
     if value is not None and not isinstance(value.type, TensorType):
         e.report("T14", "a function stands where a tensor is needed.", node.span, "apply it: f(x).")
         return None
@@ -121,7 +120,7 @@ def _let(e: Elaboration, node: syntax.Let, body: Callable[[Elaboration, syntax.E
     shadowed: list[tuple[str, Any]] = []
     inner: syntax.Expression = node
     while isinstance(inner, syntax.Let):
-        value: ir.Expr | None = yield bound_value(e, inner.name, inner.value)
+        value: nodes.Expr | None = yield bound_value(e, inner.name, inner.value)
         shadowed.append((inner.name, e.scope.get(inner.name, _MISSING)))
         e.scope[inner.name] = value
         inner = inner.body
@@ -156,7 +155,7 @@ _UNKNOWN = _Hint(None)
 _BROKEN = _Hint(None, broken=True)
 
 
-def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[ir.Expr | None]:
+def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[nodes.Expr | None]:
     """A function that is applied to what the hint says."""
     match node:
         case syntax.Lambda():
@@ -189,7 +188,7 @@ def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[ir.E
             return value
 
 
-def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> ir.Expr | None:
+def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> nodes.Expr | None:
     if hint.broken:
         return None
     types = hint.types
@@ -210,7 +209,7 @@ def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> ir.Expr | N
     return e.attempt(lambda: _typed_operator(node, types), node.span)
 
 
-def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> ir.Operator:
+def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nodes.Operator:
     word = node.span.text or node.op
     (slots,) = TABLE[node.op].form
     if len(slots) != len(types):
@@ -220,13 +219,13 @@ def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> ir.
             help=f"write a function that says what happens to all {len(types)}: λ(a, b, c) → a + b × c.",
         )
     try:
-        return ir.Operator(node.op, types, node.span)
+        return nodes.Operator(node.op, types, node.span)
     except Complaint as found:
         applied = f"'{word}' is applied to {' and '.join(map(str, types))}."
         raise Complaint(found.code, found.message, *found.notes, applied, help=found.help) from None
 
 
-def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | None]:
+def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr | None]:
     if hint.types is not None and len(hint.types) != len(node.params):
         e.report(
             "T15",
@@ -251,16 +250,16 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | 
             )
         types.append(kind)
     twin = e.twin([p.name for p in node.params], types)
-    params: list[ir.Var | None] = []
+    params: list[nodes.Var | None] = []
     shadowed: list[tuple[str, Any]] = []
     for index, (p, kind) in enumerate(zip(node.params, types, strict=True)):
         if twin is not None:
             params.append(twin.params[index])
         else:
-            params.append(None if kind is None else ir.Var(e.unique(p.name), kind, p.span))
+            params.append(None if kind is None else nodes.Var(e.unique(p.name), kind, p.span))
         shadowed.append((p.name, e.scope.get(p.name, _MISSING)))
         e.scope[p.name] = params[-1]
-    made: list[ir.Expr | None] = yield _results(e, node.body)
+    made: list[nodes.Expr | None] = yield _results(e, node.body)
     _leave(e, shadowed)
     intact = [p for p in params if p is not None]
     results = [r for r in made if r is not None]
@@ -274,13 +273,13 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[ir.Expr | 
     return function
 
 
-def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[ir.Expr | None]]:
+def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[nodes.Expr | None]]:
     """The results of a function."""
     match node:
         case syntax.Let():
             return (yield _let(e, node, _results))
         case syntax.Results(values):
-            found: list[ir.Expr | None] = []
+            found: list[nodes.Expr | None] = []
             for value in values:
                 found.append((yield typed(e, value)))
             return found
@@ -292,17 +291,17 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _apply(e: Elaboration, node: syntax.Apply) -> Rule[ir.Expr | None]:
-    args: list[ir.Expr | None] = []
+def _apply(e: Elaboration, node: syntax.Apply) -> Rule[nodes.Expr | None]:
+    args: list[nodes.Expr | None] = []
     for a in node.args:
         args.append((yield _tensor(e, a)))
     intact = [a for a in args if a is not None]
     types = tuple(a.type for a in intact if isinstance(a.type, TensorType))
     hint = _Hint(types) if len(types) == len(args) else _BROKEN
-    function: ir.Expr | None = yield _function(e, node.function, hint)
+    function: nodes.Expr | None = yield _function(e, node.function, hint)
     if function is None or len(intact) != len(args):
         return None
-    assert isinstance(function, (ir.Lambda, ir.Operator))
+    assert isinstance(function, (nodes.Lambda, nodes.Operator))
     uses = zip(intact, (a.span for a in node.args), strict=True)
     return e.attempt(lambda: build.apply(function, *intact, span=node.span), node.span, uses)
 
@@ -310,14 +309,14 @@ def _apply(e: Elaboration, node: syntax.Apply) -> Rule[ir.Expr | None]:
 # Builtins
 
 
-def _call(e: Elaboration, node: syntax.Call) -> Rule[ir.Expr | None]:
+def _call(e: Elaboration, node: syntax.Call) -> Rule[nodes.Expr | None]:
     row = TABLE[node.op]
     count = function_count(node.op, len(node.args))
-    values: list[ir.Expr | None] = []
+    values: list[nodes.Expr | None] = []
     for a in node.args[count:]:
         values.append((yield _tensor(e, a)))
     static = e.attempt(lambda: _static(e, node), node.span)
-    functions: list[ir.Expr | None] = []
+    functions: list[nodes.Expr | None] = []
     for f in node.args[:count]:
         hint = _BROKEN
         if static is not None and None not in values:
@@ -350,7 +349,7 @@ def _point_to_capture(e: Elaboration, function: syntax.Expression) -> None:
     for node in syntax.walk(function):
         if isinstance(node, syntax.Name):
             value = e.scope.get(node.name)
-            if isinstance(value, ir.Var) and f"'{value.name}'" in found.message:
+            if isinstance(value, nodes.Var) and f"'{value.name}'" in found.message:
                 message, help_ = (t.replace(f"'{value.name}'", f"'{node.name}'") for t in (found.message, found.help))
                 e.found[-1] = dataclasses.replace(found, message=message, help=help_, span=node.span)
                 return
@@ -370,7 +369,11 @@ def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:
 
 
 def _hint(
-    e: Elaboration, node: syntax.Call, static: tuple[Any, ...], values: Sequence[ir.Expr | None], f: syntax.Expression
+    e: Elaboration,
+    node: syntax.Call,
+    static: tuple[Any, ...],
+    values: Sequence[nodes.Expr | None],
+    f: syntax.Expression,
 ) -> _Hint:
     """What a function gets in a call of a builtin; worked out only if it leaves types out."""
     declared = [p.type for p in f.params] if isinstance(f, syntax.Lambda) else [None]
@@ -387,17 +390,17 @@ def _hint(
         raise
 
 
-def _make_reduce(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
+def _make_reduce(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     f, init, *rest = args
     return build.reduce(f, init, *rest, dim=static[0], span=span)
 
 
-def _make_scan(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
+def _make_scan(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     f, init, *rest = args
     return build.scan(f, static[0], init, *rest, dim=static[1], span=span)
 
 
-def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
+def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     dim, offset = static
     (x,) = args
     if dim not in e.dims and neighbour_counter(dim) is None:
@@ -405,7 +408,7 @@ def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequenc
     return build.cartesian_shift(x, dim, offset, span)
 
 
-def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> ir.Expr:
+def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     depth = 1 + max((e.tuple_depths.get(id(a.type.element), (None, 0))[1] for a in args), default=0)
     if depth > MAX_TUPLE_NESTING:
         raise Complaint(
@@ -420,7 +423,7 @@ def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], sp
     return made
 
 
-_MAKERS: dict[str, Callable[[Elaboration, tuple[Any, ...], Sequence[Any], Span], ir.Expr]] = {
+_MAKERS: dict[str, Callable[[Elaboration, tuple[Any, ...], Sequence[Any], Span], nodes.Expr]] = {
     "reduce": _make_reduce,
     "scan": _make_scan,
     "cartesian_shift": _make_cartesian_shift,
@@ -431,10 +434,10 @@ _MAKERS: dict[str, Callable[[Elaboration, tuple[Any, ...], Sequence[Any], Span],
 # Shifts
 
 
-def _shift(e: Elaboration, node: syntax.Shift) -> Rule[ir.Expr | None]:
-    operand: ir.Expr | None = yield _tensor(e, node.operand)
+def _shift(e: Elaboration, node: syntax.Shift) -> Rule[nodes.Expr | None]:
+    operand: nodes.Expr | None = yield _tensor(e, node.operand)
     parts: list[Any] = []
-    uses: list[tuple[ir.Expr, Span]] = []
+    uses: list[tuple[nodes.Expr, Span]] = []
     for offset in node.offsets:
         if (target := _target(e, offset)) is None:
             continue
@@ -455,7 +458,7 @@ def _shift(e: Elaboration, node: syntax.Shift) -> Rule[ir.Expr | None]:
     return e.attempt(lambda: build.shift(operand, *parts, span=node.span), node.span, uses)
 
 
-def _target(e: Elaboration, offset: syntax.Offset) -> str | ir.Expr | None:
+def _target(e: Elaboration, offset: syntax.Offset) -> str | nodes.Expr | None:
     """The dim or table that a name in ⟪⟫ stands for: a table in scope, a dim, or what an offset provider says."""
     plain = offset.name.removesuffix(OFFSET)
     candidates = (offset.name, e.offsets.get(plain, plain), plain)
@@ -474,7 +477,7 @@ def _target(e: Elaboration, offset: syntax.Offset) -> str | ir.Expr | None:
     return None
 
 
-def _is_table(value: ir.Expr) -> bool:
+def _is_table(value: nodes.Expr) -> bool:
     kind = value.type
     return isinstance(kind, TensorType) and any(
         d.startswith(NEIGHBOUR) and neighbour_counter(d) is None for d in kind.dims

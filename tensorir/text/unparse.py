@@ -6,7 +6,7 @@ distinct nodes.
 
 >>> from tensorir.text import parse_expr
 >>> from tensorir.text.printer import print_expr
->>> from tensorir.types import tensor
+>>> from tensorir.ir.types import tensor
 >>> x = parse_expr("x × x", {"x": tensor("float")})
 >>> print(print_expr(ir.Call("plus", (x, x))))
 let t1 = x × x; t1 + t1
@@ -19,17 +19,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir import build, ir
-from tensorir.builtins import TABLE
-from tensorir.static_parameters import Fold, Scan, Shift, Slot
+from tensorir.ir import build
+from tensorir.ir import nodes as ir
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.rewrite import postorder, runs, use_counts, values, with_values
+from tensorir.ir.static_parameters import Fold, Scan, Shift, Slot
+from tensorir.ir.types import Complaint, Dims, TensorType
+from tensorir.ir.typing_of_elements import highest_neighbour
+from tensorir.ir.typing_rules import scanned_dim
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
 from tensorir.text.functions import function_count, parameter_types
 from tensorir.text.slots import lift
 from tensorir.text.spelling import RESERVED
-from tensorir.types import Complaint, Dims, TensorType
-from tensorir.typing_rules import highest_neighbour, scanned_dim
-from tensorir.walk import postorder, runs, use_counts, values, with_values
 
 __all__ = ["unparse", "unparse_expr", "unparse_type"]
 

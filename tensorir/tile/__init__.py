@@ -16,7 +16,7 @@ True
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tile.bytecode import from_bytecode, to_bytecode
 from tensorir.tile.cutile import from_cutile
 from tensorir.tile.grid import grid_picture

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tile.attributes import Typed, dense
 from tensorir.tile.interpret.meanings import MEANINGS
 from tensorir.tile.nodes import Module, Operation, Region, Slot, Value, operations_of

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
 from tensorir.tile.array_lists import ArrayList, without_lists
 from tensorir.tile.bytecode import from_bytecode
 from tensorir.tile.elements import ELEMENTS

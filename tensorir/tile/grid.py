@@ -31,11 +31,11 @@ from typing import Any
 
 from tensorir.inspect.colours import middle
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
+from tensorir.ir.types import Interval
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import Atomic, Buffer, For, If, Index, Node, Read, Rule, While, Write
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.nodes import Module
-from tensorir.types import Interval
 
 __all__ = ["grid_picture"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.caches import SIZES, RecentCache
+from tensorir.runtime.memory import SIZES, RecentCache
 from tensorir.tile.cutile import from_cutile, leaves_of
 
 __all__ = ["launch", "lifted_kernel"]

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tensorir.display import Displayed
-from tensorir.extension_points import equal_tile, print_tile
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.assembly import equal_tile, print_tile
+from tensorir.runtime.errors import NOWHERE, Displayed, Span
 from tensorir.tile.attributes import Attribute
 from tensorir.tile.locations import Location
 from tensorir.tile.types import Type

@@ -10,10 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.inspect.colours import middle
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
-from tensorir.source import NOWHERE, Source
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source
 from tensorir.tile.text.cursor import Cursor
 from tensorir.tile.text.types import TypeReader
 from tensorir.tile.types import GatherScatterView, PartitionView, StridedView, TileView

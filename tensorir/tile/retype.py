@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tile.attributes import Array, Attribute, Dense, Dictionary, Number, Typed, dense
 from tensorir.tile.elements import ELEMENTS, Element
 from tensorir.tile.nodes import Module, Operation, Region, Slot, Value

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from tensorir.display import Displayed
+from tensorir.runtime.errors import Displayed
 from tensorir.tile.elements import ELEMENTS, Element
 
 __all__ = [

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, overload
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Source
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source
 from tensorir.tir.nodes import PrimFunc
 from tensorir.tir.script.modules import read_module
 from tensorir.tir.script.values import members

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tensorir.errors import Diagnostic, Note
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, Note, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.tags import is_hardware
 from tensorir.tir.walk import children

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tensorir.extension_points import print_graph_function, print_graph_node
+from tensorir.runtime.assembly import print_graph_function, print_graph_node
 from tensorir.tir import nodes as n
 from tensorir.tir.printing.expressions import ExpressionPrinter
 from tensorir.tir.printing.functions import module_text, prim_func_text

@@ -11,8 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import NOWHERE, Source
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, did_you_mean
 from tensorir.tir.constructors import is_constructed, read_constructors
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.live import constants_of
@@ -66,7 +65,7 @@ def parse(
     A[7] = 1
     >>> parse("import os")
     Traceback (most recent call last):
-    tensorir.errors.DiagnosticError: <tir>:1:1: error[TS30]: the text holds no function and no module.
+    tensorir.runtime.errors.DiagnosticError: <tir>:1:1: error[TS30]: the text holds no function and no module.
     ...
     """
     if not isinstance(text, str):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.walk import transform

@@ -30,7 +30,7 @@ from lowering.engine import Engine
 from lowering.estimate import estimated
 from lowering.targets import device_of
 from stencils import library
-from tensorir.types import DTYPES
+from tensorir.ir.types import DTYPES
 from tests.benchmarks import lift, tilelang
 from tests.benchmarks.by_jax import single
 from tests.benchmarks.cases import icon_scan

@@ -8,7 +8,7 @@ import pytest
 
 import tensorir as ti
 from lowering.executable import Executable
-from tensorir.caches import SIZES, RecentCache
+from tensorir.runtime.memory import SIZES, RecentCache
 from tests.benchmarks.collected import KINDS, TEMPLATE, alive, drop
 
 TEXT = "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← 2.0 × x; }"

@@ -8,7 +8,7 @@ import tensorir as ti
 from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.local_program import localised
 from tensorir.distribution.parting import check_axes, decompositions
-from tensorir.types import Interval
+from tensorir.ir.types import Interval
 
 X = "x: tensor<float, I[0:8]>"
 

@@ -15,8 +15,8 @@ from tensorir.equality.reals.ends import Ends
 from tensorir.equality.reals.evaluation import evaluated, given
 from tensorir.equality.reals.formulas import Formula, exp, power
 from tensorir.equality.reals.numbers import HUGE, Real
-from tensorir.errors import DiagnosticError
-from tensorir.types import BOOL, FLOAT32
+from tensorir.ir.types import BOOL, FLOAT32
+from tensorir.runtime.errors import DiagnosticError
 from tests.generate.bounds import flat
 from tests.generate.data import copied
 from tests.generate.profiles import OP_BY_OP, SMOOTH, WHOLE, Profile

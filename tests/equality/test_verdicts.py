@@ -8,7 +8,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.equality.verdict import Level
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 STENCIL = """
 @T.prim_func

@@ -12,7 +12,7 @@ import tensorir as ti
 from tensorir import reference
 from tensorir.inspect.formulas.inventory import is_tag
 from tensorir.inspect.formulas.terms import name
-from tensorir.types import NEIGHBOUR
+from tensorir.ir.types import NEIGHBOUR
 
 
 def evaluated(fencil, arguments, holes=False):

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.ir.types import FLOAT32, INT32
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.nests.terms import Buffer, Index, Load
 from tensorir.lifting.storage.sharing import Shared
-from tensorir.source import Source, Span
-from tensorir.types import FLOAT32, INT32
+from tensorir.runtime.errors import DiagnosticError, Source, Span
 
 MATMUL = """
 @T.prim_func

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tensorir.tile as tile
-from tensorir.source import Source
+from tensorir.runtime.errors import Source
 from tensorir.tile.elements import ELEMENTS
 from tensorir.tile.interpret.conversions import pack, unpack
 from tensorir.tile.text.cursor import Cursor

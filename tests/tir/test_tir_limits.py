@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir.interpret import stack, threads
 from tensorir.tir.script import syntax
 from tensorir.tir.walk import walk

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import islpy as isl
 
 from tensorir.equality.all_sizes.terms import unsupported
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided, text
 from tensorir.lifting.nests.affine import Affine, number, quotient, variable
 from tensorir.lifting.nests.linear import affine_of, linear, settled
@@ -23,7 +24,6 @@ from tensorir.lifting.nests.nest import Check as Checked
 from tensorir.lifting.nests.nest import Leaf, Store, SymbolicNest, is_true, leaves
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, loads, rebuilt
 from tensorir.lifting.nests.terms import Term as Scalars
-from tensorir.types import BOOL, INT32
 
 __all__ = ["Flow", "Place", "Statement", "conditions_of", "flow_of", "known_sum", "reads_of", "sure"]
 

@@ -17,14 +17,14 @@ from typing import Any, cast
 
 import islpy as isl
 
-from tensorir.builtins import TABLE
 from tensorir.equality.all_sizes.cases import Case
 from tensorir.equality.all_sizes.terms import Fold, Limits, Term, written
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.formulas import Condition, Formal, Formula, Monomial, has_infinity, integer, literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.nests.affine import Affine, variable
-from tensorir.types import BOOL
 
 __all__ = ["Reals"]
 

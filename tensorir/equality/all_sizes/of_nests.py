@@ -28,13 +28,13 @@ from tensorir.equality.all_sizes.dataflow import (
     sure,
 )
 from tensorir.equality.all_sizes.terms import Algebra, Term, unsupported
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.nest import SymbolicNest
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, loads
 from tensorir.lifting.nests.terms import Term as Scalars
-from tensorir.types import BOOL, INT32
 
 __all__ = ["Nest", "nest_of"]
 

@@ -27,9 +27,9 @@ from tensorir.equality.all_sizes.of_fencils import typed
 from tensorir.equality.all_sizes.terms import Algebra, Limits, Term, Vacuous
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.verdict import Level
-from tensorir.errors import DiagnosticError
 from tensorir.lifting.accesses.sets import decided, point, text
 from tensorir.lifting.nests.affine import Affine, number, variable
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.text.template import Template
 
 __all__ = ["ALL_SIZES", "Found", "Symbolic", "compared", "of_template", "size_name", "smallest"]

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from tensorir.builtins import TABLE
 from tensorir.equality.all_sizes.cases import Case, halves
 from tensorir.equality.reals.domain import Unsupported
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL, Scalar
 from tensorir.lifting.nests.affine import Affine, Quotient, number, quotient, variable
-from tensorir.types import BOOL, Scalar
 
 __all__ = ["Algebra", "Fold", "Limits", "Piece", "Term", "Vacuous", "written"]
 

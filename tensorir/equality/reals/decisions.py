@@ -5,7 +5,7 @@ and choices ask for their conditions in one order (Bryant, 1986), so that nested
 conditions have one form. Elements are the same in every bit that are one node. Elsewhere both are followed down to the
 ends of all conditions that can hold at once, where formulas are compared.
 
->>> from tensorir.types import FLOAT64
+>>> from tensorir.ir.types import FLOAT64
 >>> d = Decisions()
 >>> x, y = d.input(0, (0,), FLOAT64), d.input(0, (1,), FLOAT64)
 >>> a, b = d.make("less", BOOL, (x, y)), d.make("less", BOOL, (y, x))
@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.builtins import TABLE
 from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.integers import INTEGERS, TESTS
 from tensorir.equality.reals.tensors import Array, Leaf
-from tensorir.types import BOOL, DTYPES, Scalar
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL, DTYPES, Scalar
 
 __all__ = ["Decisions", "Node"]
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tensorir.equality.reals.tensors import Array, Leaf
-from tensorir.types import DTYPES, Dims, Scalar
+from tensorir.ir.types import DTYPES, Dims, Scalar
 
 __all__ = ["NO_DIMS", "Domain", "Unsupported", "literal"]
 

@@ -21,8 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.abstract_interpreter import Applier, Bound, evaluate
-from tensorir.builtins import TABLE
 from tensorir.equality.reals import residues as rs
 from tensorir.equality.reals.domain import Domain, Unsupported, literal
 from tensorir.equality.reals.folds import FOLDS, SEVERAL
@@ -31,10 +29,11 @@ from tensorir.equality.reals.moves import MOVES, without
 from tensorir.equality.reals.numbers import Real, Witnessed, unit
 from tensorir.equality.reals.residues import Residues
 from tensorir.equality.reals.tensors import Array, Leaf, Tensor, batched, choose, on, placed
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
-from tensorir.source import NOWHERE
-from tensorir.types import BOOL, DTYPES, Dims, Scalar
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator, Var
+from tensorir.ir.rewrite import Applier, Bound, evaluate
+from tensorir.ir.types import BOOL, DTYPES, Dims, Scalar
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
 
 __all__ = ["Branches", "Unsupported", "evaluated", "given"]
 

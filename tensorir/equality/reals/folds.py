@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.abstract_interpreter import Applier, Bound
-from tensorir.builtins import TABLE
 from tensorir.equality.reals.domain import Domain, Unsupported, literal
 from tensorir.equality.reals.integers import LOGIC
 from tensorir.equality.reals.numbers import Real, U, unit
 from tensorir.equality.reals.residues import UNKNOWN, P, Q, Residues
 from tensorir.equality.reals.tensors import BATCH, Array, Leaf, Tensor, choose, moved, on, slice_at, stacked
-from tensorir.ir import Call, Expr, Operator
-from tensorir.types import Dims, Interval, bcast
-from tensorir.walk import postorder
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Operator
+from tensorir.ir.rewrite import Applier, Bound, postorder
+from tensorir.ir.types import Dims, Interval, bcast
 
 __all__ = ["FOLDS", "SEVERAL"]
 

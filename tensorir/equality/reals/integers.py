@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.equality.reals.tensors import Array
-from tensorir.types import Scalar
+from tensorir.ir.types import Scalar
 
 __all__ = ["INTEGERS", "LOGIC", "TESTS"]
 

@@ -25,10 +25,10 @@ from tensorir.equality.reals.tensors import (
     shifted,
     slice_at,
 )
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Call
-from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, TupleElement
-from tensorir.typing_rules import highest_neighbour, neighbour_source
+from tensorir.ir.nodes import Call
+from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["MOVES"]
 

@@ -23,7 +23,7 @@ from tensorir.equality.reals.domain import Unsupported
 from tensorir.equality.reals.integers import INTEGERS
 from tensorir.equality.reals.residues import Residues
 from tensorir.equality.reals.tensors import Array, Leaf
-from tensorir.types import DTYPES, FLOAT32, SCALARS, Scalar
+from tensorir.ir.types import DTYPES, FLOAT32, SCALARS, Scalar
 
 __all__ = ["OPERATIONS", "Real", "Witnessed", "constant", "digits", "exact", "unit"]
 
@@ -36,7 +36,7 @@ LEAST = 1e-307
 def unit(element: Scalar) -> float:
     """The relative error of one operation in an element type: half of the distance of numbers near 1.
 
-    >>> from tensorir.types import FLOAT32
+    >>> from tensorir.ir.types import FLOAT32
     >>> unit(FLOAT32) == 2.0**-24
     True
     """
@@ -52,7 +52,7 @@ def unit(element: Scalar) -> float:
 def digits(element: Scalar) -> int:
     """The binary digits of a number of an element type.
 
-    >>> from tensorir.types import INT16
+    >>> from tensorir.ir.types import INT16
     >>> digits(FLOAT32), digits(INT16)
     (24, 16)
     """
@@ -108,9 +108,9 @@ def constant(value: float, element: Scalar) -> Real:
         ratio = float(np.float32(rounded / number)) if rounded else 0.0
         near = ratio and math.frexp(ratio)[0] * 256 % 1 == 0
         if near and ratio * number != rounded and abs(ratio * number - rounded) <= 1.01 * unit(element) * abs(rounded):
-            times = rs.times(formula, rs.embedded(np.array(ratio)))
+            product = rs.times(formula, rs.embedded(np.array(ratio)))
             size = abs(rounded)
-            return Real(np.array(ratio * number), np.array(4 * U * size), np.array(unit(element) * size), times)
+            return Real(np.array(ratio * number), np.array(4 * U * size), np.array(unit(element) * size), product)
     return exact(np.array(rounded))
 
 

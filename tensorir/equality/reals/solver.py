@@ -4,7 +4,7 @@ Numbers without bound are asked first, with wrapping as a remainder, where produ
 bits. How much is asked is bounded by Z3's own count of its steps, so that an answer does not depend on the machine.
 
 >>> from tensorir.equality.reals.decisions import Decisions
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> d = Decisions()
 >>> x, z = d.input(0, (0,), INT32), d.input(0, (1,), INT32)
 >>> both, one = d.make("bit_and", INT32, (x, z)), d.make("bit_xor", INT32, (x, z))
@@ -28,7 +28,7 @@ from math import inf, isfinite
 from typing import Any, Protocol
 
 from tensorir.equality.reals.decisions import Node
-from tensorir.types import BOOL, Scalar
+from tensorir.ir.types import BOOL, Scalar
 
 __all__ = ["Model", "Path", "Solver"]
 

@@ -2,7 +2,7 @@
 
 What moves elements moves all arrays of a leaf alike.
 
->>> from tensorir.types import Dims
+>>> from tensorir.ir.types import Dims
 >>> x = Tensor(Dims.of(I=(0, 3)), (Leaf((np.array([1, 2, 3]),)),))
 >>> shifted(x, "I", 1).dims
 Dims(I[-1:2])
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.types import Dims, Interval
+from tensorir.ir.types import Dims, Interval
 
 __all__ = [
     "BATCH",

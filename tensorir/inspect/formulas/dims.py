@@ -1,6 +1,6 @@
 """Which dims the result of a builtin has, with their extents, and which elements, from those of its operands.
 
->>> from tensorir.types import FLOAT64
+>>> from tensorir.ir.types import FLOAT64
 >>> x = Facts({"I": Extent.of(Affine(), Affine.of("n"))}, FLOAT64)
 >>> facts_of("less", (), [x, x]).element.name, facts_of("pos", ("I",), [x]).dims["I"].stop
 ('bool', 'n')
@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from tensorir.inspect.formulas.places import Extent, Facts, united
+from tensorir.ir.types import BOOL, INT32, Element, TupleElement
+from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.text.affine import Affine
-from tensorir.types import BOOL, INT32, Element, TupleElement
-from tensorir.typing_rules import highest_neighbour
 
 __all__ = ["facts_of", "joined_dim"]
 

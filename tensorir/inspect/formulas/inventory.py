@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tensorir.builtins import TABLE
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import NEIGHBOUR, neighbour_counter
 from tensorir.staggering import HALF
 from tensorir.text import syntax
-from tensorir.types import NEIGHBOUR, neighbour_counter
 
 __all__ = ["is_tag", "letters_of", "names_of", "slot_letter"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tensorir.builtins import PRODUCT, SUM
 from tensorir.inspect.formulas.terms import ATOM, Term, name
+from tensorir.ir.builtins import PRODUCT, SUM
+from tensorir.ir.types import Element
 from tensorir.text.affine import Affine
-from tensorir.types import Element
 
 __all__ = ["Extent", "Facts", "Index", "Neighbours", "Point", "affine", "united"]
 

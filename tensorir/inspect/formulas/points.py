@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tensorir.builtins import POWER, PRODUCT
 from tensorir.inspect.formulas.places import Extent, Index, Neighbours, Point
 from tensorir.inspect.formulas.scopes import Scopes, Tensor
 from tensorir.inspect.formulas.terms import ATOM, Term, within
+from tensorir.ir.builtins import POWER, PRODUCT
 from tensorir.staggering import HALF
 from tensorir.text.affine import Affine
 

@@ -14,13 +14,13 @@ from tensorir.inspect.formulas.dims import facts_of
 from tensorir.inspect.formulas.inventory import is_tag, letters_of, names_of, slot_letter
 from tensorir.inspect.formulas.places import Extent, Facts, Neighbours, united
 from tensorir.inspect.formulas.terms import name
+from tensorir.ir.types import INT32, NEIGHBOUR, neighbour_counter
+from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
 from tensorir.text.functions import function_count
 from tensorir.text.spelling import OFFSET
 from tensorir.text.trampoline import Rule
-from tensorir.types import INT32, NEIGHBOUR, neighbour_counter
-from tensorir.typing_rules import highest_neighbour
 
 __all__ = ["LEAVES", "Function", "Inline", "Scope", "Scopes", "Steps", "Tensor", "reads"]
 

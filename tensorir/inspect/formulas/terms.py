@@ -1,6 +1,6 @@
 r"""Pieces of LaTeX with how tightly they bind: names, numbers, and the notation of every elementwise builtin.
 
->>> from tensorir.types import FLOAT64
+>>> from tensorir.ir.types import FLOAT64
 >>> a, b = name("a"), name("rate")
 >>> applied("multiplies", [applied("plus", [a, b]), number(2.0, FLOAT64)]).text
 '\\left(a + \\mathit{rate}\\right) \\cdot 2'
@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tensorir.builtins import AND, COMPARE, NOT, OR, POWER, PRODUCT, SUM, TABLE, UNARY
+from tensorir.ir.builtins import AND, COMPARE, NOT, OR, POWER, PRODUCT, SUM, TABLE, UNARY
+from tensorir.ir.types import BOOL, Scalar
 from tensorir.text import spelling
-from tensorir.types import BOOL, Scalar
 
 __all__ = ["ATOM", "FOLD", "LOOSE", "NOTATION", "Term", "applied", "called", "name", "number", "within"]
 
@@ -76,7 +76,7 @@ def escaped(text: str) -> str:
 def number(value: bool | int | float, element: Scalar) -> Term:
     r"""A literal, with as many digits as its type needs.
 
-    >>> from tensorir.types import FLOAT64
+    >>> from tensorir.ir.types import FLOAT64
     >>> number(0.5, FLOAT64).text, number(-1.5e-9, FLOAT64).text, number(1e20, FLOAT64).text
     ('0.5', '-1.5 \\cdot 10^{-9}', '10^{20}')
     """

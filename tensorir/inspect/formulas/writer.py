@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from tensorir.builtins import PRODUCT, SUM, TABLE
 from tensorir.inspect.formulas import terms
 from tensorir.inspect.formulas.dims import joined_dim
 from tensorir.inspect.formulas.inventory import slot_letter
@@ -27,13 +26,14 @@ from tensorir.inspect.formulas.scopes import (
     reads,
 )
 from tensorir.inspect.formulas.terms import ATOM, FOLD, Term, applied, name, number, within
+from tensorir.ir.builtins import PRODUCT, SUM, TABLE
+from tensorir.ir.types import Scalar
+from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.text import syntax
 from tensorir.text.affine import Affine
 from tensorir.text.functions import function_count
 from tensorir.text.slots import SLOTS
 from tensorir.text.trampoline import Rule, run
-from tensorir.types import Scalar
-from tensorir.typing_rules import highest_neighbour
 
 __all__ = ["equations"]
 

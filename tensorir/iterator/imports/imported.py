@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.ir.types import INT32, Dims, Interval, TensorType
 from tensorir.iterator.imports.nodes_of import expression, param_type
 from tensorir.iterator.imports.nodes_of import program as program_of
 from tensorir.iterator.nodes import (
@@ -26,7 +27,6 @@ from tensorir.iterator.nodes import (
     SetAt,
 )
 from tensorir.iterator.refusals import refused
-from tensorir.types import INT32, Dims, Interval, TensorType
 
 __all__ = ["Imported", "from_gt4py"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir.types import SCALARS, Scalar
 from tensorir.iterator.nodes import (
     Axis,
     Call,
@@ -39,7 +39,7 @@ from tensorir.iterator.nodes import (
     Temporary,
     TupleType,
 )
-from tensorir.types import SCALARS, Scalar
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["axis_of", "expression", "param_type", "program"]
 

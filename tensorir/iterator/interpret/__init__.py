@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.ir.types import DTYPES, Dims, Interval
 from tensorir.iterator.builtins import CASTS
 from tensorir.iterator.interpret.arithmetic import RULES
 from tensorir.iterator.lift.graph import Table
@@ -38,7 +39,6 @@ from tensorir.iterator.nodes import (
     TupleType,
 )
 from tensorir.iterator.refusals import refused
-from tensorir.types import DTYPES, Dims, Interval
 
 __all__ = ["Block", "interpret"]
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.device_memory import host_array
+from tensorir.ir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.iterator.lift.graph import StridedTable, Table
 from tensorir.iterator.lift.program import Leaf
 from tensorir.iterator.lift.values import Target
 from tensorir.iterator.nodes import ParamType, TupleType
 from tensorir.iterator.refusals import refused
-from tensorir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 
 __all__ = ["is_strided", "leaf_tree", "offsets"]
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tensorir.errors import did_you_mean
 from tensorir.iterator.builtins import ARITHMETIC, CASTS, NAMES
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Region
 from tensorir.iterator.lift.folding import Folding
@@ -42,6 +41,7 @@ from tensorir.iterator.lift.values import (
 from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Infinity, Lambda, Literal, NoValue, Offset, Ref
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.steps import Steps, run
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Evaluator"]
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tensorir.builtins import TABLE
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL, INT32
 from tensorir.iterator.lift.graph import Fold, Graph, Node, Table
 from tensorir.iterator.lift.values import leaves, tree_map
 from tensorir.iterator.refusals import refused
-from tensorir.types import BOOL, INT32
 
 __all__ = ["Folding"]
 

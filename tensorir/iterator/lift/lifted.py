@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Specialised
 from tensorir.iterator.lift.values import leaves

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tensorir.ir.types import INT32
 from tensorir.iterator.builtins import CASTS
 from tensorir.iterator.lift.boxes import Region
 from tensorir.iterator.lift.graph import Node, Table
@@ -29,7 +30,6 @@ from tensorir.iterator.lift.values import (
 )
 from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref
 from tensorir.iterator.refusals import refused
-from tensorir.types import INT32
 
 if TYPE_CHECKING:
     from tensorir.iterator.lift.evaluate import Evaluator

@@ -15,6 +15,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+from tensorir.ir.types import BOOL, FLOAT64, INT32
 from tensorir.iterator.builtins import ARITHMETIC, CASTS
 from tensorir.iterator.nodes import (
     Axis,
@@ -39,8 +40,7 @@ from tensorir.iterator.nodes import (
 from tensorir.iterator.refusals import refused
 from tensorir.iterator.steps import run
 from tensorir.iterator.text.printer import KINDS, PRECEDENCE
-from tensorir.source import Source, Span
-from tensorir.types import BOOL, FLOAT64, INT32
+from tensorir.runtime.errors import Source, Span
 
 __all__ = ["parse"]
 

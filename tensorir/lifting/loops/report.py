@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensorir.lifting.loops.numerics import Difference
 from tensorir.lifting.nests.nest import Loop
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["Decision", "Report"]
 

@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tensorir.build import call
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Literal
+from tensorir.ir.build import call
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, renamed, shifted
 from tensorir.lifting.nests.affine import quotient, remainder, variable
 from tensorir.lifting.rewrites.bounds import COMPARED, bound_of_rows, known_bound, last_coordinate, small_first
@@ -90,9 +92,7 @@ from tensorir.lifting.rewrites.windows import (
 )
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
-from tensorir.source import Span
-from tensorir.types import Interval, Scalar
-from tensorir.walk import with_label
+from tensorir.runtime.errors import Span
 
 __all__ = ["LOOSE", "OUTSIDE", "RULES", "Canonical"]
 

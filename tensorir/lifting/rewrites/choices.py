@@ -2,7 +2,7 @@
 
 >>> from tensorir.lifting.rewrites.canonical import Canonical
 >>> from tensorir.passes.show import show
->>> from tensorir.types import BOOL, TensorType
+>>> from tensorir.ir.types import BOOL, TensorType
 >>> show(Canonical(), "update(x, if c then y × 2.0 else subset(x, I[1:4]))",
 ...      c=TensorType(BOOL), x={"I": (0, 6)}, y={"I": (1, 4)})
 if c then update(x, y × 2.0) else x
@@ -12,12 +12,12 @@ c ∧ y < 0.0
 
 from __future__ import annotations
 
-from tensorir.build import call
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr
+from tensorir.ir.build import call
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import BOOL
 from tensorir.lifting.emission.tensors import constant_of, cut, renamed, spread
-from tensorir.types import BOOL
-from tensorir.walk import postorder
 
 __all__ = [
     "choice_in_a_choice",

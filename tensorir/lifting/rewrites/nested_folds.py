@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from tensorir.build import call, fresh, literal, operator, reduce
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Literal, Operator
+from tensorir.ir.build import call, fresh, literal, operator, reduce
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal, Operator
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import INT32, Interval, Scalar, TensorType
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.emission.tensors import constant_of, filled, position, renamed, spread, sum_of, width_of
 from tensorir.lifting.nests.affine import Affine, Quotient, number, variable
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
-from tensorir.types import INT32, Interval, Scalar, TensorType
-from tensorir.walk import postorder
 
 __all__ = [
     "contraction_of_parts",

@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from tensorir.build import call
-from tensorir.ir import Call, Expr
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Call, Expr
 from tensorir.lifting.emission.tensors import cut, shifted
 from tensorir.lifting.rewrites.padding import cut_of_wider
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from tensorir.build import call, operator, reduce
-from tensorir.builtins import TABLE
-from tensorir.caches import RecentCache
-from tensorir.ir import Call, Expr, Literal, Operator
+from tensorir.ir.build import call, operator, reduce
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal, Operator
+from tensorir.ir.types import Interval, Scalar, TensorType
 from tensorir.lifting.emission.tensors import constant_of, filled, renamed, shifted, spread
 from tensorir.lifting.rewrites.nested_folds import outdoes
-from tensorir.types import Interval, Scalar, TensorType
+from tensorir.runtime.memory import RecentCache
 
 __all__ = [
     "choice_of_padded",

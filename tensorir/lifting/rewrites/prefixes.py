@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tensorir.build import call, literal, scan
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Lambda, Literal, Var
+from tensorir.ir.build import call, literal, scan
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
+from tensorir.ir.types import INT32, Interval, Scalar
 from tensorir.lifting.emission.tensors import cut, renamed, shifted, spread
-from tensorir.types import INT32, Interval, Scalar
 
 __all__ = [
     "added_point",

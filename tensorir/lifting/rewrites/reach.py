@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.build import call
-from tensorir.ir import Call, Expr, Literal
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import Interval
 from tensorir.lifting.rewrites.padding import restricted
-from tensorir.types import Interval
 
 __all__ = ["hull_of", "read_inside", "read_of_less_padding"]
 

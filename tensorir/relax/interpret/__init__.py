@@ -17,7 +17,7 @@ from tensorir.relax.interpret.operators import MEANINGS
 from tensorir.relax.interpret.shapes import Shape
 from tensorir.relax.legalized import as_operator
 from tensorir.relax.operators import is_left_out
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arguments import give, scalar, take

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.header import OPERATIONS
 from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n

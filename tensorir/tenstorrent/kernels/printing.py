@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tenstorrent.blocks import is_whole
 from tensorir.tenstorrent.kernels.expressions import Names, cpp, cpp_type
 from tensorir.tenstorrent.kernels.nodes import (

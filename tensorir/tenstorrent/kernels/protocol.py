@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles, without_barrier
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,

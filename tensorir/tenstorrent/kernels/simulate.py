@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles, without_barrier
 from tensorir.tenstorrent.kernels.multicast import Sender, senders

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, did_you_mean
 from tensorir.tir import nodes as n
 
 __all__ = ["BUFFERS", "CARDS", "Card", "card_named", "refuse"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.check import check
 from tensorir.tenstorrent.kernels.nodes import Program

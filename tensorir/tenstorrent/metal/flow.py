@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tenstorrent.kernels.nodes import Bind, Sync
 from tensorir.tenstorrent.metal.steps import Item, Map, Product, Repeat, Step, When, read_by
 from tensorir.tenstorrent.metal.tiles import Leaf, Number, is_zero

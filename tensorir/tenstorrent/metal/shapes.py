@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.nodes import Kernel, Program, Work, ops_of
 from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tir import nodes as n

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tenstorrent.blocks import is_whole, own_block
 from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.metal.cards import refuse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.shapes import Shapes, extents
 from tensorir.tenstorrent.metal.tiles import Apply, Kind, Leaf, Number, Over, Tile, kind_of, kind_of_type

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tile.bytecode.dump import ByteSpan
 
 __all__ = ["Bytes"]

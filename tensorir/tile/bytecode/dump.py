@@ -1,6 +1,6 @@
 """Bytes as a source of diagnostics: the place of a byte, and a line of a hexadecimal dump around it.
 
->>> from tensorir.errors import Diagnostic
+>>> from tensorir.runtime.errors import Diagnostic
 >>> print(Diagnostic("TB01", "this is wrong.", ByteSpan("k.tileirbc", bytes(range(40)), 18, 20)))
 k.tileirbc: byte 0x12: error[TB01]: this is wrong.
   00000010  10 11 12 13 14 15 16 17 18 19 1A 1B 1C 1D 1E 1F
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorir.source import Source, Span
+from tensorir.runtime.errors import Source, Span
 
 __all__ = ["ByteSpan"]
 

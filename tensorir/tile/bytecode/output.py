@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tile.attributes import Dense
 from tensorir.tile.bytecode.versions import Version, spelled
 from tensorir.tile.elements import Element

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
 from tensorir.tile.attributes import Array, Attribute, Bounded, DivBy, Hints, SameElements, Typed
 from tensorir.tile.bytecode.cursor import Bytes
 from tensorir.tile.bytecode.debug import Debug

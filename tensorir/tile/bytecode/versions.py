@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["MAGIC", "VERSIONS", "spelled", "version_of"]
 

@@ -16,13 +16,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir.types import scalar_of
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tile.elements import Element
 from tensorir.tile.interpret.conversions import pack, unpack
 from tensorir.tile.interpret.memory import Allocation, Memory
 from tensorir.tile.nodes import Operation, Value
 from tensorir.tile.types import Pointer, Tile
-from tensorir.types import scalar_of
 
 __all__ = ["Arguments"]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, Note
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Note
 from tensorir.tile.elements import Element
 from tensorir.tile.nodes import Operation
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tile.bytecode.dump import ByteSpan
 from tensorir.tile.interpret.arguments import Arguments
 from tensorir.tile.interpret.hazards import Watch

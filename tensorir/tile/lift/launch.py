@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lifting.program import Argument
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tile.elements import Element
 from tensorir.tile.lift.translation import Given
 from tensorir.tile.lift.values import refused

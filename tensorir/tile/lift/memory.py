@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tensorir.build import call, literal, var
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, literal, var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.emission.tensors import converted, position, spread, sum_of
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.region.nodes import Bound, Check, Condition, Index, Read, Write
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tile.attributes import Bounded, DivBy
 from tensorir.tile.elements import ELEMENTS
 from tensorir.tile.lift.context import Context, FlatMemory, Translate
@@ -38,7 +39,6 @@ from tensorir.tile.nodes import Operation
 from tensorir.tile.nodes import Value as Name
 from tensorir.tile.types import GatherScatterView, TensorView, Tile, TileView
 from tensorir.tile.views import dims_of, steps_of
-from tensorir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
 
 __all__ = ["FILLS", "MEMORY", "Place", "place_of_pointers", "place_of_view", "settled"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Source, Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
 
 __all__ = ["Cursor"]
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.errors import did_you_mean
-from tensorir.source import Source
+from tensorir.runtime.errors import Source, did_you_mean
 from tensorir.tile.attributes import Attribute, Dense
 from tensorir.tile.elements import Element
 from tensorir.tile.nodes import Operation, Region, Slot, Value

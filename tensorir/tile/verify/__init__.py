@@ -3,14 +3,14 @@
 >>> from tensorir.tile import parse
 >>> verify(parse("entry @f(%x: tile<f64>) { %y = exp2 %x flush_to_zero : tile<f64> }"))
 Traceback (most recent call last):
-tensorir.errors.DiagnosticError: <tile>:1:27: error[TV04]: exp2 flushes to zero for f32 only, and not for f64.
+tensorir.runtime.errors.DiagnosticError: <tile>:1:27: error[TV04]: exp2 flushes to zero for f32 only, and not for f64.
   entry @f(%x: tile<f64>) { %y = exp2 %x flush_to_zero : tile<f64> }
                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 """
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, raise_all
+from tensorir.runtime.errors import Diagnostic, raise_all
 from tensorir.tile.nodes import Module, operations_of
 from tensorir.tile.verify.debug import debug_findings
 from tensorir.tile.verify.hints import hint_notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorir.errors import Diagnostic
+from tensorir.runtime.errors import Diagnostic
 from tensorir.tile.locations import CallSite, Fused, LexicalBlock, Location, Named, Scope, Scoped, Subprogram
 from tensorir.tile.nodes import Module, Operation, operations_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorir.errors import Diagnostic
+from tensorir.runtime.errors import Diagnostic
 from tensorir.tile.attributes import Attribute, Hints, Number
 from tensorir.tile.nodes import Operation
 

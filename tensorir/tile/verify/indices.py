@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorir.errors import Diagnostic
+from tensorir.runtime.errors import Diagnostic
 from tensorir.tile.attributes import Dense
 from tensorir.tile.nodes import Module, Value, operations_of
 from tensorir.tile.types import Tile

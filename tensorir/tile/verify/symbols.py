@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorir.errors import Diagnostic, Note, did_you_mean
+from tensorir.runtime.errors import Diagnostic, Note, did_you_mean
 from tensorir.tile.nodes import Module, Operation, operations_of
 from tensorir.tile.types import Pointer, Tile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.check.expressions import Finding
 from tensorir.tir.check.proofs import Equality, compare

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import GPU_ONLY, find
 from tensorir.tir.check.blocks import declared_rule, match_rule

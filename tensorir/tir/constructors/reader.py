@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from tensorir.errors import did_you_mean
-from tensorir.source import Source, Span
+from tensorir.runtime.errors import Source, Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq, true
 from tensorir.tir.constructors.syntax import Elided, Term, Tree, fail, parse_terms
@@ -344,7 +343,7 @@ def _whole(entry: n.Attribute | Elided) -> tuple[int, ...] | None:
 
 
 def _span(tree: object) -> Span:
-    from tensorir.source import NOWHERE
+    from tensorir.runtime.errors import NOWHERE
 
     return tree.span if isinstance(tree, Term | Elided) else NOWHERE
 

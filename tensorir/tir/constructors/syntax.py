@@ -2,7 +2,7 @@
 
 Statements of a body follow each other without commas. A comment that counts entries stands for these.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> parse_terms(Source("t", "For(min=0, body=A(1) B(...))"))[0].arguments["body"]
 (Term(name='A', ...), Term(name='B', ...))
 """
@@ -13,8 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Source, Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
 
 __all__ = ["Elided", "Term", "Tree", "fail", "is_constructed", "parse_terms"]
 

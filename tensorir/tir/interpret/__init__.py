@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.extension_points import interpret_graph_function
+from tensorir.runtime.assembly import interpret_graph_function
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
 from tensorir.tir.interpret.calls import invoke

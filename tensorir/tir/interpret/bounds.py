@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.machine import Machine, error

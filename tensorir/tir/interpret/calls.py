@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.barriers import awaits_block
 from tensorir.tir.builtins import BUILTINS, ELIDED, EXTERNAL, GPU_ONLY

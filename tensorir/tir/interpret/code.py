@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tensorir.extension_points import compile_expression, compile_statement
+from tensorir.runtime.assembly import compile_expression, compile_statement
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value, cast, is_array
@@ -18,7 +18,7 @@ from tensorir.tir.interpret.memory import Pointer, View
 
 __all__ = ["load", "reduction", "store"]
 
-Run = Callable[[Machine], Value]
+from tensorir.tir.interpret.code import Run
 
 
 def _place(var: n.Var, dtype: DataType, index: n.Expr, span: Span) -> Callable[[Machine], tuple[View, Value]]:

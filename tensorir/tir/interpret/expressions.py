@@ -10,7 +10,7 @@ from typing import assert_never
 
 import numpy as np
 
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import other_bytes
 from tensorir.tir.interpret.accesses import access

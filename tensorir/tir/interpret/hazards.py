@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.memory import Memory
 

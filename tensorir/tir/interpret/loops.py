@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorir.errors import DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value, is_array
 from tensorir.tir.interpret.blocks import create

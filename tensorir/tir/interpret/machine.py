@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, Note
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value, is_array

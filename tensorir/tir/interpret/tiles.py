@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arithmetic import Value, cast

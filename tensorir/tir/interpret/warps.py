@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arithmetic import Value
 from tensorir.tir.interpret.code import compiled

@@ -21,12 +21,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.extension_points import lift_graph_function
+from tensorir.ir.types import dtype_of
 from tensorir.lifting.assemble import Built, assemble
 from tensorir.lifting.nests.nest import SymbolicNest
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.storage.narrow import holder
+from tensorir.runtime.assembly import lift_graph_function
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.memory import row_major, strides_of
 from tensorir.tir.interpret.stack import deep
@@ -39,7 +40,6 @@ from tensorir.tir.lift.function import read_function
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.thresholds import thresholds
 from tensorir.tir.tiles import without_tiles
-from tensorir.types import dtype_of
 
 __all__ = ["extent_at", "lift", "lift_prim_func"]
 

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from tensorir.errors import DiagnosticError
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Number
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.build import seq
 from tensorir.tir.builtins import BUILTINS, Effect

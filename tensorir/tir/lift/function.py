@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from tensorir.ir.types import INT32, INT64
 from tensorir.lifting.nests.nest import Node
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term
 from tensorir.lifting.storage.aliases import unaliased
@@ -20,7 +21,6 @@ from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.statements import statement
 from tensorir.tir.walk import walk
-from tensorir.types import INT32, INT64
 
 __all__ = ["Reading", "read_function", "stored_parameters"]
 

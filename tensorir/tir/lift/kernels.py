@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tensorir.extension_points import read_statement
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, Term, index_names
+from tensorir.runtime.assembly import read_statement
 from tensorir.tir import nodes as n
 from tensorir.tir.libraries import with_exchanges
 from tensorir.tir.lift.calls import reduce_scope
@@ -23,7 +24,6 @@ from tensorir.tir.lift.reader import Reader, Thread, updates
 from tensorir.tir.lift.warps import EXCHANGES
 from tensorir.tir.tags import is_block, is_hardware
 from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32
 
 __all__ = ["attribute", "thread_loop"]
 

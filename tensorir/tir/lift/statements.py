@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Check, Loop, Node
 from tensorir.lifting.nests.terms import Index, Number, Op, Term, index_names, loads
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
 from tensorir.tir.lift import allocation, calls
@@ -25,7 +26,6 @@ from tensorir.tir.lift.warps import exchanged
 from tensorir.tir.scratch import scratch_of
 from tensorir.tir.tags import is_hardware
 from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32
 
 __all__ = ["sequence", "statement"]
 

@@ -18,7 +18,7 @@ list of allocations or lets is a long `SeqStmt` and not a deep tree.
 
 from __future__ import annotations
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, HANDLE, VOID, DataType
 from tensorir.tir.nodes.base import Node, PointerType, PrimType, TupleType, Type
 from tensorir.tir.nodes.buffers import Buffer, BufferRegion, BufferType, IterKind, IterVar, MatchBufferRegion, Range

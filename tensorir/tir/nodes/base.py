@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from tensorir.extension_points import equal_tir, hash_tir, print_tir
+from tensorir.runtime.assembly import equal_tir, hash_tir, print_tir
 from tensorir.tir.dtypes import DataType
 
 __all__ = ["Node", "PointerType", "PrimType", "TupleType", "Type"]

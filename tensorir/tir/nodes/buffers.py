@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes.base import Node, PointerType
 from tensorir.tir.nodes.expressions import Expr, Var

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, HANDLE, VOID, DataType
 from tensorir.tir.nodes.base import Node, PointerType, PrimType, TupleType, Type
 

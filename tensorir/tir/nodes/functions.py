@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
-from tensorir.display import Displayed
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.extension_points import print_tir
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.assembly import print_tir
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Span, did_you_mean
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes.base import Node, Type
 from tensorir.tir.nodes.buffers import Buffer, BufferRegion, IterVar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.nodes.base import Node
 from tensorir.tir.nodes.expressions import Expr, IntImm, Mul
 

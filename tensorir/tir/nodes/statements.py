@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes.base import Node
 from tensorir.tir.nodes.buffers import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tensorir.extension_points import print_graph_function
+from tensorir.runtime.assembly import print_graph_function
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, INT32, INT64
 from tensorir.tir.printing.expressions import ExpressionPrinter

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32, DataType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, true
 from tensorir.tir.dtypes import BOOL, INT32

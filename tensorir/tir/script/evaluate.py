@@ -10,8 +10,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-from tensorir.errors import did_you_mean
-from tensorir.source import Source, Span
+from tensorir.runtime.errors import Source, Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.builtins import find

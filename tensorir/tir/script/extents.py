@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.script.arithmetic import binary

@@ -6,8 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorir.errors import DiagnosticError
-from tensorir.source import Source
+from tensorir.runtime.errors import DiagnosticError, Source
 from tensorir.tir import nodes as n
 from tensorir.tir.script.modules import module_of
 from tensorir.tir.script.syntax import Text, parse_expression

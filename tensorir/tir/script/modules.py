@@ -7,9 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.extension_points import read_graph_function
-from tensorir.source import Source
+from tensorir.runtime.assembly import read_graph_function
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, VOID, DataType
 from tensorir.tir.script.declarations import make_buffer
@@ -77,7 +76,7 @@ class _ModuleReader:
             raise DiagnosticError(self.problems)
         if not self.functions and not self.name and not fragment:
             whole = self.text.source
-            from tensorir.source import Span
+            from tensorir.runtime.errors import Span
 
             raise DiagnosticError(
                 Diagnostic(

@@ -4,11 +4,11 @@ Python's parser is safe only within its own limits (it raises RecursionError and
 trees of any size below them). One pass of a regular expression holds a text to limits that leave room for every
 module that TVM prints.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> prescan(Source("ok.py", "x = (1 + 2)"))
 >>> prescan(Source("deep.py", "x = " + "(" * 100))
 Traceback (most recent call last):
-tensorir.errors.DiagnosticError: deep.py:1:85: error[TS02]: brackets are nested more than 80 deep here.
+tensorir.runtime.errors.DiagnosticError: deep.py:1:85: error[TS02]: brackets are nested more than 80 deep here.
 ...
 """
 
@@ -17,8 +17,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Source, Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
 
 __all__ = [
     "MAX_BRACKETS",

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, seq, true
 from tensorir.tir.dtypes import BOOL, DataType

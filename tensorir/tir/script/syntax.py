@@ -10,8 +10,7 @@ import warnings
 from array import array
 from typing import NoReturn, Protocol, TypeAlias
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Source, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
 from tensorir.tir.script.prescan import prescan
 
 __all__ = ["Failure", "Located", "Text", "parse_expression"]

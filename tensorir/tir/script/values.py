@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes import (
     Attribute,

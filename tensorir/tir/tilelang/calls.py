@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32, DataType

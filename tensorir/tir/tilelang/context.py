@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
-from tensorir.errors import Diagnostic
+from tensorir.runtime.errors import Diagnostic
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.script.evaluate import Evaluator

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE
 from tensorir.tir.script.declarations import make_buffer

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import NOWHERE, Source, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.script.calls.form import Call
 from tensorir.tir.script.evaluate import Evaluator

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from tensorir.errors import DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32

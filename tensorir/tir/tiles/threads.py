@@ -24,8 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
 from tensorir.tir.builtins import BUILTINS, Effect

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tensorir.errors import did_you_mean
-from tensorir.source import Span
+from tensorir.runtime.errors import Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32

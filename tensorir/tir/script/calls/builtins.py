@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.builtins import BUILTINS, Builtin, Effect, Operands, Result, find

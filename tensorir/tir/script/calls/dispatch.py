@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from tensorir.tir import nodes as n
 from tensorir.tir.nodes import ForKind
-from tensorir.tir.script.calls import buffers, builtins, constants, control, operators, structures
 from tensorir.tir.script.calls.buffers import buffer_method, expr_method
 from tensorir.tir.script.calls.builtins import builtin, global_call
 from tensorir.tir.script.calls.constants import constant
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
     from tensorir.tir.script.evaluate import Evaluator
 
 __all__ = ["call"]
-
-MODULES = (buffers, builtins, constants, control, operators, structures)
-"""Those who read calls: importing them fills the table of makers."""
-
 
 def call(reader: Evaluator, node: ast.Call, target: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """What a call stands for."""

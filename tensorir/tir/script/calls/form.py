@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from tensorir.errors import did_you_mean
-from tensorir.source import Span
+from tensorir.runtime.errors import Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import FLOAT32, DataType
 from tensorir.tir.script.syntax import Located

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.script.arithmetic import binary, match
 from tensorir.tir.script.calls.form import Call, makes

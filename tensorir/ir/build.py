@@ -1,14 +1,31 @@
-"""Typed makers: they check as they build, say what is wrong in words, and give nodes that print and parse back.
+"""Typed makers: they check as they build, and say in words what is wrong; builtins by others.
+
+Typed makers: they check as they build, say what is wrong in words, and give nodes that print and parse back.
 
 A maker takes typed parts and returns a typed whole. What a typing rule refuses is raised as a `DiagnosticError`, at
 the span of the guilty operand where it has one.
 
->>> from tensorir.types import tensor
+>>> from tensorir.ir.types import tensor
 >>> x = var("x", tensor("float", I=(0, 5)))
 >>> cartesian_shift(x, "I", 1).type
 tensor<float, I[-1:4]>
 >>> call("plus", x, literal(1.0)).type
 tensor<float, I[0:5]>
+
+A value in a place of another type: cut along dims that are wider there, broadcast along those that it lacks.
+
+>>> from tensorir.ir.build import var
+>>> from tensorir.ir.types import tensor
+>>> print(coerced(var("x", tensor("float", I=(0, 9))), tensor("float", I=(1, 5), J=(0, 2))))
+add_dim(J, 0, 2, subset(x, I[1:5]))
+
+Coordinates that lie as far from others as a tensor of integers says.
+
+>>> from tensorir.ir.build import var
+>>> from tensorir.ir.types import tensor
+>>> here = var("here", tensor("int", I=(0, 300)))
+>>> print(displaced(here, var("by", tensor("int8", I=(0, 300)))))
+here + cast(by, int)
 """
 
 from __future__ import annotations
@@ -18,15 +35,15 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.builtins import TABLE
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Function, Lambda, Literal, Operator, Var
-from tensorir.source import NOWHERE, Span
-from tensorir.types import (
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, rename_bound, rewrite_all, values, with_values
+from tensorir.ir.types import (
     BOOL,
     DTYPES,
     FLOAT64,
     INT32,
+    INT64,
     SCALARS,
     Complaint,
     Dims,
@@ -34,24 +51,13 @@ from tensorir.types import (
     Scalar,
     TensorType,
 )
-from tensorir.typing_rules import reduced_dim, scanned_dim
-from tensorir.walk import postorder, rename_bound, rewrite_all, values, with_values
+from tensorir.ir.typing_rules import reduced_dim, scanned_dim
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean
 
 __all__ = [
-    "apply",
-    "call",
-    "cartesian_shift",
-    "closure",
-    "fencil",
-    "function",
-    "literal",
-    "operator",
-    "reduce",
-    "scan",
-    "shift",
-    "var",
-    "with_unique_names",
-]
+    "DEFINITIONS", "apply", "call", "cartesian_shift", "closure", "coerced", "cut", "definition", "displaced", "fencil",
+    "function", "literal", "operator", "reduce", "scan", "shift", "var", "with_unique_names",
+]  # fmt: skip
 
 
 def _located(make: Callable[[], Any], args: Sequence[Expr], span: Span) -> Any:
@@ -69,7 +75,7 @@ def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> 
 
     Raises S12 for a value that the type cannot hold.
 
-    >>> from tensorir.types import FLOAT32
+    >>> from tensorir.ir.types import FLOAT32
     >>> literal(0.1, FLOAT32).value
     0.10000000149011612
     """
@@ -244,3 +250,98 @@ def fresh(name: str, taken: set[str]) -> str:
         k += 1
     taken.add(f"{name}_{k}")
     return f"{name}_{k}"
+
+
+def coerced(value: Expr, place: TensorType) -> Expr:
+    """The value with exactly the dims of a place that it covers."""
+    value = cut(value, place.dims)
+    for name, interval in place.dims.items:
+        if name not in value.tensor.dims:
+            value = call("add_dim", value, static=(name, interval.start, interval.stop), span=value.span)
+    return value
+
+
+def cut(value: Expr, dims: Dims) -> Expr:
+    """The value on the given intervals of those dims that it has."""
+    have = value.tensor.dims
+    cuts = tuple((n, i) for n, i in dims.items if n in have and have[n] != i)
+    return call("subset", value, static=(Dims(cuts),), span=value.span) if cuts else value
+
+
+# Builtins in terms of others: what a sum of products is, for whatever knows nothing better of it.
+#
+# The oracle, the analyses and the lowering evaluate the definition of a call where they have no rule for its builtin.
+
+
+def definition(node: Call) -> Lambda:
+    """The function of a call's operands that the call is.
+
+    >>> from tensorir.ir.build import call, var
+    >>> from tensorir.ir.types import FLOAT64, tensor
+    >>> a, b = var("a", tensor("float", I=(0, 2), K=(0, 3))), var("b", tensor("float", K=(0, 3)))
+    >>> print(definition(call("contract", a, b, static=(FLOAT64, ("K",)))).body)
+    reduce(+, 0.0, K)(x × y)
+    """
+    params = tuple(Var("xyz"[k] if len(node.args) <= 3 else f"x_{k}", a.tensor) for k, a in enumerate(node.args))
+    return Lambda(params, (DEFINITIONS[node.op](node, *params),), node.span)
+
+
+def contract(node: Call, x: Expr, y: Expr) -> Expr:
+    """Folds of the products in ascending order, the last of the dims first."""
+    element: Scalar = node.static.element
+    factors = [f if f.tensor.element == element else call("cast", f, static=(element,)) for f in (x, y)]
+    total = call("multiplies", *factors)
+    for dim in reversed(node.static.dims):
+        state = TensorType(element, total.tensor.dims.without(dim))
+        total = reduce(operator("plus", state, state), literal(0, element), total, dim=dim, span=node.span)
+    return total
+
+
+def top_k(node: Call, *operands: Expr) -> Expr:
+    """The first points of the operands sorted."""
+    dim, _, keys, descending = node.static
+    ordered = call("sort", *operands, static=(dim, keys, descending), span=node.span)
+    return call("subset", ordered, static=(Dims(((dim, node.tensor.dims[dim]),)),), span=node.span)
+
+
+def argreduce(node: Call, value: Expr, index: Expr, x: Expr, places: Expr) -> Expr:
+    """A fold of pairs, which compares each element with what was found before."""
+    dim, largest, ties, replaced = node.static
+    state = Var("s", TensorType(node.tensor.element, node.tensor.dims))
+    a, k = (Var(name, t.tensor.on(t.tensor.dims.without(dim))) for name, t in (("a", x), ("k", places)))
+    before, at = (call("tuple_get", state, static=(m,)) for m in (0, 1))
+    better, no_better = ("greater", "less_equal") if largest else ("less", "greater_equal")
+    taken = call("not", call(no_better, a, before)) if replaced else call(better, a, before)
+    match ties:
+        case "new":
+            taken = call("or", taken, call("eq", a, before))
+        case "least" | "greatest":
+            closer = call("less" if ties == "least" else "greater", k, at)
+            taken = call("or", taken, call("and", call("eq", a, before), closer))
+        case _:
+            pass
+    pair = call("make_tuple", call("if", taken, a, before), call("if", taken, k, at))
+    return reduce(function([state, a, k], pair), call("make_tuple", value, index), x, places, dim=dim, span=node.span)
+
+
+DEFINITIONS: dict[str, Callable[..., Expr]] = {"contract": contract, "top_k": top_k, "argreduce": argreduce}
+"""The definition of every builtin whose row says that it has one."""
+
+FAR = 1 << 62
+"""A distance that leads outside of every tensor, from wherever."""
+
+
+def displaced(a: Expr, b: Expr) -> Expr:
+    """A position, int32, and a distance of any type of integers, in any order, added in a type that holds their sum."""
+    elements = [x.tensor.element for x in (a, b)]
+    narrow = all(e == INT32 or (isinstance(e, Scalar) and e.bits < 32) for e in elements)
+    return call("plus", *(_as(x, INT32 if narrow else INT64) for x in (a, b)))
+
+
+def _as(x: Expr, wide: Scalar) -> Expr:
+    element = x.tensor.element
+    assert isinstance(element, Scalar)
+    if element.bits == 64:
+        x = call("min", x, literal(FAR, element))
+        x = call("max", x, literal(-FAR, element)) if element == INT64 else x
+    return x if element == wide else call("cast", x, static=(wide,))

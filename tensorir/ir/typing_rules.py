@@ -1,12 +1,72 @@
-"""Rules of what takes functions: applications, reduce, scan, loop and cond."""
+"""The typing rule of every builtin, and those of functions, folds and indirect access."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.types import BOOL, INT32, NEIGHBOUR, Complaint, Dims, FunctionType, TensorType, bcast
-from tensorir.typing_rules.operands import Operand, Operands, Static, assignable, function_of, tensors_of
-from tensorir.typing_rules.shifts import highest_neighbour
+from tensorir.ir.types import (
+    BOOL,
+    INT32,
+    NEIGHBOUR,
+    Complaint,
+    Dims,
+    FunctionType,
+    Interval,
+    Scalar,
+    TensorType,
+    TupleElement,
+    bcast,
+)
+from tensorir.ir.typing_of_elements import (
+    Operand,
+    Operands,
+    Static,
+    add_dim,
+    assert_,
+    assignable,
+    bitcast,
+    can_deref,
+    cartesian_shift,
+    cast,
+    comparison,
+    concat,
+    equality,
+    float_tests,
+    floats,
+    function_of,
+    highest_neighbour,
+    integers,
+    interval_of,
+    logic,
+    make_tuple,
+    merge_dims,
+    neighbour_source,
+    numbers,
+    pos,
+    print_,
+    rename,
+    selection,
+    shift_apply,
+    shift_init,
+    split_dim,
+    subset,
+    tensors_of,
+    tuple_get,
+    unstructured_shift,
+    update,
+)
+from tensorir.runtime.errors import did_you_mean
+
+__all__ = [
+    "MODES", "Operand", "Operands", "Static", "add_dim", "apply", "argreduce", "assert_", "assignable", "bitcast",
+    "blocked", "can_deref", "cartesian_shift", "cast", "comparison", "concat", "cond", "contract", "equality",
+    "float_tests", "floats", "function_of", "gather", "highest_neighbour", "integers", "interval_of", "logic", "loop",
+    "make_tuple", "materialise", "merge_dims", "neighbour_source", "numbers", "pos", "print_", "reduce", "reduced_dim",
+    "rename", "scan", "scanned_dim", "scatter", "selection", "shift_apply", "shift_init", "sort", "split_dim", "subset",
+    "tensors_of", "top_k", "tuple_get", "unstructured_shift", "update",
+]  # fmt: skip
+
+# Rules of what takes functions: applications, reduce, scan, loop and cond.
 
 
 def _check_arguments(function: FunctionType, values: Sequence[TensorType], first: int, without: str | None) -> None:
@@ -257,3 +317,176 @@ def cond(static: Static, args: Operands) -> TensorType:
             at=1,
         )
     return TensorType(first.element, bcast([first, second]))
+
+
+# Rules of access at computed indices, and of sorting.
+
+MODES = ("checked", "clamp", "zero")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def _check_indices(x: TensorType, dims: Sequence[str], indices: Sequence[TensorType], mode: str, first: int) -> None:
+    if mode not in MODES:
+        raise Complaint("T33", f"there is no rule {mode!r} for indices out of range.", help=f"use {', '.join(MODES)}.")
+    if len(set(dims)) != len(dims) or not dims:
+        raise Complaint("T33", "the indexed dims must be named, and each once.", help="write gather(I, J)(x, i, j).")
+    for dim in dims:
+        if dim not in x.dims:
+            hint = did_you_mean(dim, [*x.dims.names, *MODES])
+            raise Complaint("T25", f"there is no dim {dim} here, only {x.dims}.", help=hint, at=first - 1)
+        if mode == "clamp" and not x.dims[dim]:
+            raise Complaint(
+                "T33",
+                f"{dim}{x.dims[dim]} has no point that an index could be moved to.",
+                help="use zero: nothing is read, or written, out of range.",
+                at=first - 1,
+            )
+    if len(dims) != len(indices):
+        raise Complaint(
+            "T33",
+            f"{_count(len(dims), 'dim')} cannot be indexed by {_count(len(indices), 'index', 'indices')}.",
+            help="give one index per dim, in their order.",
+        )
+    for position, (dim, index) in enumerate(zip(dims, indices, strict=True)):
+        if not (isinstance(index.element, Scalar) and index.element.is_integer):
+            raise Complaint(
+                "T33",
+                f"the index of {dim} is {index.element}, not an integer.",
+                help="convert it: cast(i, int32).",
+                at=first + position,
+            )
+
+
+def gather(static: Static, args: Operands) -> TensorType:
+    dims, mode = static
+    x, *indices = tensors_of(args)
+    _check_indices(x, dims, indices, mode, 1)
+    return x.on(bcast([*indices, x.dims.without(*dims)]))
+
+
+def scatter(static: Static, args: Operands) -> TensorType:
+    dims, over, mode = static
+    f = function_of(args, 0)
+    base, *rest = tensors_of(args[1:])
+    if len(rest) < 2:
+        raise Complaint(
+            "T06", "scatter needs a base, indices and updates.", help="write scatter(f, I, over: (p,))(x, i, u)."
+        )
+    *indices, updates = rest
+    _check_indices(base, dims, indices, mode, 2)
+    points = bcast(rest)
+    aligned = base.dims.without(*dims)
+    iterated = [d for d in points if d not in aligned]
+    if set(iterated) != set(over) or len(set(over)) != len(over):
+        raise Complaint(
+            "T34",
+            f"the updates run over ({', '.join(iterated)}), and over names ({', '.join(over)}).",
+            help="name every dim of indices and updates that is not an unindexed dim of the base, slowest first.",
+        )
+    for dim, interval in points.items:
+        if dim in aligned and not aligned[dim].covers(interval):
+            raise Complaint(
+                "T21", f"{dim}{interval} is not inside of {dim}{aligned[dim]}.", help="subset the updates.", at=1
+            )
+    expected = FunctionType((TensorType(base.element), TensorType(updates.element)), (TensorType(base.element),))
+    if f != expected:
+        raise Complaint(
+            "T34", f"the function is {f}, and {expected} is needed.", help="it combines two elements.", at=0
+        )
+    if f.params[1].element != updates.element:
+        raise Complaint("T01", f"the updates are {updates.element}.", at=len(args) - 1)
+    return base
+
+
+def top_k(static: Static, args: Operands) -> TensorType:
+    dim, count, keys, descending = static
+    whole = sort((dim, keys, descending), args)
+    interval = whole.dims[dim]
+    if not 0 <= count <= len(interval):
+        raise Complaint(
+            "T36",
+            f"{dim} has {_count(len(interval), 'point')}, and the first {count} are asked for.",
+            help="ask for as many as there are, or fewer.",
+        )
+    return whole.on(whole.dims.with_interval(dim, Interval(interval.start, interval.start + count)))
+
+
+def sort(static: Static, args: Operands) -> TensorType:
+    dim, keys, _ = static
+    types = tensors_of(args)
+    if not 1 <= keys <= len(types):
+        message = f"{_count(keys, 'key')} cannot sort {_count(len(types), 'operand')}."
+        raise Complaint("T36", message, help="the first operands are the keys; there is at least one.")
+    for index, t in enumerate(types):
+        if not isinstance(t.element, Scalar):
+            raise Complaint("T05", f"a tuple, {t.element}, cannot be sorted.", help="pass its members.", at=index)
+    common = bcast(types)
+    if dim not in common:
+        hint = did_you_mean(dim, common.names) or "sort a tensor with dims."
+        raise Complaint("T25", f"there is no dim {dim} to sort along, only {common}.", help=hint, at=0)
+    elements = tuple(t.element for t in types)
+    return TensorType(elements[0] if len(elements) == 1 else TupleElement(elements), common)
+
+
+# The rules of reductions with a name: sums of products, the largest element and its index.
+
+TIES = ("old", "new", "least", "greatest")
+
+
+def contract(static: Static, args: Operands) -> TensorType:
+    """The dims of both operands, those that are summed over left out."""
+    element, dims = static
+    types = tensors_of(args)
+    for k, t in enumerate(types):
+        if not isinstance(t.element, Scalar) or not t.element.is_number:
+            raise Complaint(
+                "T04", f"{t.element} stands where a number is needed.", help="convert it: cast(x, float64).", at=k
+            )
+        if t.element.is_float and not element.is_float:
+            raise Complaint(
+                "T01",
+                f"products of {t.element} are not summed as {element}.",
+                help=f"write contract({t.element}, ...).",
+                at=k,
+            )
+    if not element.is_number:
+        raise Complaint("T04", f"{element} stands where a number is needed.", help="sum as float64 or int32, say.")
+    together = bcast(types)
+    for dim in dims:
+        if dim not in together:
+            raise Complaint(
+                "T17", f"no operand has the dim {dim}.", help=f"they have {', '.join(together.names) or 'no dims'}."
+            )
+    if len(set(dims)) != len(dims):
+        raise Complaint("T17", "a dim is summed over twice.", help="name each dim once.")
+    return TensorType(element, together.without(*dims))
+
+
+def argreduce(static: Static, args: Operands) -> TensorType:
+    dim, _, ties, _ = static
+    value, index, x, places = tensors_of(args)
+    for position, t in enumerate((value, index, x, places)):
+        if not isinstance(t.element, Scalar):
+            raise Complaint("T05", f"a tuple, {t.element}, cannot be compared.", help="pass its members.", at=position)
+    if ties not in TIES:
+        raise Complaint("T45", f"there is no rule {ties!r} for ties.", help=f"use {', '.join(TIES)}.")
+    if (value.element, index.element) != (x.element, places.element):
+        raise Complaint(
+            "T45",
+            f"the fold starts from {value.element} at {index.element}, and finds {x.element} at {places.element}.",
+            help="cast what it starts from.",
+            at=0,
+        )
+    interval_of(x, dim, 2)
+    interval_of(places, dim, 3)
+    common = bcast([x, places])
+    levels = common.without(dim)
+    return TensorType(TupleElement((value.element, index.element)), bcast([levels, value, index]))
+
+
+def materialise(static: Static, args: Operands) -> TensorType:
+    (x,) = tensors_of(args)
+    return x

@@ -2,7 +2,7 @@
 
 Parser, printer, checker, oracle, lowering and documentation read this table. A row's `form` says how a call is
 written: one or two groups of slots, `pos(dim, x)` or `cartesian_shift(dim, int)(x)`. Slots that are not operands are
-*static*: they are part of the node and known when it is typed. Rules are in `tensorir.typing_rules`.
+*static*: they are part of the node and known when it is typed. Rules are in `tensorir.ir.typing_rules`.
 
 >>> TABLE["plus"].glyphs, TABLE["pos"].form
 (('+',), (('dim', 'x'),))
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir import static_parameters as records
-from tensorir import typing_rules as rules
-from tensorir.types import Scalar, TensorType
+from tensorir.ir import static_parameters as records
+from tensorir.ir import typing_rules as rules
+from tensorir.ir.types import Scalar, TensorType
 
 __all__ = ["BY_GLYPH", "STATIC_SLOTS", "TABLE", "Builtin"]
 
@@ -65,7 +65,7 @@ class Builtin:
     checks: bool = False
     """May find at run time that the program is wrong."""
     defined: bool = False
-    """Has a meaning in terms of other builtins (`tensorir.definitions`), which whatever knows no better goes by."""
+    """Has a meaning in terms of other builtins (`tensorir.ir.build`), which whatever knows no better goes by."""
     endless: bool = False
     """May not come to an end."""
     commutative: bool = False

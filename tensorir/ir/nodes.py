@@ -6,7 +6,7 @@ used several times, and its name is the node's `label`. Every node computes its 
 the table of builtins, so an ill-typed tree cannot exist. Equality is structural and ignores spans and labels; it and
 hashing take time linear in the distinct nodes, at any depth.
 
->>> from tensorir.types import tensor
+>>> from tensorir.ir.types import tensor
 >>> x = Var("x", tensor("float", I=(0, 5)))
 >>> Call("plus", (x, Call("cartesian_shift", (x,), ("I", 1)))).type
 tensor<float, I[0:4]>
@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tensorir import typing_rules as rules
-from tensorir.builtins import TABLE
-from tensorir.caches import CacheOwner
-from tensorir.display import Displayed
-from tensorir.extension_points import (
+from tensorir.ir import typing_rules as rules
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import Complaint, Dims, FunctionType, Scalar, TensorType, Type
+from tensorir.runtime.assembly import (
     bind_program,
     call_program,
     check_fencil,
@@ -32,8 +31,8 @@ from tensorir.extension_points import (
     print_expression,
     print_program,
 )
-from tensorir.source import NOWHERE, Span
-from tensorir.types import Complaint, Dims, FunctionType, Scalar, TensorType, Type
+from tensorir.runtime.errors import NOWHERE, Displayed, Span
+from tensorir.runtime.memory import CacheOwner
 
 __all__ = ["Apply", "Call", "Closure", "Expr", "Fencil", "Function", "Lambda", "Literal", "Operator", "Var"]
 
@@ -242,7 +241,7 @@ class Call(Node):
     op: str
     args: tuple[Expr, ...]
     static: Any = ()
-    """The record that the builtin's row names (`tensorir.static_parameters`); made of a plain tuple in its order."""
+    """The record that the builtin's row names (`tensorir.ir.static_parameters`); made of a plain tuple in its order."""
     span: Span = NOWHERE
     label: str = ""
     type: TensorType = field(init=False)
@@ -267,7 +266,7 @@ class Call(Node):
     def definition(self) -> Lambda | None:
         """The function of its operands that the call is in terms of other builtins, where its row says that it is one.
 
-        >>> from tensorir.types import tensor
+        >>> from tensorir.ir.types import tensor
         >>> x, y = Var("x", tensor("float", K=(0, 3))), Var("y", tensor("float", K=(0, 3)))
         >>> print(Call("contract", (x, y), (x.type.element, ("K",))).definition.body)
         reduce(+, 0.0, K)(x × y)
@@ -303,7 +302,7 @@ class Closure(Displayed):
 class Fencil(CacheOwner, Displayed):
     """A stencil program: parameters, and closures that run in order; a later one sees what an earlier one wrote.
 
-    Made by `tensorir.build.fencil`, which checks that every output is covered by its expression.
+    Made by `tensorir.ir.build.fencil`, which checks that every output is covered by its expression.
     """
 
     name: str

@@ -11,8 +11,8 @@ import numbers
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.locations import here
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.locations import here
 
 __all__ = ["AnyCondition", "Combined", "Condition", "Dimension", "Offset", "dims"]
 

@@ -1,7 +1,7 @@
 """The static parameters of a call, one record per builtin that has some: what a node knows besides its operands.
 
 A record has the fields in the order in which the notation writes them, and is a tuple, so that patterns of `match` and
-equality see its values. The row of the table names the record (`tensorir.builtins`).
+equality see its values. The row of the table names the record (`tensorir.ir.builtins`).
 
 >>> Shift("I", 2).offset
 2
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tensorir.types import Dims, Scalar
+from tensorir.ir.types import Dims, Scalar
 
 __all__ = [
     "Axis", "Blocked", "Contract", "Convert", "Expand", "Fold", "Gather", "Loop", "Member", "Merge", "Message",

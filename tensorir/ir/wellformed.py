@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.ir import Apply, Call, Closure, Expr, Fencil, Lambda, Var
-from tensorir.types import Dims, Interval, TensorType
-from tensorir.walk import binders
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import binders
+from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 
 __all__ = ["check_closure", "check_fencil", "needed_parameters"]
 

@@ -10,10 +10,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tensorir.build import call, fresh
-from tensorir.coercion import coerced
-from tensorir.ir import Apply, Call, Expr, Lambda, Operator, Var
-from tensorir.walk import postorder, rebuild, with_label
+from tensorir.ir.build import call, coerced, fresh
+from tensorir.ir.nodes import Apply, Call, Expr, Lambda, Operator, Var
+from tensorir.ir.rewrite import postorder, rebuild, with_label
 
 __all__ = ["Binders", "inlined", "rescoped", "unique_binders"]
 

@@ -17,9 +17,8 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from tensorir.binding.arrays import is_tuple
-from tensorir.caches import remembered
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Source, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
+from tensorir.runtime.memory import remembered
 
 __all__ = ["assigned", "here", "located", "of_function", "raised_at", "warn"]
 

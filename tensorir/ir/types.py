@@ -19,34 +19,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tensorir.display import Displayed
+from tensorir.runtime.errors import Displayed
 
 __all__ = [
-    "BOOL",
-    "DTYPES",
-    "FLOAT32",
-    "FLOAT64",
-    "INT32",
-    "INT64",
-    "NEIGHBOUR",
-    "SCALARS",
-    "Complaint",
-    "Dims",
-    "Element",
-    "FunctionType",
-    "Interval",
-    "Scalar",
-    "TensorType",
-    "TupleElement",
-    "Type",
-    "bcast",
-    "covers",
-    "dtype_of",
-    "leaves",
-    "neighbour_counter",
-    "scalar_of",
-    "tensor",
-]
+    "BOOL", "DTYPES", "FLOAT32", "FLOAT64", "INT32", "INT64", "NEIGHBOUR", "SCALARS", "Complaint", "Dims", "Element",
+    "FunctionType", "Interval", "Scalar", "TensorType", "TupleElement", "Type", "bcast", "covers", "dtype_of", "leaves",
+    "neighbour_counter", "scalar_of", "tensor",
+]  # fmt: skip
 
 NEIGHBOUR = "_NB_"
 """The prefix of neighbour dims: `_NB_Edge` in a table whose entries are edges, `_NB_0` in a tensor after a shift."""
@@ -445,7 +424,7 @@ def bcast(types: Iterable[TensorType | Dims]) -> Dims:
 
     >>> bcast([tensor(BOOL, I=(0, 5)), tensor(BOOL, I=(5, 9))])
     Traceback (most recent call last):
-    tensorir.types.Complaint: the operands have no point of I in common: I[0:5] and I[5:9].
+    tensorir.ir.types.Complaint: the operands have no point of I in common: I[0:5] and I[5:9].
     """
     merged: dict[str, Interval] = {}
     for index, operand in enumerate(types):
