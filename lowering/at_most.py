@@ -30,7 +30,7 @@ from tensorir.padding.padded_program import PaddedProgram, padded_program
 from tensorir.passes.decisions import Plan
 from tensorir.runtime.errors import did_you_mean
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
-from tensorir.text.template import Template
+from tensorir.text.sizes import Template
 
 __all__ = ["CompiledAtMost", "compile_at_most"]
 

@@ -182,7 +182,7 @@ TABLES_THAT_STAY = {
     "tensorir/passes/simplify.py": "one rule for four roundings",
     "tensorir/analysis/materialisation.py": "what is stored in any case",
     "tensorir/passes/temporaries.py": "moves that cost a copy",
-    "tensorir/text/inventory.py": "which static parameters name new dims",
+    "tensorir/text/syntax.py": "which static parameters name new dims",
     "tensorir/ir/wellformed.py": "where a chain of shifts ends in a message",
     "tensorir/analysis/choices.py": "what XLA seldom fuses",
     "tensorir/passes/argument_reductions.py": "the logic that a comparison of pairs is made of",

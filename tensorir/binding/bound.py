@@ -35,8 +35,7 @@ from tensorir.runtime.errors import DiagnosticError, Displayed, did_you_mean
 from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache, WeakCache
 
 if TYPE_CHECKING:
-    from tensorir.text.sizes import Shape
-    from tensorir.text.template import Template
+    from tensorir.text.sizes import Shape, Template
 
 __all__ = ["BoundProgram", "at_sizes", "bind", "shape_of", "solve_sizes", "tables_of"]
 

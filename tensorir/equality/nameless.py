@@ -25,8 +25,7 @@ from tensorir.ir.types import TensorType
 from tensorir.ir.typing_rules import MODES
 from tensorir.lifting.rewrites.naming import SLOTS
 from tensorir.runtime.errors import Source
-from tensorir.text.lexer import tokenize
-from tensorir.text.spelling import KEYWORDS, RESERVED
+from tensorir.text.lexer import KEYWORDS, RESERVED, tokenize
 
 __all__ = ["nameless", "nameless_text"]
 

@@ -28,7 +28,7 @@ from tensorir.ir.rewrite import postorder, rewrite_all
 from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
-from tensorir.text.affine import Affine
+from tensorir.text.syntax import Affine
 
 __all__ = ["AffineEnds", "Ends", "affine_ends", "refused"]
 

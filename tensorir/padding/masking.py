@@ -15,7 +15,7 @@ from tensorir.ir.build import call, coerced, cut, free_name, literal, var
 from tensorir.ir.nodes import Expr, Lambda, Operator, Var
 from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.padding.affine_ends import AffineEnds, Ends
-from tensorir.text.affine import Affine
+from tensorir.text.syntax import Affine
 
 __all__ = ["Masking", "all_of", "fitted", "masked"]
 

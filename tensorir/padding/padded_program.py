@@ -29,7 +29,7 @@ from tensorir.ir.types import INT32, TensorType
 from tensorir.padding.affine_ends import AffineEnds, affine_ends
 from tensorir.padding.masking import Masking, fitted, masked
 from tensorir.padding.rules import RULES, unchanged
-from tensorir.text.template import Template
+from tensorir.text.sizes import Template
 
 __all__ = ["PaddedProgram", "padded_program"]
 

@@ -60,7 +60,7 @@ PAGES = {
     "tensorir.ir.nodes.Closure": "tensorir.inspect.pages:page_of",
     "tensorir.ir.nodes.Fencil": "tensorir.inspect.pages:page_of",
     "tensorir.binding.bound.BoundProgram": "tensorir.inspect.pages:page_of",
-    "tensorir.text.template.Template": "tensorir.inspect.pages:page_of",
+    "tensorir.text.sizes.Template": "tensorir.inspect.pages:page_of",
     "tensorir.runtime.errors.Diagnostic": "tensorir.inspect.messages:diagnostic_page",
     "tensorir.runtime.errors.DiagnosticError": "tensorir.inspect.messages:error_page",
     "tensorir.analysis.buffer_worth.Worth": "tensorir.inspect.messages:worth_page",

@@ -1,4 +1,4 @@
-"""What is known while a program is elaborated: names in scope, sizes, and everything that was found wrong so far."""
+"""What is known while a program is elaborated: names in scope, sizes, tables of an offset provider."""
 
 from __future__ import annotations
 
@@ -8,14 +8,68 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tensorir.ir import build, nodes
-from tensorir.ir.types import Complaint, Dims, Element, Interval, TensorType
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.types import Complaint, Dims, Element, Interval, Scalar, scalar_of
+from tensorir.ir.types import TensorType as scope_TensorType
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.text import syntax
-from tensorir.text.affine import Affine
-from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_POINTS
-from tensorir.text.structure import Structure
+from tensorir.text.layout import Structure
+from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET
+from tensorir.text.syntax import Affine, Param, Program, Range, Shift, walk
+from tensorir.text.syntax import TensorType as WrittenType
 
-__all__ = ["Elaboration", "Uses", "moved"]
+__all__ = ["Elaboration", "Uses", "moved", "provide"]
+
+# What an offset provider gives: names of dims and tables for a program's abstract offsets, and concrete tables.
+#
+# A concrete table that a program uses and has no parameter for becomes one, bound to the table.
+
+
+def provide(program: Program, provider: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
+    """The program with the entries of a provider that it uses, and the concrete tables to bind, by parameter."""
+    used = {
+        offset.name.removesuffix(OFFSET)
+        for closure in program.closures
+        for node in walk(*closure.expressions)
+        if isinstance(node, Shift)
+        for offset in node.offsets
+    }
+    offsets = dict(program.offsets)
+    tables: dict[str, Any] = {}
+    params = list(program.params)
+    for name, value in provider.items():
+        name = str(name).removesuffix(OFFSET)
+        if name not in used:
+            continue
+        if isinstance(value, (str, Dimension)):
+            offsets[name] = str(value)
+            continue
+        offsets.setdefault(name, name)
+        tables[offsets[name]] = value
+        if all(p.name != offsets[name] for p in params):
+            params.append(Param(offsets[name], _type_of(name, value, program.span), program.span))
+    offsets = {name: target for name, target in offsets.items() if name in used and target != name}
+    return dataclasses.replace(program, params=tuple(params), offsets=tuple(offsets.items())), tables
+
+
+def _type_of(name: str, table: Any, span: Span) -> WrittenType:
+    """The type of a table that knows its dims: a field, or a DataArray."""
+    names, shape = getattr(table, "dims", None), getattr(table, "shape", None)
+    element: Scalar | None = scalar_of(table.dtype) if hasattr(table, "dtype") else None
+    if names is None or shape is None or element is None:
+        raise DiagnosticError(
+            Diagnostic(
+                "B07",
+                f"the offset provider's '{name}' is {type(table).__name__}, which does not name its dims.",
+                span,
+                help="give the name of a dim or of a parameter, a Dimension, or a field or DataArray with named dims.",
+            )
+        )
+    ranges = tuple(Range(str(d), Affine(0), Affine(int(n))) for d, n in zip(names, shape, strict=True))
+    return WrittenType(element, ranges, span)
+
+
+# What is known while a program is elaborated: names in scope, sizes, and everything that was found wrong so far.
 
 T = TypeVar("T")
 Uses = Iterable[tuple[nodes.Expr, Span]]
@@ -87,7 +141,7 @@ class Elaboration:
         self.taken.add(p.name)
         return declared
 
-    def twin(self, names: Sequence[str], types: Sequence[TensorType | None]) -> nodes.Lambda | None:
+    def twin(self, names: Sequence[str], types: Sequence[scope_TensorType | None]) -> nodes.Lambda | None:
         """A function of an earlier closure with these parameters, which this closure does not use yet.
 
         Two closures may hold the same function; its parameters have the same names in both.
@@ -111,7 +165,7 @@ class Elaboration:
         self.taken.add(result)
         return result
 
-    def tensor_type(self, written: syntax.TensorType) -> TensorType | None:
+    def tensor_type(self, written: syntax.TensorType) -> scope_TensorType | None:
         dims = self.intervals(written.ranges)
         if dims is None:
             return None
@@ -123,7 +177,7 @@ class Elaboration:
                 "make its intervals smaller.",
             )
             return None
-        return TensorType(written.element, dims)
+        return scope_TensorType(written.element, dims)
 
     def intervals(self, ranges: Sequence[syntax.Range]) -> Dims | None:
         found: list[tuple[str, Interval]] = []

@@ -12,7 +12,7 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.rewrite import with_label
 from tensorir.ir.types import SCALARS, Complaint, Dims, Interval, TensorType, TupleElement
 from tensorir.ir.typing_rules import MODES
-from tensorir.text.functions import function_count, parameter_types
+from tensorir.text.elaborate import function_count, parameter_types
 
 NAMES = [
     *["x", "y", "z", "t1", "t2", "x_1", "state", "Δ", "xₒ", "a b", "if", "λ", "let", "nan", "min", "__plus", "tensor"],

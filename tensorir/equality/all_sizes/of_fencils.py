@@ -19,9 +19,9 @@ from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.text import syntax
 from tensorir.text.elaborate import elaborate_parts
-from tensorir.text.inventory import inventory
 from tensorir.text.scope import Elaboration
-from tensorir.text.template import Template
+from tensorir.text.sizes import Template
+from tensorir.text.syntax import inventory
 
 __all__ = ["Typed", "typed"]
 

@@ -30,7 +30,7 @@ from tensorir.equality.verdict import Level
 from tensorir.lifting.accesses.sets import decided, point, text
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.runtime.errors import DiagnosticError
-from tensorir.text.template import Template
+from tensorir.text.sizes import Template
 
 __all__ = ["ALL_SIZES", "Found", "Symbolic", "compared", "of_template", "size_name", "smallest"]
 

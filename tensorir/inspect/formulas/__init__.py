@@ -23,7 +23,7 @@ from typing import Any
 from tensorir.inspect.formulas.writer import equations
 from tensorir.inspect.subject import program_of
 from tensorir.ir.nodes import Fencil
-from tensorir.text.unparse import unparse
+from tensorir.text.printer import unparse
 
 __all__ = ["Equations", "latex"]
 

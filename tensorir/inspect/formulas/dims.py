@@ -15,7 +15,7 @@ from typing import Any
 from tensorir.inspect.formulas.places import Extent, Facts, united
 from tensorir.ir.types import BOOL, INT32, Element, TupleElement
 from tensorir.ir.typing_of_elements import highest_neighbour
-from tensorir.text.affine import Affine
+from tensorir.text.syntax import Affine
 
 __all__ = ["facts_of", "joined_dim"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tensorir.inspect.formulas.terms import ATOM, Term, name
 from tensorir.ir.builtins import PRODUCT, SUM
 from tensorir.ir.types import Element
-from tensorir.text.affine import Affine
+from tensorir.text.syntax import Affine
 
 __all__ = ["Extent", "Facts", "Index", "Neighbours", "Point", "affine", "united"]
 

@@ -10,7 +10,7 @@ from tensorir.inspect.formulas.scopes import Scopes, Tensor
 from tensorir.inspect.formulas.terms import ATOM, Term, within
 from tensorir.ir.builtins import POWER, PRODUCT
 from tensorir.staggering import HALF
-from tensorir.text.affine import Affine
+from tensorir.text.syntax import Affine
 
 __all__ = ["Points", "computed", "factor", "inside", "letters_in"]
 

@@ -1,7 +1,7 @@
 """What names stand for in a program, and which dims its expressions have, before any size is known.
 
 Every name, and every expression that is written as a line of its own, becomes a `Tensor` with a symbol that nothing
-else has. Rules are generators (`tensorir.text.trampoline`), since trees may be deep.
+else has. Rules are generators (`tensorir.text.layout`), since trees may be deep.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tensorir.inspect.formulas.terms import name
 from tensorir.ir.types import INT32, NEIGHBOUR, neighbour_counter
 from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.text import syntax
-from tensorir.text.affine import Affine
-from tensorir.text.functions import function_count
-from tensorir.text.spelling import OFFSET
-from tensorir.text.trampoline import Rule
+from tensorir.text.elaborate import function_count
+from tensorir.text.layout import Rule
+from tensorir.text.lexer import OFFSET
+from tensorir.text.syntax import Affine
 
 __all__ = ["LEAVES", "Function", "Inline", "Scope", "Scopes", "Steps", "Tensor", "reads"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tensorir.ir.builtins import AND, COMPARE, NOT, OR, POWER, PRODUCT, SUM, TABLE, UNARY
 from tensorir.ir.types import BOOL, Scalar
-from tensorir.text import spelling
+from tensorir.text import lexer
 
 __all__ = ["ATOM", "FOLD", "LOOSE", "NOTATION", "Term", "applied", "called", "name", "number", "within"]
 
@@ -82,7 +82,7 @@ def number(value: bool | int | float, element: Scalar) -> Term:
     """
     if element == BOOL:
         return Term(rf"\text{{{'true' if value else 'false'}}}")
-    spelled = spelling.number(value, element).rpartition("(")[2]
+    spelled = lexer.number(value, element).rpartition("(")[2]
     shown = re.match(r"(-?)(nan|inf|[\d.]+)(?:e([+-]?\d+))?", spelled)
     assert shown is not None, value
     sign, digits, exponent = shown.groups()

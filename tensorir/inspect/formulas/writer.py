@@ -1,7 +1,7 @@
 """Programs to equations: every expression at a point, with a line for what has a name, cases, or too many operands.
 
 A shift changes the point, so that names alone carry indices. What a line reads is written before it. Rules are
-generators (`tensorir.text.trampoline`), since trees may be deep.
+generators (`tensorir.text.layout`), since trees may be deep.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from tensorir.ir.builtins import PRODUCT, SUM, TABLE
 from tensorir.ir.types import Scalar
 from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.text import syntax
-from tensorir.text.affine import Affine
-from tensorir.text.functions import function_count
-from tensorir.text.slots import SLOTS
-from tensorir.text.trampoline import Rule, run
+from tensorir.text.cursor import SLOTS
+from tensorir.text.elaborate import function_count
+from tensorir.text.layout import Rule, run
+from tensorir.text.syntax import Affine
 
 __all__ = ["equations"]
 

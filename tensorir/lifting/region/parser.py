@@ -37,9 +37,9 @@ from tensorir.lifting.region.nodes import (
 from tensorir.runtime.errors import Source, did_you_mean
 from tensorir.text.cursor import Cursor, element, tensor_type
 from tensorir.text.elaborate import elaborate_expression
-from tensorir.text.expressions import expression
+from tensorir.text.layout import run
 from tensorir.text.lexer import tokenize
-from tensorir.text.trampoline import run
+from tensorir.text.parser import expression
 
 __all__ = ["parse_region"]
 
