@@ -14,7 +14,7 @@ from lowering.scan_carry import levels_of
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Value, aligned, cut, dense
 from tensorir.analysis.annotations import Annotations
-from tensorir.analysis.independence import on_block
+from tensorir.analysis.uses import on_block
 from tensorir.ir.nodes import Call, Expr, Lambda
 from tensorir.ir.rewrite import Bound
 from tensorir.ir.types import Dims, Interval

@@ -14,9 +14,9 @@ from lowering.kernels import equations, regions, sweeps
 from lowering.raising import NAMES, contractions, convolutions, prefixes
 from lowering.raising.windows import MOST_POINTS
 from tensorir.analysis import cost
-from tensorir.passes import if_conversion
+from tensorir.passes import conditionals
 from tensorir.passes.decisions import Threshold
-from tensorir.passes.table import PASSES
+from tensorir.passes.pipeline import PASSES
 
 __all__ = ["CHOICES", "THRESHOLDS", "LoweringChoice", "names"]
 
@@ -113,8 +113,8 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("MOST_COLUMNS", prefixes.MOST_COLUMNS, "columns of a scan that is cumulative on GPUs", _SET),
     Threshold("FEWEST_LEVELS", prefixes.FEWEST_LEVELS, "levels of such a scan", _SET),
     Threshold("MOST_POINTS", MOST_POINTS, "points of a window that is sliced", _RULES),
-    Threshold("DEEPEST", if_conversion.DEEPEST, "conditionals inside of each other", _SET),
-    Threshold("OFTEN", if_conversion.OFTEN, "times that a choice is traced", _SET),
+    Threshold("DEEPEST", conditionals.DEEPEST, "conditionals inside of each other", _SET),
+    Threshold("OFTEN", conditionals.OFTEN, "times that a choice is traced", _SET),
     Threshold("MOST_KEPT", checkpointed_loop.MOST_KEPT, "times its buffers that a loop keeps", _REVERSE),
     Threshold("FREE", checkpointed_loop.FREE, "bytes that are kept in any case", _REVERSE),
     Threshold("MOST_LEVELS", checkpointed_loop.MOST_LEVELS, "levels of checkpoints", _REVERSE),

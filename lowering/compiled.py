@@ -37,8 +37,7 @@ from tensorir.binding.calls import prepare_call, refuse_absent_outputs
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.decisions import Plan
-from tensorir.passes.pipeline import Pipeline
-from tensorir.passes.stages import DEFAULT_PASSES, Stage, Stages
+from tensorir.passes.pipeline import DEFAULT_PASSES, Pipeline, Stage, Stages
 from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Compiled", "compile"]
@@ -188,7 +187,7 @@ class Compiled(_Callable, eqx.Module):
     def plan(self, /, *, measure: bool = False, **arguments: Any) -> Plan:
         """What was chosen for arguments, or for sizes by name, and why: a row for each choice, with what it is worth.
 
-        Costs are predicted with and without each (`tensorir.analysis.predicted_cost`), and with `measure`, which needs
+        Costs are predicted with and without each (`tensorir.analysis.cost`), and with `measure`, which needs
         the arguments of a call, measured: the program with all choices of one name switched off takes turns with
         itself.
         Choices of gradients alone are measured in the gradient of the sum of all results.

@@ -294,7 +294,7 @@ FINITE: dict[str, Callable[..., Array]] = {
     "log2": _log_to(lax.log, 2.0),
     "log10": _log_to(lax.log, 10.0),
 }
-"""The same where derivatives are finite, or all that is computed counts (`tensorir.analysis.finite_derivatives`)."""
+"""The same where derivatives are finite, or all that is computed counts (`tensorir.analysis.annotations`)."""
 
 
 def convert(element: Scalar) -> Callable[[Array], Array]:

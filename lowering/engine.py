@@ -19,7 +19,7 @@ from tensorir.binding.arrays import kind_of, refuse, refuse_given_away
 from tensorir.binding.bound import BoundProgram
 from tensorir.binding.calls import PreparedCall, prepare_call, refuse_absent_outputs, with_variables, writable
 from tensorir.ir.nodes import Fencil
-from tensorir.passes.stages import Stages, staged
+from tensorir.passes.pipeline import Stages, staged
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.runtime.memory import SIZES, RecentCache
 

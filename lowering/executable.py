@@ -30,7 +30,7 @@ from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import DTYPES, Dims, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.passes.base import Pass
-from tensorir.passes.stages import DEFAULT_PASSES
+from tensorir.passes.pipeline import DEFAULT_PASSES
 from tensorir.runtime.memory import KEPT_MEMORY
 
 __all__ = ["Executable", "Options", "Unlike", "inputs", "on_device", "on_one_device"]

@@ -28,8 +28,7 @@ from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN
 from lowering.structure import STRUCTURE, in_place, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
-from tensorir.analysis.annotations import Annotations
-from tensorir.analysis.in_place_updates import in_place_updates
+from tensorir.analysis.annotations import Annotations, in_place_updates
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.ir.rewrite import Applier, Bound, Rule, evaluate, postorder, values

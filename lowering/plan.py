@@ -17,12 +17,11 @@ from lowering.executable import Executable, Options
 from lowering.kernels import told
 from lowering.neighbours import padding_of
 from lowering.raising import RULES
-from tensorir.analysis.cost import bytes_of
-from tensorir.analysis.predicted_cost import predicted
+from tensorir.analysis.cost import bytes_of, predicted
 from tensorir.binding.arrays import refuse
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.decisions import Comparison, Decision, Memory, Places, Plan, shortened
-from tensorir.passes.stages import Stages
+from tensorir.passes.pipeline import Stages
 from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["interleaved", "planned", "switched_off", "ways_of"]

@@ -5,7 +5,7 @@ XLA contracts x × y + z to one rounding, multiplies by 1/c where the program di
 a product is selected by its own bits, which no contraction looks through, and what stands behind a barrier is not
 rewritten together with what it is used in. The values are those of the plain operations.
 
-What leads to a whole number is computed as it is written in every program (`tensorir.analysis.exact_rounding`).
+What leads to a whole number is computed as it is written in every program (`tensorir.analysis.annotations`).
 
 >>> x = jax.numpy.float32(1.1)
 >>> square = lax.mul(x, x)

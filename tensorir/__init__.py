@@ -72,7 +72,7 @@ _HOMES = {
     "passes.explain": ("explain",),
     "passes.pipeline": ("Pipeline",),
     "passes.restrict": ("restrict",),
-    "passes.stages": ("DEFAULT_PASSES",),
+    "passes.pipeline": ("DEFAULT_PASSES",),
     "staggering": ("staggered",),
     "text": ("parse",),
     "ir.types": ("Interval", "TensorType", "tensor"),

@@ -2,7 +2,7 @@
 
 Figures in `docs/lowering.md`, "Contractions and other recognised forms". The factors are those of the operands where
 these are products (`lowering.array_provenance`); what is not used of the plain form is dropped before anything is
-compiled. Sums of products become `contract` in `tensorir.passes.contractions`.
+compiled. Sums of products become `contract` in `tensorir.passes.reductions`.
 """
 
 from __future__ import annotations

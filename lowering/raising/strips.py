@@ -1,4 +1,4 @@
-"""The inner folds of pools that are kept (`tensorir.passes.pools`): `reduce_window` over one axis, not the last one."""
+"""The inner folds of pools that are kept (`tensorir.passes.reductions`): `reduce_window` over one axis, not the last one."""
 
 from __future__ import annotations
 

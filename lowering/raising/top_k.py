@@ -16,7 +16,7 @@ from lowering.context import Context, masks_of
 from lowering.values import Dense, Value, aligned, dense
 from tensorir.ir.nodes import Call
 from tensorir.ir.types import Dims, bcast
-from tensorir.passes.top_k import selecting_key
+from tensorir.passes.reductions import selecting_key
 
 __all__ = ["first"]
 

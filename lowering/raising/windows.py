@@ -15,7 +15,7 @@ from jax import lax
 from lowering.array_provenance import Window
 from lowering.context import Context
 from lowering.values import Dense, Leaf, Slots, Value, cut, dense, select_slot
-from tensorir.analysis.affine_indices import AffineIndex, affine_index
+from tensorir.analysis.access_functions import AffineIndex, affine_index
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import Dims, Interval
 

@@ -16,8 +16,7 @@ import numpy as np
 import tensorir as ti
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import Dims
-from tensorir.passes.restrict import restrict
-from tensorir.passes.translate import free_of_coordinates, translated, with_positions
+from tensorir.passes.restrict import free_of_coordinates, restrict, translated, with_positions
 from tensorir.runtime.memory import RecentCache
 
 __all__ = ["BlockProgram", "BlockPrograms"]

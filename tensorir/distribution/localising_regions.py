@@ -15,7 +15,7 @@ from tensorir.ir.build import call, coerced, cut, function
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import Dims, Interval, TensorType
-from tensorir.passes.unroll_loops import UnrollLoops
+from tensorir.passes.simplify import UnrollLoops
 
 if TYPE_CHECKING:
     from tensorir.distribution.localising import Frame, Localiser, Making, Scope

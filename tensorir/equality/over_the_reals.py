@@ -27,7 +27,7 @@ from tensorir.equality.verdict import Level
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import TensorType
-from tensorir.passes.contractions import Contractions
+from tensorir.passes.reductions import Contractions
 from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["Agreement", "Comparison", "Evaluator", "equal_by_decisions", "equal_by_formulas", "has_floats"]

@@ -28,9 +28,8 @@ from tensorir.lifting.program import Lifted
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 from tensorir.lifting.rewrites.tidy import tidied
 from tensorir.lifting.storage.narrow import NARROW
-from tensorir.passes.cse import Cse
-from tensorir.passes.inline import Inline
-from tensorir.passes.simplify import Simplify
+from tensorir.passes.closures import Inline
+from tensorir.passes.simplify import Cse, Simplify
 from tensorir.runtime.errors import DiagnosticError, Span
 
 __all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched", "members"]

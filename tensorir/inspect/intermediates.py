@@ -22,7 +22,7 @@ from tensorir.ir import build
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, rebuild
 from tensorir.ir.types import BOOL, Scalar, TensorType, TupleElement
-from tensorir.passes.inline import Inline
+from tensorir.passes.closures import Inline
 from tensorir.runtime.errors import NOWHERE, Displayed, Span, did_you_mean
 from tensorir.runtime.memory import WeakCache
 

@@ -18,7 +18,7 @@ import numpy as np
 from tensorir.inspect.page import Fold, Markup, coloured, joined, markup, page, pre, range_of, table
 
 if TYPE_CHECKING:
-    from tensorir.analysis.buffer_worth import Worth
+    from tensorir.analysis.cost import Worth
     from tensorir.inspect.intermediates import Inspection
     from tensorir.passes.decisions import Plan
     from tensorir.passes.explain import Explanation

@@ -30,7 +30,7 @@ from tensorir.ir import build
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.types import DTYPES, Interval, Scalar
 from tensorir.passes.base import with_fencil
-from tensorir.passes.inline import Inline
+from tensorir.passes.closures import Inline
 from tensorir.runtime.errors import DiagnosticError, did_you_mean
 
 __all__ = ["Reading", "footprint"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tensorir.analysis.predicted_cost import Predicted
+from tensorir.analysis.cost import Predicted
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.runtime.errors import NOWHERE, Displayed, Span
@@ -122,7 +122,7 @@ def shortened(node: Expr) -> str:
 
 # What a compiler made of a program, and why: a row for each choice, with what it costs with it and without.
 #
-# `ti.compile(f).plan(...)` makes one. Costs are those of `tensorir.analysis.predicted_cost`, in additions, and, where
+# `ti.compile(f).plan(...)` makes one. Costs are those of `tensorir.analysis.cost`, in additions, and, where
 # they were measured, seconds of this machine.
 
 

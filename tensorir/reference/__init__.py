@@ -25,13 +25,14 @@ from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import nested, prepare_call, refuse_absent_outputs
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var
 from tensorir.ir.types import DTYPES
-from tensorir.reference.expressions import Run, Scope
 from tensorir.reference.rules import RULES
 from tensorir.reference.tensors import (
     ABSENT,
     Answer,
     Outside,
     Point,
+    Run,
+    Scope,
     Tensor,
     Value,
     any_absent,

@@ -63,7 +63,7 @@ PAGES = {
     "tensorir.text.sizes.Template": "tensorir.inspect.pages:page_of",
     "tensorir.runtime.errors.Diagnostic": "tensorir.inspect.messages:diagnostic_page",
     "tensorir.runtime.errors.DiagnosticError": "tensorir.inspect.messages:error_page",
-    "tensorir.analysis.buffer_worth.Worth": "tensorir.inspect.messages:worth_page",
+    "tensorir.analysis.cost.Worth": "tensorir.inspect.messages:worth_page",
     "tensorir.passes.explain.Explanation": "tensorir.inspect.messages:explanation_page",
     "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.messages:pipeline_page",
     "tensorir.passes.decisions.Plan": "tensorir.inspect.messages:plan_page",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tensorir.passes.stages import Stage, Stages
+from tensorir.passes.pipeline import Stage, Stages
 from tensorir.tenstorrent.defaults import defaults
 from tensorir.tenstorrent.grid import F
 from tensorir.tenstorrent.persistent import persistent

@@ -11,7 +11,7 @@ from lowering.compiled import Compiled
 from lowering.engine import Engine
 from lowering.estimate import bytes_of_kernels, counted
 from lowering.targets import TARGETS, device_of
-from tensorir.passes.needed_points import NeededPoints
+from tensorir.passes.restrict import NeededPoints
 from tests.lowering.raised_forms import Draw
 
 TEXT = """f(y: tensor<float32, I[2:14], J[2:14]>, x: tensor<float32, I[0:16], J[0:16]>) {

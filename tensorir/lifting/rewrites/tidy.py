@@ -22,8 +22,8 @@ from tensorir.lifting.rewrites.coordinates import with_sums_of_coordinates
 from tensorir.lifting.rewrites.distinct import with_distinct_names
 from tensorir.lifting.rewrites.naming import one_name_each
 from tensorir.lifting.rewrites.ordering import in_order, with_shifts_inside
-from tensorir.passes.condition_propagation import PropagateConditions, decides
-from tensorir.passes.cse import Cse
+from tensorir.passes.conditionals import PropagateConditions, decides
+from tensorir.passes.simplify import Cse
 from tensorir.runtime.errors import Span
 
 __all__ = ["tidied"]
