@@ -22,8 +22,7 @@ from lowering.compiled import Compiled, compile
 from lowering.executable import Executable, on_device
 from lowering.tracing import concrete, inside_trace, refuse_narrow
 from tensorir.binding.arrays import refuse, size_of
-from tensorir.binding.bound import BoundProgram, tables_of
-from tensorir.binding.calls import PreparedCall, nested, prepare_call, with_variables
+from tensorir.binding.calls import BoundProgram, PreparedCall, nested, prepare_call, tables_of, with_variables
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, Dims
 from tensorir.padding.padded_program import PaddedProgram, padded_program

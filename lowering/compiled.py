@@ -32,8 +32,7 @@ from lowering.targets import device_of, target_of
 from lowering.tracing import concrete
 from tensorir.analysis.cost import Cost, count
 from tensorir.binding.arrays import refuse
-from tensorir.binding.bound import BoundProgram, tables_of
-from tensorir.binding.calls import prepare_call, refuse_absent_outputs
+from tensorir.binding.calls import BoundProgram, prepare_call, refuse_absent_outputs, tables_of
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.decisions import Plan

@@ -16,8 +16,14 @@ from lowering.repeated_call import RepeatedCall
 from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tracing
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.arrays import kind_of, refuse, refuse_given_away
-from tensorir.binding.bound import BoundProgram
-from tensorir.binding.calls import PreparedCall, prepare_call, refuse_absent_outputs, with_variables, writable
+from tensorir.binding.calls import (
+    BoundProgram,
+    PreparedCall,
+    prepare_call,
+    refuse_absent_outputs,
+    with_variables,
+    writable,
+)
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.pipeline import Stages, staged
 from tensorir.runtime.errors import DiagnosticError

@@ -23,7 +23,7 @@ from lowering.raising import NAMES
 from lowering.tracing import inside_trace, op_by_op
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.annotations import Annotations, annotated
-from tensorir.binding.bound import tables_of
+from tensorir.binding.calls import tables_of
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values

@@ -14,10 +14,10 @@ import equinox as eqx
 
 from lowering.field import Field
 from tensorir.binding.arrays import is_array, native
-from tensorir.binding.known_coordinates import KNOWN, Coordinate, Round, coordinate_of, distinct, knowing
+from tensorir.binding.coordinates import KNOWN, Coordinate, Round, coordinate_of, distinct, knowing
 from tensorir.fieldview.datasets import AUXILIARY, auxiliary_of
+from tensorir.ir.staggering import Half, halves
 from tensorir.ir.types import Dims
-from tensorir.staggering import Half, halves
 
 __all__ = ["KnownCoordinates", "known_coordinates", "known_to"]
 

@@ -73,7 +73,7 @@ _HOMES = {
     "passes.pipeline": ("Pipeline",),
     "passes.restrict": ("restrict",),
     "passes.pipeline": ("DEFAULT_PASSES",),
-    "staggering": ("staggered",),
+    "ir.staggering": ("staggered",),
     "text": ("parse",),
     "ir.types": ("Interval", "TensorType", "tensor"),
 }  # fmt: skip

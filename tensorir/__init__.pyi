@@ -69,7 +69,7 @@ from tensorir.passes.explain import explain as explain
 from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict
 from tensorir.passes.pipeline import DEFAULT_PASSES as DEFAULT_PASSES
-from tensorir.staggering import staggered as staggered
+from tensorir.ir.staggering import staggered as staggered
 from tensorir.text import parse as parse
 from tensorir.ir.types import Dims, Scalar
 from tensorir.ir.types import Interval as Interval

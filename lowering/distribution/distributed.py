@@ -18,8 +18,7 @@ from lowering.distribution.tables import NO_TABLES, Tables
 from lowering.failures import checked, raise_failures
 from lowering.tracing import concrete, inside_trace, op_by_op
 from tensorir.binding.arrays import article, refuse
-from tensorir.binding.bound import BoundProgram, at_sizes
-from tensorir.binding.calls import PreparedCall, prepare_call, with_variables
+from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, prepare_call, with_variables
 from tensorir.distribution.parting import NO_OWNERS, by_dim, check_axes, check_dims, owners_by_dim, partition_of
 from tensorir.distribution.partition import Owners
 from tensorir.distribution.plan import DistributionPlan

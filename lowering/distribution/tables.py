@@ -12,7 +12,7 @@ import numpy as np
 from lowering.compiled import Compiled
 from lowering.executable import Executable
 from tensorir.analysis.absence import SkipValues, analyse_absence
-from tensorir.binding.bound import tables_of
+from tensorir.binding.calls import tables_of
 from tensorir.ir.nodes import Fencil
 from tensorir.ir.types import Dims
 

@@ -34,7 +34,7 @@ from stencils.cli.results import attributes, described, encoded, with_auxiliary
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from stencils.cli.stepping import feedback, stepped
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.binding.bound import BoundProgram, moved_dims, solve_sizes
+from tensorir.binding.calls import BoundProgram, moved_dims, solve_sizes
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, SCALARS, Scalar, scalar_of
 

@@ -49,7 +49,7 @@ from tensorir.analysis.conditions import acts, control_dependence
 from tensorir.analysis.domains import Needs, Reads
 from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.arrays import Array
-from tensorir.binding.bound import BoundProgram
+from tensorir.binding.calls import BoundProgram
 from tensorir.ir.build import call
 from tensorir.ir.builtins import LAST, TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var

@@ -43,10 +43,10 @@ from tensorir.binding.arrays import interval_of, is_tuple, kind_of, native, refu
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.staggering import Half, half_of, halves
 from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.runtime.memory import WeakCache
-from tensorir.staggering import Half, half_of, halves
 
 __all__ = [
     "UNSTEADY",

@@ -22,8 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from tensorir.binding.arrays import is_tuple
 from tensorir.fieldview.array_types import Widths
-from tensorir.fieldview.decorator import field_operator
-from tensorir.fieldview.operator import FieldOperator
+from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.ir.dimensions import Dimension

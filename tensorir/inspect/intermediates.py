@@ -14,7 +14,7 @@ from typing import Any
 
 from tensorir.analysis.absence import analyse_absence
 from tensorir.binding.arrays import refuse, size_of
-from tensorir.binding.bound import BoundProgram, at_sizes
+from tensorir.binding.calls import BoundProgram, at_sizes
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place, brought
 from tensorir.binding.quantities import units_of

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.device_memory import host_array
+from tensorir.binding.arrays import host_array
 from tensorir.ir.types import Dims
 from tensorir.iterator.lift.arguments import is_strided, offsets
 from tensorir.iterator.lift.graph import Table

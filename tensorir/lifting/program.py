@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import is_traced, refuse
-from tensorir.binding.device_memory import lies_on_device
+from tensorir.binding.arrays import is_traced, lies_on_device, refuse
 from tensorir.ir.nodes import Fencil
 from tensorir.ir.types import scalar_of
 from tensorir.lifting.assemble import Built
@@ -191,7 +190,7 @@ class Lifted:
         return str(self.fencil)
 
     def _repr_html_(self) -> str:
-        from tensorir.inspect.page import markup, page, pre
+        from tensorir.inspect.pages import markup, page, pre
 
         shown = pre(str(self)) if self.static is not None or self.cache else markup("<p>{}</p>", repr(self))
         return page(shown)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from tensorir.analysis.absence import SkipValues
-from tensorir.binding.bound import BoundProgram
+from tensorir.binding.calls import BoundProgram
 from tensorir.ir.build import closure, fencil, var
 from tensorir.ir.build import fencil as make_fencil
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var

@@ -59,7 +59,7 @@ def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
 
     `out` maps dims, or outputs and then dims, to intervals, `{I: (0, 3)}`.
     """
-    from tensorir.inspect.subject import subject
+    from tensorir.inspect.picture import subject
 
     found = domains(subject(program), out)
     needs: dict[str, IntegerSet] = {}

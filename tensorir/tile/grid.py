@@ -29,8 +29,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from tensorir.inspect.colours import middle
-from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
+from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, middle, width_of
 from tensorir.ir.types import Interval
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import Atomic, Buffer, For, If, Index, Node, Read, Rule, While, Write

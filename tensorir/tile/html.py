@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tensorir.inspect.page import Fold, Markup, markup, page, pre
+from tensorir.inspect.pages import Fold, Markup, markup, page, pre
 from tensorir.tile.nodes import Module
 from tensorir.tile.operations import TABLE
 from tensorir.tile.picture import picture

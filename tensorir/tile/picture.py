@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from tensorir.inspect.colours import middle
-from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, width_of
+from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, middle, width_of
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source
 from tensorir.tile.text.cursor import Cursor
 from tensorir.tile.text.types import TypeReader

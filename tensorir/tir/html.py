@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensorir.inspect.page import Fold, Markup, markup, page
+from tensorir.inspect.pages import Fold, Markup, markup, page
 from tensorir.tir.nodes import Node
 from tensorir.tir.printer import show
 

@@ -10,8 +10,7 @@ from hypothesis import event, given, settings
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.inspect.formulas.inventory import is_tag
-from tensorir.inspect.formulas.terms import name
+from tensorir.inspect.formulas.terms import is_tag, name
 from tensorir.ir.types import NEIGHBOUR
 
 

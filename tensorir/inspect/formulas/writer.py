@@ -11,21 +11,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tensorir.inspect.formulas import terms
-from tensorir.inspect.formulas.dims import joined_dim
-from tensorir.inspect.formulas.inventory import slot_letter
-from tensorir.inspect.formulas.places import Extent, Facts, Index, Point, affine, united
-from tensorir.inspect.formulas.points import Points, computed, factor, inside
+from tensorir.inspect.formulas.places import Extent, Facts, Index, Point, affine, joined_dim, united
 from tensorir.inspect.formulas.scopes import (
     LEAVES,
     MAX_WEIGHT,
     Function,
     Inline,
+    Points,
     Scope,
     Scopes,
     Tensor,
+    computed,
+    factor,
+    inside,
     reads,
 )
-from tensorir.inspect.formulas.terms import ATOM, FOLD, Term, applied, name, number, within
+from tensorir.inspect.formulas.terms import ATOM, FOLD, Term, applied, name, number, slot_letter, within
 from tensorir.ir.builtins import PRODUCT, SUM, TABLE
 from tensorir.ir.types import Scalar
 from tensorir.ir.typing_of_elements import highest_neighbour

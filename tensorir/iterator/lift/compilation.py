@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorir.backends import compile
-from tensorir.binding.bound import bind
+from tensorir.binding.calls import bind
 from tensorir.iterator.lift.program import Specialised
 
 __all__ = ["compiled"]
