@@ -18,8 +18,8 @@ import numpy as np
 from lowering.checkpoints import Checkpoints, digest_of_arrays, digest_of_function
 from lowering.clock import Clock, clock_of
 from lowering.compiler_options import asked
-from lowering.distribution.processes import on_host
-from lowering.distribution.several_steps import DistributedCall, calls_of, rounds, several_steps_at_once
+from lowering.distribution.distributed import DistributedCall, calls_of, rounds, several_steps_at_once
+from lowering.distribution.meshes import on_host
 from lowering.field import Field
 from lowering.known_coordinates import KnownCoordinates, known_to
 from lowering.loops_inside import LoopInside, steps

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.distribution.several_steps import calls_of, rounds
+from lowering.distribution.distributed import calls_of, rounds
 from lowering.kernels import repeated
 from lowering.known_coordinates import KnownCoordinates, known_to
 from lowering.tracing import concrete, inside_jit, op_by_op

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.distribution.processes import on_host
+from lowering.distribution.meshes import on_host
 from lowering.field import Field, as_field
 from lowering.known_coordinates import KnownCoordinates, known_coordinates
 from tensorir.binding.arrays import kind_of, native, refuse, refuse_foreign

@@ -14,24 +14,26 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from lowering.compiled import Compiled, compile
 from lowering.compiler_options import jitted
 from lowering.context import Check
-from lowering.distribution.fixed import Fixed
-from lowering.distribution.halos import with_halos
-from lowering.distribution.processes import agree, is_shared
-from lowering.distribution.processes import blocks_of as blocks_of_process
-from lowering.distribution.tables import NO_TABLES, Tables, digest, known_tables
+from lowering.distribution.halos import NO_TABLES, Fixed, Tables, digest, known_tables, with_halos
+from lowering.distribution.meshes import agree, is_shared
+from lowering.distribution.meshes import blocks_of as blocks_of_process
 from lowering.elementwise import SCALAR
 from lowering.executable import Executable
 from lowering.manual_axes import left_to_xla, varying
 from lowering.tracing import concrete, inside_jit
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.calls import refuse_absent_outputs
-from tensorir.distribution.decomposition import Decomposition
-from tensorir.distribution.exchange import Exchange, exchange
+from tensorir.distribution.exchange import Exchange, exchange, part_of_exchange
 from tensorir.distribution.local_program import Combined, Localised, localised
-from tensorir.distribution.part_of_exchange import part_of_exchange
-from tensorir.distribution.parting import NO_OWNERS, decompositions
-from tensorir.distribution.partition import Owners
-from tensorir.distribution.subdomains import Subdomains, blocks_of, subdomains_of
+from tensorir.distribution.partition import (
+    NO_OWNERS,
+    Decomposition,
+    Owners,
+    Subdomains,
+    blocks_of,
+    decompositions,
+    subdomains_of,
+)
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, Dims
 from tensorir.text.printer import print_fencil

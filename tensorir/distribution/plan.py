@@ -1,7 +1,7 @@
 """What a program does on a mesh, in words: the blocks, their halos, who sends what to whom, how much.
 
 >>> import tensorir as ti
->>> from tensorir.distribution.decomposition import Decomposition
+>>> from tensorir.distribution.partition import Decomposition
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
 >>> from tensorir.ir.types import Interval
@@ -21,11 +21,10 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.exchange import Exchange, Message
 from tensorir.distribution.local_program import Localised
 from tensorir.distribution.mesh_exchange import MeshMessage
-from tensorir.distribution.subdomains import Subdomains, blocks_of, subdomains_of
+from tensorir.distribution.partition import Decomposition, Subdomains, blocks_of, subdomains_of
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.errors import Displayed
 

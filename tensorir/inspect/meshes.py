@@ -13,7 +13,7 @@ The parts of a mesh as a picture: a circle for each device, and a line for all t
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
 >>> from tensorir.distribution.plan import DistributionPlan
->>> from tensorir.distribution.subdomains import Subdomains
+>>> from tensorir.distribution.partition import Subdomains
 >>> from tensorir.ir.types import Interval
 >>> f = ti.parse("f(y: tensor<float, V[0:4]>, x: tensor<float, V[0:4]>, T: tensor<int, V[0:4], _NB_V[0:1]>) {"
 ...              "y ← ⟪T, 0⟫(x); }")
@@ -30,7 +30,7 @@ px 1 → 0: x at 1 point of V, 8 bytes
 A program on a mesh as a picture: the blocks of devices, the halos that they get, and who sends them.
 
 >>> import tensorir as ti
->>> from tensorir.distribution.decomposition import Decomposition
+>>> from tensorir.distribution.partition import Decomposition
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
 >>> from tensorir.distribution.plan import DistributionPlan
@@ -54,9 +54,9 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import Array, refuse
-from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.exchange import Message
 from tensorir.distribution.mesh_exchange import MeshMessage
+from tensorir.distribution.partition import Decomposition
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.inspect.pages import Fold, markup, page
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of

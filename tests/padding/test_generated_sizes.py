@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tensorir as ti
 from tensorir.binding.calls import nested, tables_of
-from tensorir.padding.padded_program import padded_program
+from tensorir.distribution.padded_program import padded_program
 
 N, MOST = 9, 12
 

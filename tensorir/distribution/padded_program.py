@@ -1,25 +1,44 @@
-"""How each builtin is computed on padded intervals, so that its points that count are what they are without padding.
+"""A program on padded intervals: a rule for each builtin, so that its points are those of the sizes.
 
-A rule gets a node, and what its operands have become; what it gives is then put on the hull of the node's intervals.
+A program for all sizes up to a bound: its intervals are those at the bound, its sizes are numbers that are passed.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x; y[I[1:n-1]] ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); }")
+>>> print(padded_program(f, {"n": 100}).program)
+f(y: tensor<float, I[0:100]>, x: tensor<float, I[0:100]>, n: tensor<int>) {
+  y ←
+    if pos(I, add_dim(I, 0, 100, false)) < n
+      then update(
+        x,
+        if pos(I, add_dim(I, 1, 99, false)) < n - 1
+          then ⟪I, 1⟫(x) - ⟪I, -1⟫(x)
+        else subset(x, I[1:99])
+      )
+    else 0.0;
+}
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tensorir.distribution.refusals import monoid_of
-from tensorir.distribution.whole_results import zero
-from tensorir.ir.build import call, cut, literal, operator
+from tensorir.distribution.padding import AffineEnds, Masking, affine_ends, all_of, fitted, masked, refused
+from tensorir.distribution.refusals import monoid_of, zero
+from tensorir.ir.build import call, closure, cut, fencil, literal, operator, var
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Operator, Var
-from tensorir.ir.rewrite import postorder, substitute
-from tensorir.ir.types import BOOL, INT64, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, substitute, with_label
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
-from tensorir.padding.affine_ends import refused
-from tensorir.padding.masking import Masking, all_of, fitted, masked
+from tensorir.text.sizes import Template
 
-__all__ = ["RULES", "Rule", "unchanged"]
+__all__ = ["RULES", "PaddedProgram", "Rule", "padded_program", "unchanged"]
+
+# How each builtin is computed on padded intervals, so that its points that count are what they are without padding.
+#
+# A rule gets a node, and what its operands have become; what it gives is then put on the hull of the node's
+# intervals.
 
 Rule = Callable[[Masking, Call, Sequence[Expr]], Expr]
 
@@ -370,3 +389,84 @@ RULES: dict[str, Rule] = {
     "print": _print,
 }
 """Everything else is computed as it is, at points that count and at others."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedProgram:
+    """A program on intervals that hold those of all sizes."""
+
+    program: Fencil
+    ends: AffineEnds
+    fields: Mapping[str, Var]
+    """By the name of each parameter that is an array, the one of the template."""
+    sizes: Mapping[str, str]
+    """By size, the parameter that it is."""
+
+
+NOTHING: Mapping[str, int] = {}
+
+
+def padded_program(template: Template, most: Mapping[str, int], others: Mapping[str, int] = NOTHING) -> PaddedProgram:
+    """The program for sizes up to `most`, at the values of all other sizes.
+
+    Raises B13 for what depends on sizes in another way than masks can say, at its place.
+    """
+    ends = affine_ends(template.specialise, most, others)
+    whole, nodes = ends.fencil, ends.nodes
+    results = {p.name for p in whole.results}
+    taken = {v.name for n in nodes for v in (n, *getattr(n, "params", ())) if isinstance(v, Var)}
+    own = Masking(ends, {}, taken)
+    sizes = {n: own.fresh(n, TensorType(INT32)) for n in most}
+    own = replace(own, sizes=sizes)
+    fields: dict[Var, Var] = {}
+    made: dict[int, Expr] = {}
+    bound = {p for n in nodes if isinstance(n, Lambda) for p in n.params}
+    for node in nodes:
+        made[id(node)] = _made(own, node, made, bound, fields, results)
+    params: list[Var] = []
+    closures: list[tuple[Var, Expr]] = []
+    for p in whole.params:
+        if p.name in results:
+            target = var(p.name, p.type.on(own.dims(p)), p.span)
+            params.append(target)
+            value = fitted(made[id(ends.results[p.name])], target.type.dims)
+            counts = own.inside(p, p.type.dims)
+            closures.append((target, masked(counts, value, zero(p.type.element))))
+    read = frozenset[Var]().union(*(e.free for _, e in closures))
+    params += [v for v in fields.values() if v in read]
+    params += [v for v in sizes.values() if v in read]
+    program = fencil(whole.name, params, [closure(p, e) for p, e in closures], whole.span)
+    known = {v.name: p for p, v in fields.items() if v in read}
+    return PaddedProgram(program, ends, known, {n: v.name for n, v in sizes.items() if v in read})
+
+
+def _made(
+    own: Masking, node: Expr, made: Mapping[int, Expr], bound: set[Var], fields: dict[Var, Var], results: set[str]
+) -> Expr:
+    """What a node becomes, of what its operands have become."""
+    args = [made[id(child)] for child in node.children]
+    match node:
+        case Literal():
+            form = own.ends.number(node) if own.ends.forms[id(node)] else None
+            if form is None or not form.terms:
+                return node
+            value = own.scalar(form)
+            return value if node.element == INT32 else call("cast", value, static=(node.element,))
+        case Var():
+            kind = node.type.on(own.dims(node))
+            if node in bound:
+                return var(node.name, kind, node.span)
+            if node not in fields:
+                name = node.name if node.name not in results else own.fresh(node.name, kind).name
+                fields[node] = var(name, kind, node.span)
+            return fields[node]
+        case Lambda(params):
+            kinds = own.params(node)
+            return Lambda(tuple(replace(p, type=t) for p, t in zip(params, kinds, strict=True)), tuple(args), node.span)
+        case Operator(op):
+            return operator(op, *own.params(node), span=node.span)
+        case Call():
+            value = fitted(RULES.get(node.op, unchanged)(own, node, args), own.dims(node))
+            return with_label(value, node.label) if node.label and not value.label else value
+        case _:
+            raise AssertionError(node)
