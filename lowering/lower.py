@@ -15,17 +15,13 @@ from typing import Any
 import jax
 from jax import lax
 
-from lowering.blocks import blocked
-from lowering.conditionals import cond
 from lowering.context import Check, Chosen, Context, masks_of
-from lowering.elementwise import FINITE, SCALAR, bitcast, convert
-from lowering.folds import FOLDS
-from lowering.indirect import INDIRECT
-from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised
-from lowering.reads_per_loop import MOST_REPEATED, ReadsPerLoop, apart, reads_per_loop
-from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN
-from lowering.structure import STRUCTURE, in_place, updated
+from lowering.rules.elementwise import AS_WRITTEN, FINITE, FINITE_AS_WRITTEN, SCALAR, bitcast, convert
+from lowering.rules.folds import FOLDS
+from lowering.rules.indirect import INDIRECT
+from lowering.rules.neighbours import MOST_REPEATED, Prepared, ReadsPerLoop, apart, reads_per_loop
+from lowering.rules.structure import STRUCTURE, blocked, cond, in_place, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.analysis.annotations import Annotations, in_place_updates

@@ -1,7 +1,7 @@
 """The table of builtins and the oracle's, row by row."""
 
-from lowering.elementwise import SCALAR as LOWERED_SCALARS
 from lowering.lower import RULES as LOWERED
+from lowering.rules.elementwise import SCALAR as LOWERED_SCALARS
 from tensorir.analysis import absence
 from tensorir.ir.build import DEFINITIONS
 from tensorir.ir.builtins import TABLE

@@ -196,7 +196,7 @@ TABLES_THAT_STAY = {
     "tensorir/equality/all_sizes/of_fencils.py": "moves within a point",
     "tensorir/equality/places.py": "moves within a point",
     "tensorir/equality/reals/ends.py": "what tells bits of a float apart that are one real number",
-    "lowering/reads_per_loop.py": "moves, and what takes tuples, which a loop does without memory",
+    "lowering/rules/neighbours.py": "moves, and what takes tuples, which a loop does without memory",
     "stencils/cli/chunked.py": "what takes a dim whole, and says so in a message",
     "tensorir/passes/restrict.py": "what names points of a dim in its types or static parameters",
     "tensorir/inspect/formulas/places.py": "which values are conditions in a formula, and what changes parts of a value",

@@ -16,11 +16,11 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.sharding import Mesh
 
-from lowering.compiled import Compiled
+from lowering.calls.compiled import Compiled
+from lowering.context import checked, raise_failures
 from lowering.distribution.halos import NO_TABLES, Tables
 from lowering.distribution.meshes import on_host
 from lowering.distribution.step import Step
-from lowering.failures import checked, raise_failures
 from lowering.tracing import concrete, for_an_operator, inside_trace, op_by_op
 from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.binding.arrays import article, refuse

@@ -12,9 +12,9 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from lowering.compiled import Compiled
-from lowering.executable import Executable
-from lowering.neighbours import Prepared, prepare
+from lowering.calls.compiled import Compiled
+from lowering.calls.executable import Executable
+from lowering.rules.neighbours import Prepared, prepare
 from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.binding.calls import tables_of
 from tensorir.distribution.exchange import Exchange, Phase, Piece, Round

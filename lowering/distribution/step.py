@@ -11,16 +11,14 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from lowering.compiled import Compiled, compile
-from lowering.compiler_options import jitted
+from lowering.calls.compiled import Compiled, compile
+from lowering.calls.executable import Executable, jitted
 from lowering.context import Check
 from lowering.distribution.halos import NO_TABLES, Fixed, Tables, digest, known_tables, with_halos
 from lowering.distribution.meshes import agree, is_shared
 from lowering.distribution.meshes import blocks_of as blocks_of_process
-from lowering.elementwise import SCALAR
-from lowering.executable import Executable
-from lowering.manual_axes import left_to_xla, varying
-from lowering.tracing import concrete, inside_jit
+from lowering.rules.elementwise import SCALAR
+from lowering.tracing import concrete, inside_jit, left_to_xla, varying
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.calls import refuse_absent_outputs
 from tensorir.distribution.exchange import Exchange, exchange, part_of_exchange

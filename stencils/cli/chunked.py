@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.pace import interrupts
+from lowering.loops.iterate import interrupts
 from stencils.cli.block_marks import Run, mark, resumed
 from stencils.cli.block_programs import BlockPrograms
 from stencils.cli.files import MEANING, apart
@@ -240,7 +240,7 @@ class Chunked:
         needed("zarr", "zarr", "stores of Zarr")
         import zarr
 
-        from lowering.zarr_stores import store
+        from lowering.loops.snapshots import store
 
         blocks, compute = self.blocks(), self.computed()
         run = Run.of(self.fencil, self.arrays, self.sizes, self.backend)

@@ -156,7 +156,7 @@ def write_arrays(
             # how another format, or another version of this one, stores bytes is not for this one
             variable.encoding = {k: e for k, e in variable.encoding.items() if k in MEANING}
         # version 2 of the format: all that read Zarr read it, its metadata in one place too
-        from lowering.zarr_stores import to_zarr  # JAX takes two seconds, which `--help` has not
+        from lowering.loops.snapshots import to_zarr  # JAX takes two seconds, which `--help` has not
 
         write(path, lambda to: to_zarr(dataset, to, mode="w", zarr_format=2))
     else:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from lowering.pace import interrupts
+from lowering.loops.iterate import interrupts
 from stencils.cli.files import together
 from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import nested

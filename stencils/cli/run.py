@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from lowering.clock import Clock, clock_of
+from lowering.loops.snapshots import Clock, clock_of
 from stencils.cli.axes import Names
 from stencils.cli.devices import Devices
 from stencils.cli.files import (
@@ -433,7 +433,7 @@ def clock_from(request: Request) -> tuple[Any, str | None]:
 
 def _bar(total: int, label: str) -> Any:
     """A bar on a terminal; nothing where nobody looks."""
-    from lowering.progress import Bar
+    from lowering.loops.progress import Bar
 
     return Bar(total, label=label) if sys.stderr.isatty() else None
 

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
-from lowering import progress
+from lowering.loops import progress
 from stencils.cli import block_programs, chunked, main
 from tests.effort import device_work
 

@@ -149,8 +149,8 @@ def test_memory_does_not_grow_with_the_number_of_steps(tmp_path):
 
 
 RUN = """
-import sys, numpy as np, tensorir as ti, lowering.checkpoints
-lowering.checkpoints.Checkpoints.due = lambda self: True    # and not every few seconds
+import sys, numpy as np, tensorir as ti, lowering.loops.snapshots
+lowering.loops.snapshots.Checkpoints.due = lambda self: True    # and not every few seconds
 sys.path.insert(0, {folder!r})
 from test_long_runs import diffuse, hills
 last, kept = ti.iterate(diffuse, hills(), {n}, every={every}, keep=True, to={path!r}, checkpoint_dir={place!r},

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from lowering.choices import CHOICES
+from lowering.calls.plan import CHOICES
 from lowering.context import Context
 from stencils import library
 from tensorir.analysis.absence import analyse_absence

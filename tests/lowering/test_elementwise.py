@@ -12,8 +12,8 @@ import pytest
 from generate.data import special_values
 
 import tensorir as ti
-from lowering.elementwise import SCALAR as LOWERED
-from lowering.elementwise import bitcast, convert
+from lowering.rules.elementwise import SCALAR as LOWERED
+from lowering.rules.elementwise import bitcast, convert
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Operator
 from tensorir.ir.types import DTYPES, SCALARS, Complaint, TensorType

@@ -7,10 +7,9 @@ import pytest
 from jax.experimental import topologies
 
 import tensorir as ti
-from lowering.compiled import Compiled
-from lowering.engine import Engine
-from lowering.estimate import bytes_of_kernels, counted
-from lowering.targets import TARGETS, device_of
+from lowering.calls.compiled import Compiled
+from lowering.calls.engine import Engine
+from lowering.calls.estimate import TARGETS, bytes_of_kernels, counted, device_of
 from tensorir.passes.restrict import NeededPoints
 from tests.lowering.raised_forms import Draw
 

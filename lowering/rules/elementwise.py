@@ -1,7 +1,30 @@
-"""What XLA computes for each elementwise builtin: one `lax` operation, or the shortest composition of them.
+"""What XLA computes for each elementwise builtin: rounded quotients, exact rounding, one operation for most.
 
-`SCALAR[name](*arrays)` takes arrays of one shape. Arithmetic is XLA's (`docs/language.md`, "Arithmetic"); where XLA has
-no such operation, the row says how it is made.
+Arithmetic that is rounded where the program says so: with `numerics="exact"`, and on the way to a whole number.
+
+XLA contracts x × y + z to one rounding, multiplies by 1/c where the program divides by c, and joins the constants of
+(x × c) × d; no option of a program stops it (JAX 0.10.2). `AS_WRITTEN` has the operations that it leaves as they are:
+a product is selected by its own bits, which no contraction looks through, and what stands behind a barrier is not
+rewritten together with what it is used in. The values are those of the plain operations.
+
+What leads to a whole number is computed as it is written in every program (`tensorir.analysis.annotations`).
+
+>>> x = jax.numpy.float32(1.1)
+>>> square = lax.mul(x, x)
+>>> float(jax.jit(lambda x, y: lax.sub(AS_WRITTEN["multiplies"](x, x), y))(x, square))  # 1.4e-08 where it is contracted
+0.0
+
+The floor of a quotient of floats, rounded once: floor(x / y) of the real quotient, not of the rounded one.
+
+A rounded quotient does not tell its floor: 1.0 / 0.1 rounds up to 10.0, the real quotient is below it; and of quotients
+from 2⁵³ on, where floats lie further apart than 1, the floor may be a tie that the quotient itself is not. So the
+significands are divided as integers. The float quotient gives the leading bits Q, an integer product that wraps gives
+the remainder R exactly, since it is small; Q, R and the exponent say what the floor is and how it rounds. No float is
+added to a product on the way, so nothing can be contracted.
+
+>>> with jax.enable_x64(True):
+...     print(floored(jax.numpy.float64(1.0), jax.numpy.float64(0.1)))
+9.0
 """
 
 from __future__ import annotations
@@ -15,13 +38,170 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.gradients.safe_derivatives import over, smooth, times
-from lowering.quotients import floored
+from lowering.gradients.in_place_adjoints import over, smooth, times
 from tensorir.ir.types import DTYPES, Scalar
 
-__all__ = ["FINITE", "SCALAR", "bitcast", "convert"]
+__all__ = ["AS_WRITTEN", "FINITE", "FINITE_AS_WRITTEN", "SCALAR", "bitcast", "convert", "floored"]
+
+Binary = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+def _selected(product: jax.Array) -> jax.Array:
+    """The product, which is never a NaN that signals; no compiler knows that."""
+    info = jax.numpy.finfo(product.dtype)
+    bits = np.dtype(f"u{product.dtype.itemsize}")
+    signals = (2**info.nexp - 1 << info.nmant) + 1
+    found = lax.bitcast_convert_type(product, bits)
+    return lax.select(lax.ne(found, lax.full_like(found, signals)), product, lax.full_like(product, 0))
+
+
+def _multiplied(x: jax.Array, y: jax.Array) -> jax.Array:
+    return _selected(lax.mul(x, y)) if x.dtype.itemsize > 1 else lax.mul(x, y)
+
+
+def _divided(x: jax.Array, y: jax.Array) -> jax.Array:
+    return lax.optimization_barrier(lax.div(x, lax.optimization_barrier(y)))
+
+
+def _apart(operation: Binary) -> Binary:
+    # XLA takes x + 0 for x, which it is not where x is -0
+    return lambda x, y: lax.optimization_barrier(operation(*lax.optimization_barrier((x, y))))
+
+
+_sum = _apart(lax.add)
+
+
+def _added(x: jax.Array, y: jax.Array) -> jax.Array:
+    """The sum; of one element XLA's CPU emitter takes x + 0 for x, too, unless the second operand is no constant."""
+    return _sum(x, lax.select(lax.ne(x, x), x, y) if x.size == 1 else y)
+
+
+_plus = smooth(_added, lambda t, x, y: t, lambda t, x, y: t)
+_times_rounded = smooth(_multiplied, lambda t, x, y: times(t, y), lambda t, x, y: times(t, x))
+_over_rounded = smooth(
+    _divided, lambda t, x, y: over(t, y), lambda t, x, y: lax.neg(times(t, _over_rounded(_over_rounded(x, y), y)))
+)
+
+AS_WRITTEN: dict[str, Binary] = {
+    "plus": lambda x, y: _plus(x, y) if x.size == 1 else _sum(x, y),
+    "minus": _apart(lax.sub),
+    "multiplies": _times_rounded,
+    "divides": _over_rounded,
+}
+"""The operations of floats that round, by builtin."""
+
+FINITE_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied, "divides": _divided}
+"""The same where derivatives are finite in any case."""
 
 Array = jax.Array
+
+
+def floored(x: Array, y: Array) -> Array:
+    """floor(x / y) of float32 or float64, correctly rounded; infinities, NaN and y = 0 as `lax.floor(x / y)`."""
+    x, y = lax.stop_gradient(x), lax.stop_gradient(y)
+    quotient = lax.div(x, y)
+    negative = lax.lt(lax.mul(_sign_of_quotient(x), _sign_of_quotient(y)), _full(x, 0))
+    magnitude = _rounded(x, y, negative)
+    signed = lax.select(negative, lax.neg(magnitude), magnitude)
+    # of a finite number by an infinite one: above -1 where the signs differ
+    small = lax.select(lax.bitwise_and(negative, lax.ne(x, _full(x, 0))), _full(x, -1), lax.floor(quotient))
+    beside = lax.select(lax.is_finite(x), lax.select(lax.ne(y, _full(y, 0)), small, quotient), lax.floor(quotient))
+    both = lax.bitwise_and(lax.is_finite(x), lax.is_finite(y))
+    usual = lax.bitwise_and(both, lax.bitwise_and(lax.ne(x, _full(x, 0)), lax.ne(y, _full(y, 0))))
+    return lax.select(usual, signed, lax.select(lax.ne(y, y), quotient, beside))
+
+
+def _rounded(x: Array, y: Array, up: Array) -> Array:
+    """|x / y| to a whole number, downwards or `up`, rounded to nearest even; x and y finite and not 0."""
+    info = np.finfo(x.dtype)
+    digits, width = info.nmant + 1, 8 * x.dtype.itemsize
+    (mx, ex), (my, ey) = _parts(x), _parts(y)
+    below = lax.lt(mx, my)
+    one, zero = _full(mx, 1), _full(mx, 0)
+
+    # mx × 2^(digits or digits + 1) = Q × my + R, and Q has one bit more than a significand
+    near = lax.div(lax.convert_element_type(mx, x.dtype), lax.convert_element_type(my, x.dtype))
+    scale = lax.select(below, _full(x, 2.0 ** (digits + 1)), _full(x, 2.0**digits))
+    q = lax.convert_element_type(lax.mul(near, scale), mx.dtype)
+    shift = lax.select(below, _full(mx, digits + 1), _full(mx, digits))
+    r = lax.sub(lax.shift_left(mx, shift), lax.mul(q, my))
+    for _ in range(2):  # the float quotient is at most two off
+        low, high = _is_negative(r), _full(r, 0)
+        high = lax.bitwise_and(lax.bitwise_not(low), lax.ge(r, my))
+        q = lax.select(low, lax.sub(q, one), lax.select(high, lax.add(q, one), q))
+        r = lax.select(low, lax.add(r, my), lax.select(high, lax.sub(r, my), r))
+
+    # |x / y| = (Q + R / my) × 2^c
+    c = lax.sub(lax.sub(ex, ey), lax.convert_element_type(shift, ex.dtype))
+    some = lax.gt(r, zero)
+
+    # c < 0: the whole part has at most as many bits as a significand
+    cut = lax.convert_element_type(lax.clamp(_full(c, 0), lax.neg(c), _full(c, width - 1)), mx.dtype)
+    whole = lax.shift_right_logical(q, cut)
+    rest = lax.bitwise_or(lax.ne(lax.shift_left(whole, cut), q), some)
+    whole = lax.select(lax.bitwise_and(up, rest), lax.add(whole, one), whole)
+    small = lax.convert_element_type(whole, x.dtype)
+
+    # c ≥ 0: the last bit of Q, and what the whole number has below it, say how it rounds
+    by = lax.convert_element_type(lax.clamp(_full(c, 0), c, _full(c, width - 1)), mx.dtype)
+    limit = lax.shift_right_logical(lax.sub(my, one), by)  # a × 2^c < my where a ≤ limit
+    odd = lax.ne(lax.bitwise_and(q, one), zero)
+    no_more = lax.select(up, lax.bitwise_not(some), lax.le(r, limit))
+    nearly = lax.bitwise_and(up, lax.bitwise_and(some, lax.le(lax.sub(my, r), limit)))
+    tie = lax.bitwise_or(lax.bitwise_and(odd, no_more), lax.bitwise_and(lax.bitwise_not(odd), nearly))
+    above = lax.bitwise_and(odd, lax.bitwise_not(no_more))
+    half = lax.shift_right_logical(q, one)
+    even = lax.eq(lax.bitwise_and(half, one), zero)
+    more = lax.bitwise_or(above, lax.bitwise_and(tie, lax.bitwise_not(even)))
+    significand = lax.convert_element_type(lax.select(more, lax.add(half, one), half), x.dtype)
+    exponent = lax.add(c, _full(c, 1))
+    first = lax.clamp(_full(c, 0), exponent, _full(c, info.maxexp - 1))
+    second = lax.clamp(_full(c, 0), lax.sub(exponent, first), _full(c, info.maxexp - 1))
+    large = lax.mul(lax.mul(significand, _power_of_two(first, x.dtype)), _power_of_two(second, x.dtype))
+    return lax.select(lax.lt(c, _full(c, 0)), small, large)
+
+
+def _parts(x: Array) -> tuple[Array, Array]:
+    """The significand of |x| as an integer with its leading bit set, and the exponent of its last bit.
+
+    Bits alone: hardware that takes subnormal numbers for 0 does not matter.
+    """
+    info = np.finfo(x.dtype)
+    width = 8 * x.dtype.itemsize
+    bits = lax.bitcast_convert_type(x, f"uint{width}")
+    field = lax.bitwise_and(lax.shift_right_logical(bits, _full(bits, info.nmant)), _full(bits, 2**info.nexp - 1))
+    fraction = lax.bitwise_and(bits, _full(bits, 2**info.nmant - 1))
+    normal = lax.ne(field, _full(bits, 0))
+    missing = lax.sub(lax.clz(fraction), _full(bits, width - info.nmant - 1))
+    m = lax.select(normal, lax.bitwise_or(fraction, _full(bits, 2**info.nmant)), lax.shift_left(fraction, missing))
+    raised = lax.select(normal, field, lax.sub(_full(bits, 1), missing))
+    exponent = lax.bitcast_convert_type(raised, f"int{width}")
+    return m, lax.sub(exponent, _full(exponent, info.maxexp - 1 + info.nmant))
+
+
+def _power_of_two(exponent: Array, dtype: Any) -> Array:
+    info = np.finfo(dtype)
+    field = lax.add(exponent, _full(exponent, info.maxexp - 1))
+    return lax.bitcast_convert_type(lax.shift_left(field, _full(field, info.nmant)), dtype)
+
+
+def _is_negative(r: Array) -> Array:
+    signed = lax.bitcast_convert_type(r, r.dtype.name.removeprefix("u"))
+    return lax.lt(signed, _full(signed, 0))
+
+
+def _sign_of_quotient(x: Array) -> Array:
+    return lax.select(lax.lt(x, _full(x, 0)), _full(x, -1), _full(x, 1))
+
+
+def _full(x: Array, value: Any) -> Array:
+    return lax.full_like(x, value)
+
+
+# What XLA computes for each elementwise builtin: one `lax` operation, or the shortest composition of them.
+#
+# `SCALAR[name](*arrays)` takes arrays of one shape. Arithmetic is XLA's (`docs/language.md`, "Arithmetic"); where XLA
+# has no such operation, the row says how it is made.
 
 
 def _is_integer(x: Array) -> bool:

@@ -1,5 +1,7 @@
 """Compiled programs: plain JAX callables, cached per sizes and per what is known of their tables.
 
+Compiled programs: plain JAX callables, cached per sizes and per what is known of their tables.
+
 >>> import numpy as np
 >>> from tensorir.ir.build import call, closure, fencil, var
 >>> from tensorir.ir.types import tensor
@@ -21,14 +23,12 @@ import jax
 import jax.export
 import numpy as np
 
-from lowering.choices import CHOICES
-from lowering.engine import Engine
-from lowering.estimate import Estimate, estimated
-from lowering.executable import Executable, Options, inputs, on_device
+from lowering.calls.engine import Engine
+from lowering.calls.estimate import Estimate, device_of, estimated, target_of
+from lowering.calls.executable import Executable, Options, inputs, on_device
+from lowering.calls.plan import CHOICES, interleaved, planned, switched_off, ways_of
 from lowering.kernels import told
-from lowering.plan import interleaved, planned, switched_off, ways_of
 from lowering.raising import NAMES, RULES, Raised, rows
-from lowering.targets import device_of, target_of
 from lowering.tracing import concrete
 from tensorir.analysis.cost import Cost, count
 from tensorir.binding.arrays import refuse
@@ -274,7 +274,7 @@ def compile(
     which joins roundings and reorders sums; "loose" is "fast", and `max` and `min` of many elements may drop a NaN,
     which XLA does on the CPU. `raising` has the names of the rules of
     `lowering.raising` that may be used, all of them where it is not given. `without` names passes, rules and choices of
-    the lowering (`lowering.choices`) that are switched off, one or several: `c.plan()` has a row for each that is made.
+    the lowering (`lowering.calls.plan`) that are switched off, one or several: `c.plan()` has a row for each that is made.
     """
     if numerics not in ("fast", "loose", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast', 'loose' or 'exact'.")

@@ -1,9 +1,12 @@
-"""What a call runs: a fencil at its sizes, with what is known of its tables, as jitted functions of arrays."""
+"""What a call runs: a fencil at its sizes as jitted functions, its results, and compilations that are kept."""
 
 from __future__ import annotations
 
+import ctypes
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import islice
@@ -13,13 +16,12 @@ import jax
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
-from lowering.compiler_options import BARRIERS_STAY, ask
 from lowering.context import Check, Chosen
-from lowering.gradients.gathered_cotangents import gathering
+from lowering.gradients.stencil_transpose import gathering
 from lowering.kernels import Parts, bound, parted
 from lowering.lower import Lowered, lower
-from lowering.neighbours import Prepared, prepare
 from lowering.raising import NAMES
+from lowering.rules.neighbours import Prepared, prepare
 from lowering.tracing import inside_trace, op_by_op
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.annotations import Annotations, annotated
@@ -33,7 +35,107 @@ from tensorir.passes.base import Pass
 from tensorir.passes.pipeline import DEFAULT_PASSES
 from tensorir.runtime.memory import KEPT_MEMORY
 
-__all__ = ["Executable", "Options", "Unlike", "inputs", "on_device", "on_one_device"]
+__all__ = [
+    "BARRIERS_STAY", "Executable", "Options", "Unlike", "ask", "asked", "compiler_options", "inputs", "jitted",
+    "on_device", "on_host", "on_one_device", "remembering",
+]  # fmt: skip
+
+# What programs ask XLA's compiler for, and the compilations of several programs that can tell it.
+#
+# XLA takes options for what is compiled whole. A program that is called by itself is; one that runs inside of a
+# `jax.jit` only asks, while it is traced, and whoever compiles may listen.
+
+BARRIERS_STAY = {"xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting"}
+"""The one takes the barriers away that keep what is stored from being computed again, and what gradients compute again
+from being stored; the other makes of short loops code that may hold no barrier."""
+
+ASKED: ContextVar[dict[str, str] | None] = ContextVar("options that traced programs ask for", default=None)
+"""Those of the trace that is listened to."""
+
+
+def ask(options: Mapping[str, str]) -> None:
+    """Ask for options, where somebody listens."""
+    heard = ASKED.get()
+    if heard is not None:
+        heard.update(options)
+
+
+@contextmanager
+def asked() -> Iterator[dict[str, str]]:
+    """What is asked for in here; whoever listens outside hears it too."""
+    heard: dict[str, str] = {}
+    token = ASKED.set(heard)
+    try:
+        yield heard
+    finally:
+        ASKED.reset(token)
+        ask(heard)
+
+
+def remembering(traced: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that JAX traces once: it asks each time for what its first trace asked for."""
+    remembered: dict[str, str] = {}
+
+    def run(*arguments: Any) -> Any:
+        with asked() as heard:
+            ask(remembered)
+            found = traced(*arguments)
+        remembered.update(heard)
+        return found
+
+    return run
+
+
+def compiler_options(function: Callable[..., Any], *arguments: Any) -> dict[str, str]:
+    """What the programs that a function calls ask XLA for: `jax.jit(function, compiler_options=...)` grants it.
+
+    The function is traced, and nothing is computed; its arguments are arrays, or what stands for them. On CPUs programs
+    that store a temporary ask that it stays stored, which they tell XLA when they are called by themselves, as
+    `ti.iterate`, `ti.distribute` and recorded steps do; inside of somebody's `jit` they cannot.
+
+    >>> compiler_options(lambda x: x + 1, 1.0)
+    {}
+    """
+    with jax.enable_x64(True), asked() as heard:
+        # a function of its own: JAX remembers what it traced, and nobody would ask again
+        jax.eval_shape(lambda *a: function(*a), *arguments)
+    return heard
+
+
+def jitted(function: Callable[..., Any], *examples: Any, **options: Any) -> Any:
+    """A function compiled whole, with what its programs ask for; it is traced on the examples first."""
+    with asked() as heard:
+        if not op_by_op():
+            jax.eval_shape(function, *examples)
+    return jax.jit(function, compiler_options=heard or None, **options)
+
+
+# Results for callers with NumPy arrays: the memory that XLA wrote, as arrays that can be changed.
+
+COPIED = 1 << 14
+"""Bytes. A copy of less costs no more than handing on the memory."""
+
+
+def on_host(array: jax.Array) -> np.ndarray:
+    """A new result, which nobody else holds, as a NumPy array that its holder may change.
+
+    NumPy shows arrays of JAX as read-only, since others may hold them. This one is handed on with its memory, which is
+    aligned as XLA wants it, so that a call that is given the result does not copy it.
+
+    >>> result = on_host(jax.numpy.ones(1 << 16))
+    >>> result[0] = 2.0
+    >>> float(result.sum()), result.ctypes.data % 64
+    (65537.0, 0)
+    """
+    seen = np.asarray(array)
+    if seen.nbytes < COPIED or seen.dtype.isbuiltin != 1:
+        return seen.copy()
+    memory: Any = (ctypes.c_char * seen.nbytes).from_address(seen.ctypes.data)
+    memory.array = array  # it lives as long as what looks into it
+    return np.frombuffer(memory, seen.dtype).reshape(seen.shape)
+
+
+# What a call runs: a fencil at its sizes, with what is known of its tables, as jitted functions of arrays.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +150,7 @@ class Options:
     raising: frozenset[str] = NAMES
     """The rules of the table of raised forms that may be used."""
     without: frozenset[str] = frozenset()
-    """The choices of `lowering.choices` that are switched off."""
+    """The choices of `lowering.calls.plan` that are switched off."""
     target: str = ""
     """The platform of JAX that is compiled for, where it is not the one of this process."""
 

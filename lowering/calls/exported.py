@@ -10,11 +10,12 @@ from typing import Any
 import jax
 import jax.export
 import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
 
 from tensorir.binding.arrays import refuse
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["Loaded", "load"]
+__all__ = ["Loaded", "keep_compilations", "kept_in", "load"]
 
 
 class Loaded:
@@ -99,3 +100,32 @@ def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Loaded:
     except (ValueError, IndexError, TypeError, AssertionError, struct.error) as wrong:
         raise refuse("A34", "these bytes are no exported program.", "write c.export().serialize().") from wrong
     return Loaded(exported)
+
+
+# What XLA compiled, kept in a folder for processes to come.
+
+_SWITCHES: Any = jax.config
+"""JAX declares its switches at run time."""
+
+
+def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
+    """Keep what XLA compiles in a folder, None for none; returns the folder of before."""
+    before = kept_in()
+    if folder is not None:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            told = f"'{folder}' cannot hold compilations: {problem.strerror}."
+            raise refuse("A30", told, "name a folder.") from None
+        # JAX leaves out what compiles within a second, and most programs do
+        _SWITCHES.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        _SWITCHES.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    compilation_cache.reset_cache()  # JAX looks once whether there is a folder
+    _SWITCHES.update("jax_compilation_cache_dir", None if folder is None else str(folder))
+    return before
+
+
+def kept_in() -> Path | None:
+    """The folder in which what XLA compiles is kept."""
+    folder = _SWITCHES.jax_compilation_cache_dir
+    return None if folder is None else Path(folder)

@@ -1,41 +1,216 @@
-"""Time stepping inside XLA: many steps as one program, with snapshots, and gradients at a stated memory."""
+"""Time stepping inside XLA: many steps as one program, with snapshots, a bar, and stated memory for gradients.
+
+How many steps a time loop takes before it looks up: chunks are bounded in seconds, by measuring the first ones.
+
+>>> pace = Pace(seconds=0.5)
+>>> pace.measured(1, 3.0), pace.chunk(1000)             # the first chunk was compiled, too, and says nothing
+(None, 1)
+>>> pace.measured(1, 0.001), pace.chunk(1000)           # more, and not at once as many as that promises
+(None, 8)
+>>> pace.measured(8, 0.008), pace.chunk(40)
+(None, 40)
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import signal
+import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from lowering.checkpoints import Checkpoints, digest_of_arrays, digest_of_function
-from lowering.clock import Clock, clock_of
-from lowering.compiler_options import asked
+from lowering.calls.executable import asked
 from lowering.distribution.distributed import DistributedCall, calls_of, rounds, several_steps_at_once
 from lowering.distribution.meshes import on_host
 from lowering.field import Field
-from lowering.known_coordinates import KnownCoordinates, known_to
-from lowering.loops_inside import LoopInside, steps
-from lowering.manual_axes import left_to_xla
-from lowering.pace import Pace, interrupts
-from lowering.progress import Bar, is_shown
-from lowering.snapshots import Snapshots
-from lowering.tracing import inside_trace
-from lowering.xarray_states import dataset, entered, labelled_arrays, uneven_labels
+from lowering.kernels import repeated
+from lowering.loops.progress import Bar, is_shown
+from lowering.loops.snapshots import Checkpoints, Clock, Snapshots, clock_of, digest_of_arrays, digest_of_function
+from lowering.loops.states import KnownCoordinates, dataset, entered, known_to, labelled_arrays, uneven_labels
+from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, op_by_op
 from tensorir.binding.arrays import refuse
 from tensorir.binding.labels import UNSTEADY
-from tensorir.fieldview.closure_fingerprint import closure_fingerprint
-from tensorir.runtime.errors import Interrupted
+from tensorir.fieldview.closure_fingerprint import closure_fingerprint, values_read
+from tensorir.runtime.errors import Interrupted, leave
 from tensorir.runtime.memory import RecentCache
 
-__all__ = ["iterate"]
+__all__ = ["Interrupt", "LoopInside", "Pace", "interrupts", "iterate", "steps"]
+
+GROWTH = 8
+
+
+@dataclass
+class Pace:
+    """The seconds of a step, as far as they are known."""
+
+    seconds: float = 0.25
+    """How long a chunk lasts at most, about; a request to stop is answered after it."""
+    last: int = 0
+    compiled: bool = False
+
+    def chunk(self, left: int) -> int:
+        """How many of the steps that are left come next."""
+        return max(1, min(left, self.last))
+
+    def measured(self, steps: int, seconds: float) -> None:
+        """Learn from a chunk that was run."""
+        if not self.compiled:
+            self.compiled, self.last = True, 1
+            return
+        self.last = min(GROWTH * steps, int(steps * self.seconds / max(seconds, 1e-9)))
+
+
+@dataclass
+class Interrupt:
+    """Whether the user, or the queue that the process runs in, asked to stop."""
+
+    signal: int = 0
+    """The number of the signal, 0 as long as none came."""
+
+    @property
+    def asked(self) -> bool:
+        return self.signal != 0
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupt]:
+    """Ctrl-C and SIGTERM are noted for the next chunk, so that no state is lost; a second one stops at once.
+
+    Only the main thread gets them; in others nothing changes.
+    """
+    found = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield found
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if found.asked:
+            raise KeyboardInterrupt
+        found.signal = number
+
+    # where somebody else handles a signal, they know why
+    usual: dict[int, tuple[Any, ...]] = {
+        signal.SIGINT: (signal.default_int_handler,), signal.SIGTERM: (signal.SIG_DFL, leave)
+    }  # fmt: skip
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in usual}
+    taken = {number: how for number, how in before.items() if how in usual[number]}
+    for number in taken:
+        signal.signal(number, note)
+    try:
+        yield found
+    finally:
+        for number, how in taken.items():
+            signal.signal(number, how)
+
+
+# Many steps inside of somebody's transformation: loops that reverse mode goes back through at a stated memory.
+#
+# Under `jax.jit` they are a part of what is compiled. Gradients and batches that nobody compiles run operation by
+# operation; there a loop is a program of its own, compiled once for a step, what it reads outside and a kind of
+# state.
+
+TRANSFORMED_LOOPS: RecentCache[Any, Callable[..., Any]] = RecentCache("time loops of gradients and batches", 32)
+"""Those that ran last outside of `jax.jit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopInside:
+    """A loop of n steps; what `keep` gives after every `every` steps is stacked."""
+
+    step: Callable[[Any], Any]
+    n: int
+    several: int
+    every: int
+    keep: Callable[[Any], Any] | None
+    checkpoint: bool | int
+
+    def run(self, state: Any, known: KnownCoordinates) -> Any:
+        """The state after all steps, and with `keep` a pair."""
+        with known_to(known), calls_of(None):
+            return _traced(self.step, state, self.n, self.several, self.every, self.keep, self.checkpoint)
+
+    def run_compiled(
+        self, state: Any, known: KnownCoordinates, kind: Callable[[], Any],
+        functions: Sequence[Callable[..., Any]],
+    ) -> Any:  # fmt: skip
+        """The same as a program of its own, where nobody compiles what is around it.
+
+        `kind` tells the step, what it reads outside and the state apart from others. Where `functions`, those of the
+        caller, read what is differentiated or batched from outside, the loop is compiled at every call. XLA is given no
+        options of the programs in it: JAX takes none of what is differentiated backward.
+        """
+        outside = [x for f in functions for x in jax.tree_util.tree_leaves(values_read(f))]
+        if inside_jit() or op_by_op() or not all(map(concrete, outside)):
+            return self.run(state, known)
+        key = kind(), self.n, self.several, self.every, self.checkpoint
+        return TRANSFORMED_LOOPS.of(key, lambda: jax.jit(self.run))(state, known)
+
+
+def _traced(
+    step: Callable[[Any], Any],
+    state: Any,
+    n: int,
+    several: int,
+    every: int,
+    keep: Callable[[Any], Any] | None,
+    checkpoint: bool | int,
+) -> Any:
+    levels = 2 if checkpoint is True else int(checkpoint)
+
+    def advance(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+        for some, count in rounds(step, several, state, n):
+            if count:
+                state = _nested(some, state, count, levels) if levels else steps(some, state, count)
+        return state
+
+    if keep is None:
+        return advance(step, state, n)
+    first = keep(state)
+
+    def some(s: Any, _: Any) -> Any:
+        s = advance(step, s, every)
+        return s, keep(s)
+
+    state, rest = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=n // every)
+    parts = [jax.tree_util.tree_map(lambda x: jnp.asarray(x)[None], first), rest]
+    if n % every:
+        state = advance(step, state, n % every)
+        parts.append(jax.tree_util.tree_map(lambda x: jnp.asarray(x)[None], keep(state)))
+    # only the arrays: a Field with an axis more would contradict its dims
+    leaves = zip(*map(jax.tree_util.tree_leaves, parts), strict=True)
+    stacked = [jnp.concatenate(some) for some in leaves]
+    return state, jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(first), stacked)
+
+
+def steps(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+    """The state after n steps, a number that may be traced."""
+    if jax.default_backend() == "gpu":
+        return repeated(step, state, n)
+    return lax.fori_loop(0, n, lambda _, s: step(s), state)
+
+
+def _nested(step: Callable[[Any], Any], state: Any, n: int, levels: int) -> Any:
+    """Blocks of steps, themselves in blocks: reverse mode keeps the state before each, and recomputes inside of it."""
+    if levels < 2 or n < 4:
+        return steps(jax.checkpoint(step), state, n)
+    block = max(1, round(n ** ((levels - 1) / levels)))
+    inner = jax.checkpoint(lambda s: _nested(step, s, block, levels - 1))
+    state, _ = lax.scan(lambda s, _: (inner(s), None), state, length=n // block)
+    return steps(jax.checkpoint(step), state, n % block)
+
+
+# Time stepping inside XLA: many steps as one program, with snapshots, and gradients at a stated memory.
 
 REPORTS = 50
 """How often a callback without `every` is called, a progress bar moved, and a state kept."""

@@ -18,8 +18,8 @@ import jax.export
 import numpy as np
 from jax import lax
 
-from lowering.compiled import Compiled, compile
-from lowering.executable import Executable, on_device
+from lowering.calls.compiled import Compiled, compile
+from lowering.calls.executable import Executable, on_device
 from lowering.tracing import concrete, inside_trace, refuse_narrow
 from tensorir.binding.arrays import refuse, size_of
 from tensorir.binding.calls import BoundProgram, PreparedCall, nested, prepare_call, tables_of, with_variables
