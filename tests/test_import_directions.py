@@ -137,7 +137,7 @@ def test_a_circle_is_seen() -> None:
 
 BARE = {"tensorir", "tensorir.runtime", "tensorir.runtime.assembly", "tensorir.runtime.memory"}
 HELP = BARE | {
-    "stencils", "stencils.cli", "stencils.cli.app", "stencils.cli.terminal", "stencils.extras", "tensorir.runtime.errors",
+    "stencils", "stencils.cli", "stencils.cli.app", "stencils.cli.terminal", "stencils.cli.terminal", "tensorir.runtime.errors",
 }  # fmt: skip
 HEAVY = {"cf_xarray", "dask", "equinox", "islpy", "jax", "jaxlib", "ml_dtypes", "netCDF4", "numpy", "xarray", "zarr"}
 

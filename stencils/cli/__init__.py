@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from stencils.extras import needed
+from stencils.cli.terminal import needed
 from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["main"]

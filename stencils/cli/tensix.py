@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from stencils.cli.arguments import Parameters, arguments, numbers_set
 from stencils.cli.files import together
+from stencils.cli.inputs import Parameters, arguments, numbers_set
 from stencils.cli.kernels import function_of, is_kernel
 from tensorir.binding.arrays import refuse
 from tensorir.runtime.errors import Diagnostic, DiagnosticError

@@ -13,7 +13,8 @@ import xarray as xr
 
 import tensorir as ti
 from lowering.loops import progress
-from stencils.cli import block_programs, chunked, main
+from stencils.cli import chunked, main
+from stencils.cli import chunked as block_programs
 from tests.effort import device_work
 
 SMOOTH = """
