@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from tensorir.relax import calls, parts
+from tensorir.relax import calls
+from tensorir.relax import calls as parts
 from tensorir.relax import nodes as r
-from tensorir.relax.infer import Contradiction, agree, type_of
+from tensorir.relax.infer import agree, type_of
 from tensorir.relax.operators import Operator
-from tensorir.relax.rules.operands import say
+from tensorir.relax.rules_of_elements import Contradiction, say
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const

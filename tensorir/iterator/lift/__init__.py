@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorir.iterator.imports.imported import Imported
+from tensorir.iterator.imports import Imported
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.lifted import LiftedProgram
 from tensorir.iterator.lift.program import Options, specialise
-from tensorir.iterator.nodes import Program
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import Program, refused
 
 __all__ = ["lift"]
 

@@ -17,8 +17,7 @@ from tensorir.ir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, Tens
 from tensorir.iterator.lift.graph import StridedTable, Table
 from tensorir.iterator.lift.program import Leaf
 from tensorir.iterator.lift.values import Target
-from tensorir.iterator.nodes import ParamType, TupleType
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import ParamType, TupleType, refused
 
 __all__ = ["is_strided", "leaf_tree", "offsets"]
 

@@ -21,7 +21,7 @@ from tensorir.iterator.lift.boxes import Box, Cut, intersection
 from tensorir.iterator.lift.causes import why
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
 from tensorir.iterator.lift.needs import region_left
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import refused
 from tensorir.runtime.errors import NOWHERE, DiagnosticError
 
 __all__ = ["Emission"]

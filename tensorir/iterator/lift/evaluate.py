@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tensorir.iterator.builtins import ARITHMETIC, CASTS, NAMES
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Region
 from tensorir.iterator.lift.folding import Folding
 from tensorir.iterator.lift.graph import Graph, Node, Table
@@ -38,9 +37,24 @@ from tensorir.iterator.lift.values import (
     shifted,
     tree_map,
 )
-from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Infinity, Lambda, Literal, NoValue, Offset, Ref
-from tensorir.iterator.refusals import refused
-from tensorir.iterator.steps import Steps, run
+from tensorir.iterator.nodes import (
+    ARITHMETIC,
+    CASTS,
+    NAMES,
+    Axis,
+    Call,
+    CartesianOffset,
+    Expr,
+    Infinity,
+    Lambda,
+    Literal,
+    NoValue,
+    Offset,
+    Ref,
+    Steps,
+    refused,
+    run,
+)
 from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Evaluator"]

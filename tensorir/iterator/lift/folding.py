@@ -19,7 +19,7 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, INT32
 from tensorir.iterator.lift.graph import Fold, Graph, Node, Table
 from tensorir.iterator.lift.values import leaves, tree_map
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import refused
 
 __all__ = ["Folding"]
 

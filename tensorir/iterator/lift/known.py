@@ -15,7 +15,7 @@ from typing import Any
 
 from tensorir.ir.types import DTYPES, Dims
 from tensorir.iterator.lift.graph import Node, postorder
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import refused
 
 __all__ = ["Known"]
 

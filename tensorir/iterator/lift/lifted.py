@@ -15,7 +15,7 @@ from tensorir.ir.nodes import Fencil
 from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Specialised
 from tensorir.iterator.lift.values import leaves
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import refused
 
 __all__ = ["LiftedProgram"]
 

@@ -30,9 +30,21 @@ from tensorir.iterator.lift.known import Known
 from tensorir.iterator.lift.needs import extents, needs
 from tensorir.iterator.lift.values import Closure as FunctionValue
 from tensorir.iterator.lift.values import Domain, Env, Target, leaves, tree_map
-from tensorir.iterator.nodes import Call, Expr, FieldType, If, Lambda, Literal, Offset, Program, Ref, SetAt, Statement
-from tensorir.iterator.refusals import refused
-from tensorir.iterator.steps import run
+from tensorir.iterator.nodes import (
+    Call,
+    Expr,
+    FieldType,
+    If,
+    Lambda,
+    Literal,
+    Offset,
+    Program,
+    Ref,
+    SetAt,
+    Statement,
+    refused,
+    run,
+)
 
 __all__ = ["Leaf", "Options", "Output", "Specialised", "natural", "specialise"]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from tensorir.ir.types import BOOL, FLOAT64
-from tensorir.iterator.builtins import ARITHMETIC
 from tensorir.iterator.lift.graph import Graph, Node
+from tensorir.iterator.nodes import ARITHMETIC
 
 __all__ = ["elementwise"]
 

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tensorir.ir.types import INT32
-from tensorir.iterator.builtins import CASTS
 from tensorir.iterator.lift.boxes import Region
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.lift.values import (
@@ -28,8 +27,7 @@ from tensorir.iterator.lift.values import (
     shifted,
     tree_map,
 )
-from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import CASTS, Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref, refused
 
 if TYPE_CHECKING:
     from tensorir.iterator.lift.evaluate import Evaluator

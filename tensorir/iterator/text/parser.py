@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.ir.types import BOOL, FLOAT64, INT32
-from tensorir.iterator.builtins import ARITHMETIC, CASTS
 from tensorir.iterator.nodes import (
+    ARITHMETIC,
+    CASTS,
     Axis,
     Call,
     CartesianOffset,
@@ -36,9 +37,9 @@ from tensorir.iterator.nodes import (
     SetAt,
     Statement,
     Temporary,
+    refused,
+    run,
 )
-from tensorir.iterator.refusals import refused
-from tensorir.iterator.steps import run
 from tensorir.iterator.text.printer import KINDS, PRECEDENCE
 from tensorir.runtime.errors import Source, Span
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tensorir.relax import nodes as r
-from tensorir.relax.interpret.operators import MEANINGS
-from tensorir.relax.interpret.shapes import Shape
-from tensorir.relax.legalized import as_operator
+from tensorir.relax.calls import as_operator
+from tensorir.relax.interpret.elements import Shape
+from tensorir.relax.interpret.networks import MEANINGS
 from tensorir.relax.operators import is_left_out
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n

@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, Scalar, scalar_of
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.relax.interpret.elementwise import ELEMENTWISE as ARRAYS
+from tensorir.relax.interpret.elements import ELEMENTWISE as ARRAYS
 from tensorir.relax.lift.values import Shape, Value, constant, each, filled, made
 from tensorir.relax.lift.values import number as number_value
 from tensorir.tir.dtypes import DataType

@@ -18,7 +18,7 @@ from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.nests.terms import Number
 from tensorir.relax import nodes as r
-from tensorir.relax.legalized import as_operator
+from tensorir.relax.calls import as_operator
 from tensorir.relax.lift.elementwise import as_value, converted
 from tensorir.relax.lift.inlining import inlined
 from tensorir.relax.lift.operators import OPERATORS

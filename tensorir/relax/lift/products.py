@@ -15,7 +15,7 @@ from tensorir.ir.types import FLOAT32, INT32, Scalar
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, element
 from tensorir.relax.lift.values import Value, apply, fold, made
-from tensorir.relax.subscripts import named
+from tensorir.relax.operators import named
 from tensorir.tir.lift.intrinsics import cast, op
 
 __all__ = ["PRODUCTS", "computed_in", "matmul"]

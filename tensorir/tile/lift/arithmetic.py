@@ -13,10 +13,10 @@ from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Literal
 from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, SCALARS, Scalar
 from tensorir.lifting.emission.tensors import converted
-from tensorir.tile.elements import Element
 from tensorir.tile.lift import rounding as r
 from tensorir.tile.lift.values import element_of, refused, scalar_of
 from tensorir.tile.nodes import Operation
+from tensorir.tile.types import Element
 
 __all__ = ["ELEMENTWISE", "fused_once", "same_bits", "signless", "unsigned"]
 

@@ -12,10 +12,10 @@ from tensorir.ir.types import BOOL, Dims, TensorType
 from tensorir.lifting.emission.tensors import cut
 from tensorir.lifting.region.nodes import Let, Node
 from tensorir.runtime.errors import Span
-from tensorir.tile.elements import Element
 from tensorir.tile.lift.values import Axes, Memory, Number, Pointers, Value, scalar_of
 from tensorir.tile.nodes import Operation
 from tensorir.tile.nodes import Value as Name
+from tensorir.tile.types import Element
 
 __all__ = ["Context", "Exit", "FlatMemory", "Translate"]
 

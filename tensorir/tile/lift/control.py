@@ -17,12 +17,12 @@ from tensorir.lifting.emission.tensors import converted, spread
 from tensorir.lifting.nests.affine import number, quotient, variable
 from tensorir.lifting.region.nodes import Carried, Condition, For, If, Index, Joined, Node, Rule, While
 from tensorir.runtime.errors import Span
-from tensorir.tile.elements import ELEMENTS
 from tensorir.tile.lift.arithmetic import same_bits, unsigned
 from tensorir.tile.lift.context import Context, Exit, Exits, Translate
 from tensorir.tile.lift.sums import fitting, opposite
 from tensorir.tile.lift.values import Number, Pointers, Token, Value, boolean, refused, truth
 from tensorir.tile.nodes import Operation, Region
+from tensorir.tile.types import ELEMENTS
 
 __all__ = ["control", "negated"]
 

@@ -13,11 +13,10 @@ import numpy as np
 
 from tensorir.lifting.program import Argument
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
-from tensorir.tile.elements import Element
 from tensorir.tile.lift.translation import Given
 from tensorir.tile.lift.values import refused
 from tensorir.tile.nodes import Operation
-from tensorir.tile.types import Pointer, Tile
+from tensorir.tile.types import Element, Pointer, Tile
 
 __all__ = ["Key", "Signature", "signature"]
 

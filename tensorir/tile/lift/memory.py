@@ -13,8 +13,7 @@ from tensorir.lifting.emission.tensors import converted, position, spread, sum_o
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.region.nodes import Bound, Check, Condition, Index, Read, Write
 from tensorir.runtime.errors import Span
-from tensorir.tile.attributes import Bounded, DivBy
-from tensorir.tile.elements import ELEMENTS
+from tensorir.tile.interpret.hazards import dims_of, steps_of
 from tensorir.tile.lift.context import Context, FlatMemory, Translate
 from tensorir.tile.lift.structure import at_index
 from tensorir.tile.lift.sums import fitting
@@ -35,10 +34,9 @@ from tensorir.tile.lift.values import (
     scalar_of,
     truth,
 )
-from tensorir.tile.nodes import Operation
+from tensorir.tile.nodes import Bounded, DivBy, Operation
 from tensorir.tile.nodes import Value as Name
-from tensorir.tile.types import GatherScatterView, TensorView, Tile, TileView
-from tensorir.tile.views import dims_of, steps_of
+from tensorir.tile.types import ELEMENTS, GatherScatterView, TensorView, Tile, TileView
 
 __all__ = ["FILLS", "MEMORY", "Place", "place_of_pointers", "place_of_view", "settled"]
 

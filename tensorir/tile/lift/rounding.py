@@ -11,8 +11,8 @@ from tensorir.ir.nodes import Expr
 from tensorir.ir.types import FLOAT32, FLOAT64, SCALARS, Scalar
 from tensorir.lifting.emission.tensors import converted
 from tensorir.runtime.errors import Span
-from tensorir.tile.elements import Element
 from tensorir.tile.lift.values import refused, scalar_of
+from tensorir.tile.types import Element
 
 __all__ = ["directed", "flushed", "fused", "to_float"]
 

@@ -31,7 +31,6 @@ from tensorir.lifting.region.nodes import (
     Write,
 )
 from tensorir.runtime.errors import NOWHERE, Span
-from tensorir.tile.elements import ELEMENTS, Element
 from tensorir.tile.lift.arithmetic import ELEMENTWISE, fused_once, signless
 from tensorir.tile.lift.atomics import ATOMICS
 from tensorir.tile.lift.context import Context, FlatMemory
@@ -56,7 +55,7 @@ from tensorir.tile.lift.values import (
     truth,
 )
 from tensorir.tile.nodes import Module, Operation, operations_of
-from tensorir.tile.types import Tile
+from tensorir.tile.types import ELEMENTS, Element, Tile
 
 __all__ = ["Given", "Mode", "Translated", "name_of", "translated"]
 

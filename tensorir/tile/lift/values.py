@@ -18,9 +18,8 @@ from tensorir.lifting.emission.tensors import converted, position, renamed, spre
 from tensorir.lifting.nests.affine import Affine, variable
 from tensorir.lifting.region.nodes import Bound, Buffer
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
-from tensorir.tile.elements import Element
+from tensorir.tile.types import Element, TensorView, Tile, TileView
 from tensorir.tile.types import Pointer as PointerType
-from tensorir.tile.types import TensorView, Tile, TileView
 
 __all__ = [
     "Axes", "Memory", "Number", "Pointers", "Ranges", "Tensor", "Token", "Value", "View", "axis", "boolean",
@@ -48,7 +47,7 @@ def scalar_of(element: Element, span: Span) -> Scalar:
     """The element type of the tensor IR that holds one of Tile IR; raises TL40 where none does.
 
     >>> from tensorir.runtime.errors import NOWHERE
-    >>> from tensorir.tile.elements import ELEMENTS
+    >>> from tensorir.tile.types import ELEMENTS
     >>> scalar_of(ELEMENTS["i64"], NOWHERE)
     int64
     """

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source
-from tensorir.tile.attributes import Attribute
-from tensorir.tile.nodes import Module, Operation
+from tensorir.tile.nodes import Attribute, Module, Operation
 from tensorir.tile.text.reader import Reader
 
 __all__ = ["parse"]
