@@ -16,7 +16,7 @@ from tensorir.fieldview.datasets import auxiliary_names
 from tensorir.runtime.errors import did_you_mean
 from tensorir.tir.lift import extent_at
 from tensorir.tir.nodes import Var
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["Parameters", "arguments", "arrays_for", "file_of", "numbers_set"]
 

@@ -16,8 +16,7 @@ from tensorir.runtime.errors import did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import FLOAT32, INT32, INT64, DataType
 from tensorir.tir.script.evaluate import Evaluator
-from tensorir.tir.script.values import DataTypeName, Metadata, Name, Value, members
-from tensorir.tir.script.words import describe
+from tensorir.tir.script.values import DataTypeName, Metadata, Name, Value, describe, members
 
 if TYPE_CHECKING:
     from tensorir.relax.parse import Reader

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tensorir.relax import nodes as r
 from tensorir.runtime.errors import Diagnostic, did_you_mean
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import children
+from tensorir.tir.trees import children
 
 __all__ = ["check_relax"]
 

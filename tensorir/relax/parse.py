@@ -21,8 +21,17 @@ from tensorir.tir.dtypes import INT64, DataType
 from tensorir.tir.script.arithmetic import IllTyped, binary, compare, negate
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.syntax import Located
-from tensorir.tir.script.values import Broken, DataTypeName, Metadata, ModuleRef, Name, TypeVariable, Value, members
-from tensorir.tir.script.words import describe
+from tensorir.tir.script.values import (
+    Broken,
+    DataTypeName,
+    Metadata,
+    ModuleRef,
+    Name,
+    TypeVariable,
+    Value,
+    describe,
+    members,
+)
 
 __all__ = ["read_function"]
 

@@ -11,7 +11,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT64, DataType
 from tensorir.tir.script.arithmetic import binary
-from tensorir.tir.script.extents import linear
+from tensorir.tir.script.subscripts import linear
 from tensorir.tir.script.values import members
 
 __all__ = [

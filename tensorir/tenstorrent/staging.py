@@ -18,7 +18,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing
 from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.ranges import Bounds, interval
-from tensorir.tir.walk import transform, walk
+from tensorir.tir.trees import transform, walk
 
 __all__ = ["Staged", "staged"]
 

@@ -6,7 +6,7 @@ import pytest
 import tensorir as ti
 from tensorir.equality.reals import solver
 from tensorir.equality.reals.decisions import Decisions
-from tensorir.equality.reals.integers import INTEGERS
+from tensorir.equality.reals.tensors import INTEGERS
 from tensorir.equality.verdict import Level
 from tensorir.ir.types import BOOL, DTYPES, INT64, SCALARS, Scalar
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.equality.all_sizes.cases import Case, Extent, affine
-from tensorir.equality.all_sizes.terms import Algebra, Term, unsupported
+from tensorir.equality.all_sizes.cases import Algebra, Case, Extent, Term, affine, unsupported
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Function, Lambda, Literal, Operator, Var
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType

@@ -24,10 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.equality.reals.domain import Unsupported
-from tensorir.equality.reals.integers import INTEGERS
-from tensorir.equality.reals.numbers import HUGE
-from tensorir.equality.reals.tensors import Array, Leaf
+from tensorir.equality.reals.residues import HUGE
+from tensorir.equality.reals.tensors import INTEGERS, Array, Leaf, Unsupported
 from tensorir.ir.types import DTYPES, Scalar
 
 __all__ = [

@@ -22,10 +22,9 @@ from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arguments import give, scalar, take
 from tensorir.tir.interpret.calls import RECURSION_LIMIT, invoke
-from tensorir.tir.interpret.code import compiled
-from tensorir.tir.interpret.external import KNOWN
-from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.machine import Machine, compiled, error
 from tensorir.tir.interpret.memory import Memory, Pointer
+from tensorir.tir.interpret.values import KNOWN
 
 __all__ = ["run_function"]
 

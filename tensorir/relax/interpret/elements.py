@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.tir.dtypes import FLOAT32, DataType
-from tensorir.tir.interpret.arithmetic import cast, operator
-from tensorir.tir.interpret.intrinsics import meaning
+from tensorir.tir.interpret.values import cast, meaning, operator
 
 __all__ = ["ELEMENTWISE", "REDUCTIONS", "SHAPES", "Shape", "element_type"]
 
@@ -383,8 +382,7 @@ def _reverse(x: Array, lengths: Array, seq_axis: int = 1, batch_axis: int = 0) -
 
 def _layout(x: Array, index_map: Any, pad_value: Any = None, **_: Any) -> Array:
     """Every element moves to where the map sends its index."""
-    from tensorir.tir.interpret.code import compiled
-    from tensorir.tir.interpret.machine import Machine
+    from tensorir.tir.interpret.machine import Machine, compiled
 
     m = Machine()
     grid = np.indices(x.shape)

@@ -28,11 +28,10 @@ from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.runtime.print_formatting import PLACE
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import scalar
-from tensorir.tir.interpret.code import compiled
-from tensorir.tir.interpret.machine import Machine
+from tensorir.tir.interpret.machine import Machine, compiled
 from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["Frame", "Item", "flat", "mismatch"]
 

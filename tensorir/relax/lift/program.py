@@ -26,12 +26,10 @@ from tensorir.relax.lift.values import HOME, Home, Shape, Value, dims_of
 from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT64
-from tensorir.tir.interpret.code import compiled
-from tensorir.tir.interpret.machine import Machine
-from tensorir.tir.interpret.stack import deep
+from tensorir.tir.interpret.machine import Machine, compiled, deep
 from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["LiftedRelax", "lift_relax"]
 

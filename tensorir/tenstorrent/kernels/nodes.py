@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from tensorir.runtime.assembly import estimate_tensix, place_tensix, print_tensix
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 if TYPE_CHECKING:
     from tensorir.tenstorrent.estimate import Estimate

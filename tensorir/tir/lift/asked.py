@@ -21,7 +21,7 @@ from tensorir.tir.lift.expressions import Scope, element_of, term, truth
 from tensorir.tir.lift.intrinsics import cast, is_held, is_shift
 from tensorir.tir.lift.memory import View
 from tensorir.tir.lift.reader import Reader
-from tensorir.tir.walk import children, walk
+from tensorir.tir.trees import children, walk
 
 __all__ = ["asked", "asks"]
 

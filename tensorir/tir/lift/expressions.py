@@ -13,8 +13,8 @@ from tensorir.lifting.storage.narrow import NARROW
 from tensorir.runtime.assembly import read_returned
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.builtins import builtin_of
 from tensorir.tir.dtypes import DataType, other_bytes
-from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
 from tensorir.tir.lift.memory import View, linear_view, plus, scalar_view, scaled
 

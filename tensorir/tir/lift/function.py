@@ -20,7 +20,7 @@ from tensorir.tir.lift.memory import compact
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.statements import statement
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["Reading", "read_function", "stored_parameters"]
 

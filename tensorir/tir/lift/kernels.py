@@ -12,7 +12,7 @@ from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, Whil
 from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, Term, index_names
 from tensorir.runtime.assembly import read_statement
 from tensorir.tir import nodes as n
-from tensorir.tir.libraries import with_exchanges
+from tensorir.tir.builtins import is_block, is_hardware, with_exchanges
 from tensorir.tir.lift.calls import reduce_scope
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
@@ -22,8 +22,7 @@ from tensorir.tir.lift.memory import View, plus
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.reader import Reader, Thread, updates
 from tensorir.tir.lift.warps import EXCHANGES
-from tensorir.tir.tags import is_block, is_hardware
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["attribute", "thread_loop"]
 

@@ -29,8 +29,8 @@ from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader, waits
 from tensorir.tir.lift.results import does
 from tensorir.tir.lift.turns import turns
-from tensorir.tir.scratch import AT_ONCE
-from tensorir.tir.walk import walk
+from tensorir.tir.storage import AT_ONCE
+from tensorir.tir.trees import walk
 
 __all__ = ["for_loop", "leave", "loop", "while_loop"]
 

@@ -22,7 +22,7 @@ from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, term
 from tensorir.tir.lift.own_calls import writes
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["Flag", "Reader", "Thread", "in_turn", "updates", "waits"]
 

@@ -24,7 +24,7 @@ from tensorir.tir.lift.own_calls import Choice, own_calls, own_parts
 from tensorir.tir.lift.reader import Flag, Reader
 from tensorir.tir.lift.updates import fetched
 from tensorir.tir.lift.vectors import kept
-from tensorir.tir.walk import children, walk
+from tensorir.tir.trees import children, walk
 
 __all__ = ["acts", "does", "results"]
 

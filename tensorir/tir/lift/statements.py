@@ -11,6 +11,7 @@ from tensorir.lifting.nests.terms import Index, Number, Op, Term, index_names, l
 from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
+from tensorir.tir.builtins import is_hardware
 from tensorir.tir.lift import allocation, calls
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.domains import inside_of_domains
@@ -23,9 +24,8 @@ from tensorir.tir.lift.results import results
 from tensorir.tir.lift.vectors import asked_of_lanes, kept, lane_loop
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
-from tensorir.tir.scratch import scratch_of
-from tensorir.tir.tags import is_hardware
-from tensorir.tir.walk import walk
+from tensorir.tir.storage import scratch_of
+from tensorir.tir.trees import walk
 
 __all__ = ["sequence", "statement"]
 

@@ -19,7 +19,7 @@ from tensorir.tir import nodes as n
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns
 from tensorir.tir.lift.reader import Reader
-from tensorir.tir.walk import children, walk
+from tensorir.tir.trees import children, walk
 
 __all__ = ["Turns", "turns"]
 

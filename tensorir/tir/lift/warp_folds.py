@@ -28,7 +28,7 @@ from tensorir.tir.lift.expressions import place
 from tensorir.tir.lift.intrinsics import ARITHMETIC, number
 from tensorir.tir.lift.reader import Reader, in_turn
 from tensorir.tir.lift.warps import Block, block_of
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["folded"]
 

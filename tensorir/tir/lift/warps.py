@@ -21,7 +21,7 @@ from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.own_calls import Choice, own_calls
 from tensorir.tir.lift.reader import Reader
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["EXCHANGES", "Block", "block_of", "exchanged", "of_all"]
 

@@ -38,7 +38,7 @@ from tensorir.tir.tiles.operations import (
     is_tile,
     operation,
 )
-from tensorir.tir.walk import transform, walk
+from tensorir.tir.trees import transform, walk
 
 __all__ = ["without_tiles"]
 

@@ -18,7 +18,7 @@ from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, 
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = [
     "OPERATIONS", "REDUCTIONS", "Atomic", "Box", "Copy", "Fill", "Gemm", "Im2col", "Nothing", "Operation", "Record",

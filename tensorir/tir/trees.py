@@ -1,4 +1,19 @@
-"""Structural equality of TIR, up to the names of variables, without recursion.
+"""Trees of TIR: traversal, rewriting, equality up to names, other data types.
+
+Traversal and rewriting of TIR, without recursion.
+
+`walk` yields every node below one, parents first, in the order of the text; `transform` rebuilds a tree from its leaves
+up with a rule that returns None for "unchanged".
+
+>>> from tensorir.tir.dtypes import INT32
+>>> from tensorir.tir.nodes import Add, IntImm, PrimType, Var
+>>> i = Var("i", PrimType(INT32))
+>>> [type(n).__name__ for n in walk(Add(i, IntImm(1, INT32)))]
+['Add', 'Var', 'IntImm']
+>>> substitute(Add(i, i), {i: IntImm(2, INT32)})
+T.Add(2, 2)
+
+Structural equality of TIR, up to the names of variables, without recursion.
 
 Two trees are equal if they have the same shape and a one-to-one map takes the variables and buffers that one *binds* to
 those of the other. Free ones must be identical. Spans do not count, and neither do names of variables and buffers;
@@ -9,20 +24,144 @@ names of blocks and functions, attributes and annotations do.
 >>> i, j, one = Var("i", PrimType(INT32)), Var("j", PrimType(INT32)), IntImm(1, INT32)
 >>> structurally_equal(Let(i, one, i), Let(j, one, j)), structurally_equal(Let(i, one, i), Let(j, one, i))
 (True, False)
+
+Functions of TIR with other data types: the same text for another precision.
+
+>>> from tensorir.tir.read import parse
+>>> module = parse('''
+... @T.prim_func
+... def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+...     for i in range(4):
+...         B[i] = A[i] * T.float32(2)
+... ''')
+>>> function = retype(module, float32="float64")["main"]
+>>> [str(b.dtype) for b in function.buffer_map.values()]
+['float64', 'float64']
 """
 
 from __future__ import annotations
 
+import dataclasses
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeGuard, cast
+from functools import cache
+from typing import TypeGuard, TypeVar, cast
 
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import DataType
+from tensorir.tir.nodes import Buffer, Expr, IRModule, Node, PrimFunc, Var
 from tensorir.tir.script.values import members
-from tensorir.tir.walk import fields_of
 
-__all__ = ["first_difference", "structural_hash", "structurally_equal"]
+__all__ = [
+    "children", "fields_of", "first_difference", "retype", "structural_hash", "structurally_equal", "substitute",
+    "transform", "walk",
+]  # fmt: skip
+
+N = TypeVar("N", bound=Node)
+
+
+@cache
+def fields_of(kind: type[Node]) -> tuple[str, ...]:
+    """The fields of a kind of node that say something: neither the span nor what follows from the others."""
+    skipped = {"span", "module", "metadata"}
+    return tuple(f.name for f in dataclasses.fields(kind) if f.init and f.name not in skipped)  # type: ignore[arg-type]
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below, in the order of the fields (inside tuples and mappings too).
+
+    Below a variable and below a *use* of a buffer there is nothing: they are names. A buffer that is itself the node
+    has its data, shape, strides and offset below it.
+    """
+    if isinstance(node, Var):
+        return
+    pending: list[object] = [getattr(node, name) for name in reversed(fields_of(type(node)))]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple):
+            pending.extend(reversed(value))  # type: ignore[arg-type]
+        elif isinstance(value, Mapping):
+            for key, item in reversed(list(value.items())):  # type: ignore[arg-type]
+                pending += [item, key]
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Every node at and below this one, parents first; buffers appear where they are used, but are not entered."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, Buffer):
+            pending.extend(reversed(list(children(node))))
+
+
+def transform(node: N, rule: Callable[[Node], Node | None]) -> N:
+    """The tree with `rule` applied to every node, leaves first; None leaves a node as it is. Shared nodes stay shared.
+
+    Variables and buffers are offered to the rule too; a rule that replaces one replaces it everywhere.
+    """
+    done: dict[int, Node] = {}
+    keep: list[Node] = []  # ids stay valid while the nodes live
+    pending: list[tuple[Node, bool]] = [(node, False)]
+    while pending:
+        current, ready = pending.pop()
+        if id(current) in done:
+            continue
+        if not ready:
+            pending.append((current, True))
+            pending.extend((child, False) for child in children(current) if id(child) not in done)
+            continue
+        rebuilt = current if isinstance(current, Var) else _rebuild(current, done)
+        changed = rule(rebuilt)
+        done[id(current)] = rebuilt if changed is None else changed
+        keep.append(current)
+    return done[id(node)]  # type: ignore[return-value]
+
+
+def substitute(node: N, values: Mapping[Var, Expr], buffers: Mapping[Buffer, Buffer] | None = None) -> N:
+    """The tree with variables (and buffers) replaced wherever they are used."""
+    known = buffers or {}
+
+    def rule(current: Node) -> Node | None:
+        if isinstance(current, Var):
+            return values.get(current)
+        return known.get(current) if isinstance(current, Buffer) else None
+
+    return transform(node, rule)
+
+
+def _rebuild(node: Node, done: Mapping[int, Node]) -> Node:
+    """The node over the rebuilt nodes below it; itself, where those are unchanged."""
+    changes: dict[str, object] = {}
+    for name in fields_of(type(node)):
+        value = getattr(node, name)
+        new = _replaced(value, done)
+        if new is not value:
+            changes[name] = new
+    if not changes:
+        return node
+    if isinstance(node, PrimFunc | IRModule):
+        changes.setdefault("span", node.span)
+    return dataclasses.replace(node, **changes)  # type: ignore[type-var]
+
+
+def _replaced(value: object, done: Mapping[int, Node]) -> object:
+    if isinstance(value, Node):
+        return done.get(id(value), value)
+    if isinstance(value, tuple):
+        items = tuple(_replaced(item, done) for item in value)  # type: ignore[arg-type]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items  # type: ignore[arg-type]
+    if isinstance(value, Mapping):
+        before = cast("Mapping[object, object]", value)
+        after = {_replaced(key, done): _replaced(item, done) for key, item in before.items()}
+        same = all(a is b and after[a] is before[b] for a, b in zip(after, before, strict=True))
+        return before if same else after
+    return value
+
 
 _BINDERS: dict[str, tuple[str, ...]] = {
     "For": ("loop_var",),
@@ -198,3 +337,49 @@ def _digest(value: object, depth: int) -> object:
     if isinstance(value, float):
         return "nan" if value != value else value
     return value
+
+
+F = TypeVar("F", n.IRModule, n.PrimFunc)
+
+
+def retype(program: F, /, **types: str) -> F:
+    """A module or a function in which every `old="new"` data type is replaced: buffers, values, constants and casts.
+
+    Raises TA08 for a name that is no data type.
+    """
+    wanted: dict[DataType, DataType] = {}
+    for old, new in types.items():
+        try:
+            wanted[DataType.parse(old)] = DataType.parse(new)
+        except ValueError as found:
+            raise DiagnosticError(Diagnostic("TA08", f"{found}.", help="write float32='float64'.")) from None
+
+    def other(dtype: DataType) -> DataType:
+        new = wanted.get(dtype.element)
+        return dtype if new is None else new.with_lanes(dtype.lanes)
+
+    def of_type(kind: n.Type) -> n.Type:
+        match kind:
+            case n.PrimType(dtype):
+                return n.PrimType(other(dtype))
+            case n.PointerType(element, scope) if element is not None:
+                return n.PointerType(of_type(element), scope)
+            case _:
+                return kind
+
+    def rule(node: n.Node) -> n.Node | None:
+        match node:
+            case n.Var(name, kind, span):
+                new = of_type(kind)
+                return None if new == kind else n.Var(name, new, span)
+            case n.Buffer() | n.FloatImm() | n.IntImm() | n.Cast() | n.Call() | n.Allocate() | n.AllocateConst():
+                new = other(node.dtype)
+                return None if new == node.dtype else replace(node, dtype=new)
+            case _:
+                return None
+
+    changed = transform(program, rule)
+    if isinstance(changed, n.PrimFunc) and changed.module is not None:
+        module = transform(changed.module, rule)
+        return replace(changed, module=module)
+    return changed

@@ -1,4 +1,25 @@
-"""Reads of shared and local storage that another kernel filled: every kernel has its own, without contents.
+"""Storage of kernels: what a block allocates for a parallel loop, and reads of another kernel's memory.
+
+Storage that a block allocates for the iterations of a parallel loop.
+
+A schedule names the storage of a stage at the root, wherever the stage was moved to; TVM allocates it where all that
+uses it stands (its pass PlanAndUpdateBufferAllocationLocation). So where one loop that runs at once holds all of it,
+each iteration has storage of its own, and iterations that fill the same elements do not meet. What a block folds into
+stands outside of the loops that it folds over, as they go on with it:
+
+>>> import tensorir.tir as tir
+>>> main = tir.parse('''
+... @T.prim_func
+... def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+...     S = T.sblock_alloc_buffer((1,))
+...     for i in T.parallel(4):
+...         S[0] = A[i]
+...         B[i] = S[0]
+... ''')["main"]
+>>> [(loop.loop_var.name, [b.name for b in buffers]) for loop, buffers in scratch_of(main.body.block).items()]
+[('i', ['S'])]
+
+Reads of shared and local storage that another kernel filled: every kernel has its own, without contents.
 
 >>> import tensorir.tir as tir
 >>> func = tir.parse('''
@@ -16,14 +37,73 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tensorir.runtime.errors import Diagnostic, Note, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.tags import is_hardware
-from tensorir.tir.walk import children
+from tensorir.tir.builtins import is_hardware
+from tensorir.tir.nodes import Block, BlockRealize, Buffer, For, ForKind, IterKind, Node, Stmt, Var
+from tensorir.tir.trees import children, walk
 
-__all__ = ["lost_storage"]
+__all__ = ["AT_ONCE", "lost_storage", "scratch_of"]
+
+AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED)
+"""The loops whose iterations run at once."""
+
+
+def scratch_of(block: Block) -> Mapping[For, tuple[Buffer, ...]]:
+    """The loops that run at once inside of a block, with those of its buffers that nothing outside of them uses."""
+    named = {buffer.data: buffer for buffer in block.alloc_buffers}
+    if not named:
+        return {}
+    loops = [node for node in walk(block.body) if isinstance(node, For) and node.kind in AT_ONCE]
+    whole = _uses(block.body, named) if loops else Counter[Var]()
+    folded = _folded(block.body, named) if loops else {}
+    variables = {node.loop_var for node in walk(block.body) if isinstance(node, For)} if folded else set[Var]()
+    found: dict[For, tuple[Buffer, ...]] = {}
+    for loop in loops:
+        around = variables - {node.loop_var for node in walk(loop.body) if isinstance(node, For)}
+        own = tuple(
+            named[data]
+            for data, count in _uses(loop, named).items()
+            if count == whole[data] and not folded.get(data, set[Var]()) & around
+        )
+        if own:
+            found[loop] = own
+    return found
+
+
+def _folded(body: Stmt, named: Mapping[Var, Buffer]) -> dict[Var, set[Var]]:
+    """The loops over which each memory is folded: it lasts from one turn to the next, so it stands outside of them."""
+    bound: dict[Var, set[Var]] = {}  # the loops of which the iterator of a block is made
+    found: dict[Var, set[Var]] = {}
+    for realize in walk(body):
+        if not isinstance(realize, BlockRealize):
+            continue
+        over: set[Var] = set()
+        for iterator, value in zip(realize.block.iter_vars, realize.values, strict=True):
+            parts = {part for part in walk(value) if isinstance(part, Var)}
+            loops = set[Var]().union(*(bound.get(part, {part}) for part in parts))
+            bound[iterator.var] = loops
+            if iterator.kind is not IterKind.DATA_PARALLEL:
+                over |= loops
+        for region in realize.block.writes if over else ():
+            if region.buffer.data in named:
+                found.setdefault(region.buffer.data, set()).update(over)
+    return found
+
+
+def _uses(node: Node, named: Mapping[Var, Buffer]) -> Counter[Var]:
+    """How often each memory is named at and below a node."""
+    uses: Counter[Var] = Counter()
+    for part in walk(node):
+        data = part.data if isinstance(part, Buffer) else part
+        if isinstance(data, Var) and data in named:
+            uses[data] += 1
+    return uses
+
 
 _Region = n.Stmt | None
 """A kernel, or None for all that stands in none."""
@@ -70,16 +150,16 @@ def lost_storage(body: n.Stmt) -> Diagnostic | None:
                     roots[buffer.data] = roots.get(data, data)
                 continue
             case n.BufferStore(buffer):
-                _uses(found, roots, buffer).stores.setdefault(region, node.span)
+                _uses_of_storage(found, roots, buffer).stores.setdefault(region, node.span)
             case n.BufferLoad(buffer):
-                _uses(found, roots, buffer).reads.setdefault(region, node.span)
+                _uses_of_storage(found, roots, buffer).reads.setdefault(region, node.span)
             case n.Call(args=arguments):
                 for given in arguments:  # what takes a pointer may store
                     match given:
                         case n.Buffer() as buffer:
-                            _uses(found, roots, buffer).stores.setdefault(region, node.span)
+                            _uses_of_storage(found, roots, buffer).stores.setdefault(region, node.span)
                         case n.BufferRegion(buffer) | n.BufferLoad(buffer) if node.op in _POINTERS:
-                            _uses(found, roots, buffer).stores.setdefault(region, node.span)
+                            _uses_of_storage(found, roots, buffer).stores.setdefault(region, node.span)
                         case n.Var() if given.dtype.code == "handle":
                             own.add(roots.get(given, given))
                         case _:
@@ -98,7 +178,7 @@ def lost_storage(body: n.Stmt) -> Diagnostic | None:
     return None
 
 
-def _uses(found: dict[n.Var, _Uses], roots: dict[n.Var, n.Var], buffer: n.Buffer) -> _Uses:
+def _uses_of_storage(found: dict[n.Var, _Uses], roots: dict[n.Var, n.Var], buffer: n.Buffer) -> _Uses:
     return found.setdefault(roots.get(buffer.data, buffer.data), _Uses(buffer))
 
 

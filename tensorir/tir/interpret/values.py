@@ -1,28 +1,158 @@
-"""What the pure builtins compute: a NumPy function per row of the table of builtins.
+"""What operators, builtins and external functions of TIR compute on NumPy values.
+
+What the operators of TIR compute on NumPy values: wrapping integers, both divisions, casts as in C.
+
+Every function takes values of one data type (NumPy scalars, or arrays of them) and gives values of the right one. What
+the source leaves undefined (division by zero, a float outside of the integers' range) is zero.
+
+>>> from tensorir.tir.dtypes import INT8, FLOAT32
+>>> operator("Div", INT8)(np.int8(-7), np.int8(2)), operator("FloorDiv", INT8)(np.int8(-7), np.int8(2))
+(np.int8(-3), np.int8(-4))
+>>> cast(np.float32(300.5), FLOAT32, INT8), constant(-1, INT8)
+(np.int8(0), np.int8(-1))
+
+What the pure builtins compute: a NumPy function per row of the table of builtins.
 
 >>> from tensorir.tir.dtypes import INT32, FLOAT32
 >>> meaning("popcount")(INT32, np.int32(-1)), meaning("rsqrt")(FLOAT32, np.float32(4.0))
 (np.int32(32), np.float32(0.5))
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from tensorir.tir.builtins import BUILTINS
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.interpret.arithmetic import Value, plain
 
-__all__ = ["meaning", "reinterpreted"]
+__all__ = ["KNOWN", "Binary", "Value", "cast", "constant", "is_array", "meaning", "operator", "plain", "reinterpreted"]
+
+Value = Any
+"""A NumPy scalar or array; vectors have their lanes on the last axis."""
+
+Binary = Callable[[Value, Value], Value]
+
+
+def is_array(value: Value) -> TypeGuard[np.ndarray[Any, Any]]:
+    """Whether a value is one per lane, or per element of a vector."""
+    return isinstance(value, np.ndarray)
+
+
+def plain(value: Value) -> Value:
+    """A scalar instead of an array without axes."""
+    return value[()] if is_array(value) and value.ndim == 0 else value
+
+
+def constant(value: float, dtype: DataType) -> Value:
+    """A number of a data type; integers wrap into it."""
+    if dtype.is_float:
+        return np.asarray(value, np.float64).astype(dtype.numpy)[()]
+    if dtype.bits == 1:
+        return np.bool_(value)
+    bits = dtype.bits
+    value = int(value) & ((1 << bits) - 1)
+    if dtype.code == "int" and value >> (bits - 1):
+        value -= 1 << bits
+    return dtype.numpy.type(value)
+
+
+def cast(value: Value, source: DataType, target: DataType) -> Value:
+    """The value converted as C converts it; a float that no integer of the type is near to becomes 0."""
+    if target.bits == 1 and not target.is_float:
+        return value != 0
+    if source.is_float and not target.is_float:
+        low, high = target.range
+        wide = np.trunc(np.asarray(value).astype(np.float64))
+        fits = (wide >= float(low)) & (wide < float(high) + 1.0)
+        return plain(np.where(fits, wide, 0.0).astype(target.numpy))
+    if source.is_integer and 1 < source.bits < 8:
+        value = value.astype(np.int8)  # from here NumPy knows the way to every type
+    return value.astype(target.numpy)
+
+
+def _nonzero(function: Binary) -> Binary:
+    """An integer division that gives 0 where the divisor is 0."""
+
+    def divide(a: Value, b: Value) -> Value:
+        zero = b == 0
+        if not np.any(zero):
+            return function(a, b)
+        one = np.ones((), np.asarray(b).dtype)[()]
+        whole = function(a, np.where(zero, one, b))
+        return plain(np.where(zero, np.zeros_like(whole), whole))
+
+    return divide
+
+
+def _quotient(a: Value, b: Value) -> Value:
+    return (a - np.fmod(a, b)) // b
+
+
+def _smaller(a: Value, b: Value) -> Value:
+    return plain(np.where(a < b, a, b))
+
+
+def _larger(a: Value, b: Value) -> Value:
+    return plain(np.where(a > b, a, b))
+
+
+_ANY: dict[str, Binary] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Min": _smaller,
+    "Max": _larger,
+    "EQ": lambda a, b: a == b,
+    "NE": lambda a, b: a != b,
+    "LT": lambda a, b: a < b,
+    "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "GE": lambda a, b: a >= b,
+}
+_FLOAT: dict[str, Binary] = {
+    "Div": lambda a, b: a / b,
+    "Mod": np.fmod,
+    "FloorDiv": lambda a, b: np.floor(a / b),
+    "FloorMod": lambda a, b: a - np.floor(a / b) * b,
+}
+_INTEGER: dict[str, Binary] = {
+    "Div": _nonzero(_quotient),
+    "Mod": _nonzero(np.fmod),
+    "FloorDiv": _nonzero(lambda a, b: a // b),
+    "FloorMod": _nonzero(lambda a, b: a % b),
+    "Min": np.minimum,
+    "Max": np.maximum,
+}
+_BOOL: dict[str, Binary] = {
+    "Add": np.not_equal,
+    "Sub": np.not_equal,
+    "Mul": np.logical_and,
+    "Min": np.logical_and,
+    "Max": np.logical_or,
+    "Div": lambda a, b: np.logical_and(a, b),
+    "FloorDiv": lambda a, b: np.logical_and(a, b),
+    "Mod": lambda a, b: np.logical_and(a, np.False_),
+    "FloorMod": lambda a, b: np.logical_and(a, np.False_),
+}
+
+
+@cache
+def operator(name: str, dtype: DataType) -> Binary:
+    """The function of a binary operator or a comparison on operands of a data type."""
+    own = _FLOAT if dtype.is_float else _BOOL if dtype.bits == 1 else _INTEGER
+    return own.get(name) or _ANY[name]
+
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+
 
 Meaning = Callable[..., Value]
 """Takes the data type of the call and the values of its arguments."""
@@ -219,3 +349,65 @@ _OWN: dict[str, Meaning] = {
     "large_uint_imm": lambda dtype, low, high: dtype.numpy.type((int(high) << 32) | int(low)),
     "type_annotation": lambda dtype: np.zeros((), dtype.numpy)[()],
 }
+
+# External functions that are known by name: what `T.call_packed` and `R.call_dps_packed` may call.
+#
+# They take NumPy arrays that share the program's memory, and write into the last ones. `KNOWN` is the registry: a
+# function under a new name may be added to it.
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+
+
+Array = Any
+
+
+def _order(data: Array, axis: int, ascending: bool) -> Array:
+    """Indices that sort, equal elements in the order in which they stand."""
+    if ascending:
+        return np.argsort(data, axis=axis, kind="stable")
+    length = data.shape[axis]
+    backwards = np.flip(data, axis)
+    return np.flip(length - 1 - np.argsort(backwards, axis=axis, kind="stable"), axis)
+
+
+def _sort(data: Array, out: Array, axis: Any = -1, ascending: Any = True) -> None:
+    order = _order(data, int(axis), bool(ascending))
+    out[...] = np.take_along_axis(data, order, int(axis))
+
+
+def _argsort(data: Array, out: Array, axis: Any = -1, ascending: Any = True, *_: Any) -> None:
+    out[...] = _order(data, int(axis), bool(ascending))
+
+
+def _argsort_nms(data: Array, counts: Array, out: Array, axis: Any = 0, ascending: Any = True) -> None:
+    moved = np.moveaxis(data, int(axis), -1)
+    target = np.moveaxis(out, int(axis), -1)
+    for place in np.ndindex(*moved.shape[:-1]):
+        valid = int(counts.ravel()[np.ravel_multi_index(place, moved.shape[:-1])] if place else counts.ravel()[0])
+        row: Array = np.arange(moved.shape[-1])
+        row[:valid] = _order(moved[place][:valid], 0, bool(ascending))
+        target[place] = row
+
+
+def _topk(data: Array, *rest: Any) -> None:
+    """topk(data, outputs..., k, axis, which, ascending): values, indices, or both."""
+    arrays = [item for item in rest if is_array(item) and item.ndim > 0]
+    k, axis, which, ascending = rest[len(arrays) :][:4]
+    axis = int(axis)
+    order = _order(data, axis, bool(ascending))
+    k = int(k)
+    if k > 0:
+        order = np.take(order, np.arange(min(k, data.shape[axis])), axis)
+    values = np.take_along_axis(data, order, axis)
+    results = {"both": (values, order), "values": (values,), "indices": (order,)}[str(which)]
+    for target, result in zip(arrays, results, strict=True):
+        target[...] = result
+
+
+KNOWN: dict[str, Callable[..., Any]] = {
+    "tvm.contrib.sort.sort": _sort,
+    "tvm.contrib.sort.argsort": _argsort,
+    "tvm.contrib.sort.argsort_nms": _argsort_nms,
+    "tvm.contrib.sort.topk": _topk,
+}
+"""The registry, by name."""
