@@ -15,8 +15,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from tensorir.binding.arrays import refuse
 
 __all__ = [
-    "axes_of", "concrete", "for_an_operator", "inside_jit", "inside_trace", "left_to_xla", "op_by_op", "refuse_narrow",
-    "repeated", "scanned", "shaped", "tracing", "varying", "with_batch", "x64",
+    "axes_of", "concrete", "for_an_operator", "inside_jit", "inside_trace", "left_to_xla", "names_axes", "op_by_op",
+    "refuse_narrow", "repeated", "scanned", "shaped", "tracing", "varying", "with_batch", "x64",
 ]  # fmt: skip
 
 # What JAX is doing at the moment: the one file that looks behind its public face.
@@ -126,14 +126,19 @@ def varying(tree: Any, axes: frozenset[str]) -> Any:
     return jax.tree_util.tree_map(one, tree) if axes else tree
 
 
+def names_axes(x: Any) -> bool:
+    """Whether the type of an array names axes of a mesh (`AxisType.Explicit`)."""
+    return AxisType.Explicit in jax.typeof(x).sharding.mesh.axis_types
+
+
 def left_to_xla(x: Any, mesh: Mesh | None = None) -> Any:
-    """An array whose type names axes of a mesh (`AxisType.Explicit`) as one whose placement XLA knows alone.
+    """An array whose type names axes of a mesh as one whose placement XLA knows alone.
 
     Of a tracer, whose type has no devices, `mesh` says which they are. Cotangents get the type of the array.
     """
-    placed = jax.typeof(x).sharding
-    if AxisType.Explicit not in placed.mesh.axis_types:
+    if not names_axes(x):
         return x
+    placed = jax.typeof(x).sharding
     own: Any = x.sharding.mesh if mesh is None else mesh
     spec = placed.spec if set(placed.mesh.axis_names) <= set(own.axis_names) else PartitionSpec()
     return jax.device_put(x, NamedSharding(Mesh(own.devices, own.axis_names), spec))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import lowering.elementwise
+import lowering.rules.elementwise
 import tensorir as ti
 from tensorir.analysis.domains import domains
 from tensorir.ir import build, typing_rules
@@ -26,7 +26,7 @@ def hypot(monkeypatch):
     row = Builtin("hypot", "The length of (x, y).", typing_rules.floats, (("x", "x"),), elementwise=True, cost=8)
     monkeypatch.setitem(TABLE, "hypot", row)
     monkeypatch.setitem(scalars.SCALAR, "hypot", lambda kind, x, y: kind and np.hypot(x, y))
-    for table in (lowering.elementwise.SCALAR, lowering.elementwise.FINITE):
+    for table in (lowering.rules.elementwise.SCALAR, lowering.rules.elementwise.FINITE):
         monkeypatch.setitem(table, "hypot", jnp.hypot)
 
 

@@ -170,23 +170,25 @@ def test_moves_cost_nothing_and_what_is_exact_to_a_few_units_only_costs_most():
 
 TABLES_THAT_STAY = {
     "tensorir/fieldview/functions.py": "names of Python that mean something else",
-    "tensorir/binding/quantities.py": "operands of one unit, and a result of none",
-    "tensorir/binding/quantities.py": "which operands are functions, and what is joined of their values",
+    "tensorir/binding/quantities.py": "operands of one unit, and a result of none; "
+    "which operands are functions, and what is joined of their values",
     "tensorir/fieldview/blocks.py": "what goes block by block with a halo",
     "tensorir/analysis/absence.py": "which rule of this analysis serves several builtins",
     "tensorir/inspect/flow.py": "what a picture draws as an arrow, and what as a box",
-    "tensorir/passes/restrict.py": "whose functions keep the types of their parameters",
+    "tensorir/passes/restrict.py": "whose functions keep the types of their parameters; "
+    "what names points of a dim in its types or static parameters",
     "tensorir/analysis/access_functions.py": "which arithmetic keeps a sum of coordinates one",
     "tensorir/analysis/uses.py": "how an offset is spelled",
     "tensorir/passes/conditionals.py": "moves within a point",
     "tensorir/passes/simplify.py": "one rule for four roundings",
-    "tensorir/analysis/cost.py": "what is stored in any case",
+    "tensorir/analysis/cost.py": "what is stored in any case; "
+    "whose results and operands are in memory, as the lowering leaves them",
     "tensorir/passes/closures.py": "moves that cost a copy",
     "tensorir/text/syntax.py": "which static parameters name new dims",
     "tensorir/ir/wellformed.py": "where a chain of shifts ends in a message",
     "tensorir/analysis/conditions.py": "what XLA seldom fuses",
-    "tensorir/passes/reductions.py": "the logic that a comparison of pairs is made of",
-    "tensorir/passes/reductions.py": "the windows that XLA differentiates",
+    "tensorir/passes/reductions.py": "the logic that a comparison of pairs is made of; "
+    "the windows that XLA differentiates",
     "tensorir/distribution/refusals.py": "what needs all points of a dim at once, and where its message says so",
     "tensorir/fieldview/trace.py": "moves that leave a number as it is",
     "lowering/kernels/equations.py": "primitives of JAX, of which some are called as builtins are",
@@ -198,12 +200,10 @@ TABLES_THAT_STAY = {
     "tensorir/equality/reals/solver.py": "what tells bits of a float apart that are one real number",
     "lowering/rules/neighbours.py": "moves, and what takes tuples, which a loop does without memory",
     "stencils/cli/chunked.py": "what takes a dim whole, and says so in a message",
-    "tensorir/passes/restrict.py": "what names points of a dim in its types or static parameters",
-    "tensorir/inspect/formulas/places.py": "which values are conditions in a formula, and what changes parts of a value",
+    "tensorir/inspect/formulas/places.py": "which values are conditions, and what changes parts of a value",
     "tensorir/inspect/formulas/scopes.py": "what a formula gives lines of its own",
     "tensorir/inspect/formulas/terms.py": "functions that LaTeX has names for",
     "tensorir/inspect/formulas/writer.py": "what a formula reads through",
-    "tensorir/analysis/cost.py": "whose results and operands are in memory, as the lowering leaves them",
 }
 """Files with collections of three names of builtins or more, each with what it says that no row can."""
 

@@ -136,9 +136,7 @@ def test_a_circle_is_seen() -> None:
 
 
 BARE = {"tensorir", "tensorir.runtime", "tensorir.runtime.assembly", "tensorir.runtime.memory"}
-HELP = BARE | {
-    "stencils", "stencils.cli", "stencils.cli.app", "stencils.cli.terminal", "stencils.cli.terminal", "tensorir.runtime.errors",
-}  # fmt: skip
+HELP = BARE | {"stencils", "stencils.cli", "stencils.cli.app", "stencils.cli.terminal", "tensorir.runtime.errors"}
 HEAVY = {"cf_xarray", "dask", "equinox", "islpy", "jax", "jaxlib", "ml_dtypes", "netCDF4", "numpy", "xarray", "zarr"}
 
 

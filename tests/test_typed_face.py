@@ -16,7 +16,7 @@ from types import FunctionType
 
 import pytest
 
-import lowering.iterate
+import lowering.loops.iterate
 import tensorir as ti
 from tensorir.fieldview import MATHEMATICS
 from tensorir.ir.types import SCALARS
@@ -93,7 +93,7 @@ def test_the_methods_of_a_field_are_those_of_the_stub():
 
 
 def test_iterate_takes_what_the_backend_takes():
-    assert inspect.signature(ti.iterate) == inspect.signature(lowering.iterate.iterate)
+    assert inspect.signature(ti.iterate) == inspect.signature(lowering.loops.iterate.iterate)
 
 
 def test_a_name_stays_what_it_is_when_a_module_of_that_name_is_imported():

@@ -274,7 +274,7 @@ def compile(
     which joins roundings and reorders sums; "loose" is "fast", and `max` and `min` of many elements may drop a NaN,
     which XLA does on the CPU. `raising` has the names of the rules of
     `lowering.raising` that may be used, all of them where it is not given. `without` names passes, rules and choices of
-    the lowering (`lowering.calls.plan`) that are switched off, one or several: `c.plan()` has a row for each that is made.
+    the lowering (`lowering.calls.plan`) that are switched off, one or several: `c.plan()` has a row for each.
     """
     if numerics not in ("fast", "loose", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast', 'loose' or 'exact'.")

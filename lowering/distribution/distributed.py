@@ -21,7 +21,7 @@ from lowering.context import checked, raise_failures
 from lowering.distribution.halos import NO_TABLES, Tables
 from lowering.distribution.meshes import on_host
 from lowering.distribution.step import Step
-from lowering.tracing import concrete, for_an_operator, inside_trace, op_by_op
+from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op
 from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.binding.arrays import article, refuse
 from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, nested, prepare_call, with_variables
@@ -286,9 +286,7 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list
     alone = len(calls) == len(closed.jaxpr.eqns) == 1
     call = _of_single_results(_with_constants(calls[0], closed)) if alone else None
     feedback = None if call is None else _feedback(call, before, after)
-    single = step
-    if call is not None and feedback is not None and _sent(call.step, call, feedback):
-        single = _advancing(call.step, call, feedback, feedback)
+    single = step if call is None or feedback is None else _advancing(call.step, call, feedback, feedback)
     if several == 1:
         return [(single, n)]
     made = None if call is None or feedback is None else chained(call.program, feedback, several)
@@ -347,7 +345,12 @@ def _advancing(
     step: Step, call: DistributedCall, feedback: Feedback, taken: Feedback | Chained
 ) -> Callable[[Any], Any]:
     """The steps that are taken as a function of the state; what is sent of constants is sent now."""
-    constant = {name: leaves for name, leaves in call.given.items() if name not in feedback.reads}
+    # where their types name axes of the mesh, JAX cannot add up their cotangents within a loop
+    constant = {
+        name: tuple([left_to_xla(jax.numpy.asarray(x), step.mesh) for x in leaves])
+        for name, leaves in call.given.items()
+        if name not in feedback.reads
+    }
     sent = _sent(step, call, feedback)
     views = step.with_halos_of({name: constant[name] for name in sent}) if sent else {}
     own = {p.name: constant[p.name] for p in step.reads if p.name in constant and p.name not in sent}

@@ -38,7 +38,7 @@ from lowering.kernels import repeated
 from lowering.loops.progress import Bar, is_shown
 from lowering.loops.snapshots import Checkpoints, Clock, Snapshots, clock_of, digest_of_arrays, digest_of_function
 from lowering.loops.states import KnownCoordinates, dataset, entered, known_to, labelled_arrays, uneven_labels
-from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, op_by_op
+from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, names_axes, op_by_op
 from tensorir.binding.arrays import refuse
 from tensorir.binding.labels import UNSTEADY
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint, values_read
@@ -294,10 +294,8 @@ def iterate(
             kind = lambda: tuple([_loop_key(f, (state, known)) for f in functions])
             return loop.run_compiled(state, known, kind, functions)
         with jax.enable_x64(True):
-            state = jax.tree_util.tree_map(lambda x: jnp.array(x, copy=True), state)
+            state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.array(x, copy=True)), state)
             loop = LOOPS.of(_loop_key(step, (state, known)), lambda: _checked_loop(step, state))
-            if loop.several:
-                state = jax.tree_util.tree_map(left_to_xla, state)
             if uneven:
                 token = UNSTEADY.set(uneven)
                 try:
@@ -470,7 +468,9 @@ def _check(step: Callable[[Any], Any], state: Any) -> list[DistributedCall]:
     before = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), state)
     calls: list[DistributedCall] = []
     with calls_of(calls):
-        after = jax.eval_shape(_in_order(step), state)
+        # of a distributed program results have no types that name axes of its mesh, and then the state has none
+        given = jax.tree_util.tree_map(lambda x, kind: kind if names_axes(x) else x, state, before)
+        after = jax.eval_shape(_in_order(step), given)
     for (path, a), (other, b) in zip(*(_wholes(t) for t in (before, after)), strict=False):
         if path == other and isinstance(a, Field) and isinstance(b, Field) and a.dims != b.dims:
             where = jax.tree_util.keystr(path) or "the state"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce as reduction_reduce
 from math import prod
 from typing import Any
 
@@ -125,10 +125,10 @@ def reduced_in_parts(
 
     def folded(x: jax.Array) -> jax.Array:
         parts = [lax.slice_in_dim(x, k * size, (k + 1) * size, axis=axis) for k in range(count)]
-        stored = lax.optimization_barrier(reduction_reduce(combine, parts))
+        stored = lax.optimization_barrier(functools.reduce(combine, parts))
         found = reduced(stored, start, op, axis, platform, loose, made=False)
         rest = [lax.index_in_dim(x, k, axis, keepdims=False) for k in range(size * count, extent)]
-        return reduction_reduce(combine, rest, found)
+        return functools.reduce(combine, rest, found)
 
     if op != "plus":
         return folded(x)

@@ -316,10 +316,10 @@ def _merged(kind: TensorType, whole: Dims, block: Dims) -> TensorType:
 
 # Loops in the body of a function that need nothing of the function's own: they run once, where the function stands.
 #
-# XLA takes much that is the same in every round out of a loop, but no loops. Folds by functions are loops, too: one that
-# is written out would be written out again in every round of those that follow it.
+# XLA takes much that is the same in every round out of a loop, but no loops. Folds by functions are loops, too: one
+# that is written out would be written out again in every round of those that follow it.
 #
-#     loop(0, 9)(.., λ(i, a) → a + sum(loop(0, 7)(.., λ(k, b) → .., b)), a)    b is of no round: the inner loop runs once
+#     loop(0, 9)(.., λ(i, a) → a + sum(loop(0, 7)(.., λ(k, b) → .., b)), a)    the inner loop is invariant and runs once
 
 
 def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[Expr, ...]]:

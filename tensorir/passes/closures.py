@@ -174,13 +174,13 @@ def _alive(fencil: Fencil, closures: tuple[Closure, ...], buffers: frozenset[str
     """The closures whose result somebody may read, the last ones first."""
     read = {p for p in fencil.params if p.name not in buffers}
     alive: list[Closure] = []
-    for closure in reversed(closures):
-        if closure.output not in read:
+    for one in reversed(closures):
+        if one.output not in read:
             continue
-        alive.append(closure)
-        if closure.region is None:
-            read.discard(closure.output)
-        read |= closure.value.free
+        alive.append(one)
+        if one.region is None:
+            read.discard(one.output)
+        read |= one.value.free
     return tuple(reversed(alive)) or closures[-1:]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tensorir.analysis.access_functions import AffineIndex, affine_index
 from tensorir.ir.build import call, literal, operator
-from tensorir.ir.build import reduce as pools_reduce
+from tensorir.ir.build import reduce as make_reduce
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, use_counts, values, with_values
@@ -365,7 +365,7 @@ class Pools(Pass):
     >>> show(Pools(), '''f(out: tensor<float, Y[0:4], X[0:5]>, a: tensor<float, J[0:9], I[0:11]>) {
     ...   out ← let y = add_dim(Y, 0, 4, 0); let x = add_dim(X, 0, 5, 0); let r = add_dim(R, 0, 3, 0);
     ...         let s = add_dim(S, 0, 2, 0);
-    ...         pools_reduce(max, -1.0, R)(pools_reduce(max, float(-inf), S)(
+    ...         make_reduce(max, -1.0, R)(make_reduce(max, float(-inf), S)(
     ...           gather(J, I, clamp)(a, 2 × pos(Y, y) + pos(R, r), 2 × pos(X, x) + pos(S, s)))); }''')
     f(out: tensor<float, Y[0:4], X[0:5]>, a: tensor<float, J[0:9], I[0:11]>) {
       out ←
@@ -491,7 +491,7 @@ def _steps(node: Call, folds: _Folds, x: Expr, axes: Mapping[str, _Axis], mode: 
         rest = read.tensor.on(read.tensor.dims.without(axes[n].window or ""))
         start = next(iter(folds.starts.values())) if last else _nothing(folds.op, node.tensor)
         state = TensorType(node.tensor.element, node.tensor.dims) if last else rest
-        x = pools_reduce(operator(folds.op, state, rest), start, read, dim=axes[n].window, span=node.span)
+        x = make_reduce(operator(folds.op, state, rest), start, read, dim=axes[n].window, span=node.span)
         x = call("materialise", x, span=node.span) if stays else x
     return x
 

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from tensorir.ir import build, nodes
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import Complaint, Dims, Element, Interval, Scalar, scalar_of
-from tensorir.ir.types import TensorType as scope_TensorType
+from tensorir.ir.types import Complaint, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.text import syntax
 from tensorir.text.layout import Structure
@@ -141,7 +140,7 @@ class Elaboration:
         self.taken.add(p.name)
         return declared
 
-    def twin(self, names: Sequence[str], types: Sequence[scope_TensorType | None]) -> nodes.Lambda | None:
+    def twin(self, names: Sequence[str], types: Sequence[TensorType | None]) -> nodes.Lambda | None:
         """A function of an earlier closure with these parameters, which this closure does not use yet.
 
         Two closures may hold the same function; its parameters have the same names in both.
@@ -165,7 +164,7 @@ class Elaboration:
         self.taken.add(result)
         return result
 
-    def tensor_type(self, written: syntax.TensorType) -> scope_TensorType | None:
+    def tensor_type(self, written: syntax.TensorType) -> TensorType | None:
         dims = self.intervals(written.ranges)
         if dims is None:
             return None
@@ -177,7 +176,7 @@ class Elaboration:
                 "make its intervals smaller.",
             )
             return None
-        return scope_TensorType(written.element, dims)
+        return TensorType(written.element, dims)
 
     def intervals(self, ranges: Sequence[syntax.Range]) -> Dims | None:
         found: list[tuple[str, Interval]] = []

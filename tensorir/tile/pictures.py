@@ -352,7 +352,8 @@ def _rounds(dim: str, start: RegionIndex, stop: RegionIndex, ranges: Ranges) -> 
 
 
 def _add(
-    panels: dict[tuple[str, str], _Panel], buffer: Buffer, kind: str, block: Block, at: Sequence[RegionIndex], ranges: Ranges
+    panels: dict[tuple[str, str], _Panel], buffer: Buffer, kind: str, block: Block, at: Sequence[RegionIndex],
+    ranges: Ranges,
 ) -> None:  # fmt: skip
     if not buffer.argument or not buffer.shape:
         return

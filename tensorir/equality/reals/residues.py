@@ -30,8 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.equality.reals.tensors import INTEGERS, Leaf, Unsupported
-from tensorir.equality.reals.tensors import Array as RealArray
+from tensorir.equality.reals.tensors import INTEGERS, Array, Leaf, Unsupported
 from tensorir.ir.types import DTYPES, FLOAT32, SCALARS, Scalar
 
 __all__ = [
@@ -51,8 +50,6 @@ HALF = 15
 """Bits of an exponent that one of two tables of powers answers."""
 MOST_LOGARITHMS = 4096
 """Elements whose logarithms are looked for in one array; beyond that logarithms are hashes, without a law."""
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,9 +333,9 @@ def digits(element: Scalar) -> int:
 class Real:
     """An array of real numbers: witness, error, rounding, and residues."""
 
-    value: RealArray
-    error: RealArray
-    rounding: RealArray
+    value: Array
+    error: Array
+    rounding: Array
     residues: Residues
 
     @staticmethod
@@ -346,7 +343,7 @@ class Real:
         value, error, rounding, p, q = leaf.parts
         return Real(value, error, rounding, Residues(p, q))
 
-    def leaf(self, absent: RealArray | None = None) -> Leaf:
+    def leaf(self, absent: Array | None = None) -> Leaf:
         """The number as a leaf; what is no finite number has the residues of its name.
 
         A witness that overflows is one: its formula goes on, and nothing is known of its number.
@@ -404,25 +401,25 @@ def _constants() -> list[tuple[float, Residues]]:
 Formula = Callable[..., Residues]
 
 
-def _overflown(args: tuple[Real, ...], z: RealArray) -> RealArray:
+def _overflown(args: tuple[Real, ...], z: Array) -> Array:
     """Where a result is too large for float64, though no operand is infinite, or is what came of such a one."""
     known = np.all([np.broadcast_to(np.isfinite(a.value) & np.isfinite(a.error), z.shape) for a in args], 0)
     lost = np.any([np.broadcast_to(np.isinf(a.error), z.shape) for a in args], 0)
     return (np.isinf(z) & known) | (~np.isfinite(z) & lost)
 
 
-def _holds(element: Scalar, x: RealArray) -> RealArray:
+def _holds(element: Scalar, x: Array) -> Array:
     """Where numbers are ones of an element type."""
     return np.asarray(x.astype(DTYPES[element]).astype(np.float64) == x)
 
 
-def _exact_sum(x: RealArray, y: RealArray, z: RealArray) -> RealArray:
+def _exact_sum(x: Array, y: Array, z: Array) -> Array:
     """Where a sum loses nothing in float64: what is left of both operands (Knuth's TwoSum) is 0."""
     other = z - x
     return np.asarray((x - (z - other)) + (y - other) == 0)
 
 
-def _exact_product(x: RealArray, y: RealArray, z: RealArray) -> RealArray:
+def _exact_product(x: Array, y: Array, z: Array) -> Array:
     """Where a product surely loses nothing in float64: of two numbers of 24 bits, or by a power of two."""
     short = _holds(FLOAT32, x) & _holds(FLOAT32, y)
     power = (np.frexp(np.abs(x))[0] == 0.5) | (np.frexp(np.abs(y))[0] == 0.5)
@@ -430,7 +427,7 @@ def _exact_product(x: RealArray, y: RealArray, z: RealArray) -> RealArray:
 
 
 def _arithmetic(
-    value: Callable[..., RealArray], formula: Formula, spread: Callable[..., RealArray], is_exact: Callable[..., RealArray],
+    value: Callable[..., Array], formula: Formula, spread: Callable[..., Array], is_exact: Callable[..., Array],
     pole: bool = False,
 ) -> Any:  # fmt: skip
     """An operation whose error follows from a formula: `spread(x, y, ex, ey, z)` is what errors of operands give.
@@ -467,7 +464,7 @@ def _arithmetic(
     return compute
 
 
-def _limits(args: tuple[Real, ...], z: RealArray, found: Residues) -> Residues:
+def _limits(args: tuple[Real, ...], z: Array, found: Residues) -> Residues:
     """Residues of results, which are limits where an operand is infinite: e^-inf is 0."""
     limit = np.isfinite(z) & np.any(
         [np.broadcast_to(np.isinf(a.value) & np.isfinite(a.error), z.shape) for a in args], 0
@@ -478,13 +475,13 @@ def _limits(args: tuple[Real, ...], z: RealArray, found: Residues) -> Residues:
     return Residues(np.where(limit, known.p, found.p), np.where(limit, known.q, found.q))
 
 
-def _function(value: Callable[..., RealArray], formula: Formula, ulps: float = 4, grows: bool = False) -> Any:
+def _function(value: Callable[..., Array], formula: Formula, ulps: float = 4, grows: bool = False) -> Any:
     """An operation whose error is seen from its values at the ends of what its operands may be.
 
     `grows`: beyond all numbers, so that an infinite result of a finite operand is one that overflows, and no pole.
     """
 
-    def spread(args: tuple[Real, ...], errors: list[RealArray], z: RealArray, u: float) -> RealArray:
+    def spread(args: tuple[Real, ...], errors: list[Array], z: Array, u: float) -> Array:
         found, settled = np.zeros(np.shape(z)), ~np.isfinite(z)
         ends = [(np.subtract, np.add)] * len(args)
         for k in range(1 << len(args)):
@@ -525,7 +522,7 @@ def _choice(largest: bool) -> Any:
     return compute
 
 
-def _whole(function: Callable[..., RealArray]) -> Any:
+def _whole(function: Callable[..., Array]) -> Any:
     """A number of which only the whole part counts: the witness says which."""
     at_ends = _function(function, lambda *args: args[0], 0)
 
@@ -544,7 +541,7 @@ def _abs(element: Scalar, x: Real) -> Real:
     return Real(np.abs(x.value), x.error, x.rounding, r)
 
 
-def _remainder(remainder: Callable[[RealArray, RealArray], RealArray], whole: Callable[[RealArray], RealArray]) -> Any:
+def _remainder(remainder: Callable[[Array, Array], Array], whole: Callable[[Array], Array]) -> Any:
     """x - y × whole(x / y)."""
 
     def compute(element: Scalar, x: Real, y: Real) -> Real:
@@ -560,11 +557,11 @@ def _remainder(remainder: Callable[[RealArray, RealArray], RealArray], whole: Ca
     return compute
 
 
-def _erf(x: RealArray) -> RealArray:
+def _erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[np.float64])(x) if np.size(x) else np.zeros(np.shape(x))
 
 
-def _lgamma(x: RealArray) -> RealArray:
+def _lgamma(x: Array) -> Array:
     def one(v: float) -> float:
         try:
             return math.lgamma(v)
@@ -600,7 +597,7 @@ def _real_power(element: Scalar, x: Real, y: Real) -> Real:
     return _function(np.power, formula, grows=True)(element, x, y)
 
 
-def _of_quotient(x: RealArray, y: RealArray, ex: RealArray, ey: RealArray, z: RealArray) -> RealArray:
+def _of_quotient(x: Array, y: Array, ex: Array, ey: Array, z: Array) -> Array:
     least = np.abs(y) - ey
     found = (ex + np.abs(z) * ey) / np.maximum(least, 1e-300)
     return np.where(least > 0, found, np.where(ey == 0, 0.0, np.inf))
@@ -665,7 +662,7 @@ OPERATIONS: dict[str, Callable[..., Real]] = {
 """Every elementwise builtin that gives a float of floats, but `if`."""
 
 
-def _finite(x: RealArray) -> RealArray:
+def _finite(x: Array) -> Array:
     """Products of an infinite number and no error are no error."""
     return np.where(np.isnan(x), 0.0, x)
 
@@ -687,7 +684,7 @@ class Witnessed:
         """A literal of a float type."""
         return constant(float(value), element).leaf()
 
-    def whole(self, x: RealArray) -> Leaf:
+    def whole(self, x: Array) -> Leaf:
         """Integers as numbers."""
         return exact(x).leaf()
 
@@ -722,6 +719,6 @@ class Witnessed:
             r.value, r.error, r.rounding + np.where(kept, 0.0, unit(element) * np.abs(r.value)), r.residues
         ).leaf(x.absent)
 
-    def decided(self, x: Leaf) -> RealArray:
+    def decided(self, x: Leaf) -> Array:
         """The numbers that decide conditions."""
         return x.parts[0]

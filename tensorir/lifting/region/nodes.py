@@ -1,7 +1,7 @@
 """The nodes of the region IR, on one page.
 
-Values are variables of the tensor IR (`tensorir.ir.nodes.Var`), each defined once: by a `Read`, a `Let`, an `Atomic`, or as
-what a loop carries. A loop's variable is a dim of access maps and, in expressions, an int32.
+Values are variables of the tensor IR (`tensorir.ir.nodes.Var`), each defined once: by a `Read`, a `Let`, an `Atomic`,
+or as what a loop carries. A loop's variable is a dim of access maps and, in expressions, an int32.
 """
 
 from __future__ import annotations
