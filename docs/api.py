@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorir as ti
-from tensorir.types import Scalar
+from tensorir.ir.types import Scalar
 
 __all__ = ["GROUPS", "Said", "members", "page_of", "reference", "said", "unplaced", "without_sentence"]
 
@@ -208,7 +208,7 @@ def said(name: str, module: str = "tensorir") -> Said:
     prefix = {"tensorir": "ti", "tensorir.tenstorrent": "ti.tt"}.get(module, module.replace("tensorir.", "ti."))
     written = name if "." in name else f"{prefix}.{name}"
     if isinstance(value, Scalar):
-        return Said(written, "tensorir.types.Scalar", _sentence(_below_assignment(module, name)))
+        return Said(written, "tensorir.ir.types.Scalar", _sentence(_below_assignment(module, name)))
     if inspect.ismodule(value):
         return Said(written, value.__name__, _sentence(value.__doc__), module=True)
     if inspect.isclass(value) or inspect.isfunction(value):

@@ -13,13 +13,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering import compiled, executable, exported, field, iterate, labelled
-from lowering.at_most import compile_at_most
-from lowering.compiled import Compiled
-from lowering.compiler_options import compiler_options
+from lowering import field
+from lowering.calls import compiled, executable, exported
+from lowering.calls.at_most import compile_at_most
+from lowering.calls.compiled import Compiled
+from lowering.calls.executable import compiler_options
+from lowering.calls.exported import keep_compilations, kept_in
 from lowering.distribution import distributed
-from lowering.kept_compilations import keep_compilations, kept_in
-from lowering.one_program import one_program, part
+from lowering.loops import iterate, transformations
+from lowering.loops.transformations import one_program, part
 
 __all__ = ["Compiled", "backend"]
 
@@ -102,7 +104,7 @@ class Backend:
 
     def transformations(self) -> Any:
         """The module of JAX's transformations of functions of labelled arrays."""
-        return labelled
+        return transformations
 
     def exported(self) -> Any:
         """The module that reads exported programs."""

@@ -1,4 +1,4 @@
-"""What a lowering rule may ask: how to apply a function, what is proven, and where to put a run-time check."""
+"""What a lowering rule may ask: how to apply a function, what is proven, where run-time checks go."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jax import lax
 
-from lowering.array_provenance import ArrayProvenance
-from lowering.neighbours import Prepared
-from lowering.values import Leaf, Value, aligned, dense, elementwise, presence
-from tensorir.abstract_interpreter import Applier, Bound
+from lowering.rules.neighbours import Prepared
+from lowering.values import ArrayProvenance, Leaf, Value, aligned, dense, elementwise, presence
 from tensorir.analysis.absence import IndirectAccess
 from tensorir.analysis.annotations import Annotations
-from tensorir.errors import Diagnostic
-from tensorir.ir import Call, Expr
-from tensorir.types import Dims, Interval
+from tensorir.ir.nodes import Call, Expr
+from tensorir.ir.rewrite import Applier, Bound
+from tensorir.ir.types import Dims, Interval
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = ["Check", "Chosen", "Context"]
+__all__ = ["Check", "Chosen", "Context", "checked", "raise_failures"]
+
+# What a lowering rule may ask: how to apply a function, what is proven, and where to put a run-time check.
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A choice of `lowering.choices` at one node, and what was compared with its threshold."""
+    """A choice of `lowering.calls.plan` at one node, and what was compared with its threshold."""
 
     name: str
     node: Expr
@@ -228,3 +230,36 @@ def conjunction(masks: list[Leaf], dims: Dims) -> Leaf | None:
     for mask in masks:
         result = mask if result is None else elementwise(lax.bitwise_and, [result, mask], dims)
     return result
+
+
+# What run-time checks found: per check a position and a value, the position -1 where all is well.
+
+
+def raise_failures(failures: Sequence[Any], checks: Sequence[Check]) -> None:
+    """Raise the diagnostics of the checks that failed, with the point at which each did."""
+    found: list[Diagnostic] = []
+    for failure, check in zip(failures, checks, strict=True):
+        position, value = np.asarray(failure).tolist()
+        if position >= 0:
+            found.append(_witness(check, position, value))
+    if found:
+        raise DiagnosticError(found)
+
+
+def checked(outputs: Any, failures: Sequence[Any], checks: Sequence[Check]) -> Any:
+    """Inside of a trace nothing can raise: checks travel with the outputs as `equinox.error_if`."""
+    for failure, check in zip(failures, checks, strict=True):
+        outputs = eqx.error_if(outputs, failure[0] >= 0, str(check.diagnostic))
+    return outputs
+
+
+def _witness(check: Check, position: int, value: int) -> Diagnostic:
+    """The check's diagnostic with the point at which it failed."""
+    point = np.unravel_index(position, check.dims.shape) if check.dims.shape else ()
+    at = ", ".join(f"{n} = {int(k) + i.start}" for k, (n, i) in zip(point, check.dims.items, strict=True))
+    d = check.diagnostic
+    note = f"at {at}" if at else "here"
+    # a check hands on what int32 holds
+    limits = {2**31 - 1: f"{value} or more", -(2**31): f"{value} or less"}
+    shown = f"{note} it is {limits.get(value, value)}." if d.code == "R01" else f"it fails first {note}."
+    return Diagnostic(d.code, d.message, d.span, (*d.notes, shown), d.help)

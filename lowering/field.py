@@ -25,8 +25,8 @@ from tensorir.binding.arrays import (
     refuse_given_away,
 )
 from tensorir.binding.labels import labels_of
-from tensorir.errors import did_you_mean
-from tensorir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
+from tensorir.ir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
 

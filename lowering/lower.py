@@ -15,30 +15,24 @@ from typing import Any
 import jax
 from jax import lax
 
-from lowering.blocks import blocked
-from lowering.conditionals import cond
 from lowering.context import Check, Chosen, Context, masks_of
-from lowering.elementwise import FINITE, SCALAR, bitcast, convert
-from lowering.folds import FOLDS
-from lowering.indirect import INDIRECT
-from lowering.neighbours import Prepared
 from lowering.raising import NAMES, raised
-from lowering.reads_per_loop import MOST_REPEATED, ReadsPerLoop, apart, reads_per_loop
-from lowering.rounding import AS_WRITTEN, FINITE_AS_WRITTEN
-from lowering.structure import STRUCTURE, in_place, updated
+from lowering.rules.elementwise import AS_WRITTEN, FINITE, FINITE_AS_WRITTEN, SCALAR, bitcast, convert
+from lowering.rules.folds import FOLDS
+from lowering.rules.indirect import INDIRECT
+from lowering.rules.neighbours import MOST_REPEATED, Prepared, ReadsPerLoop, apart, reads_per_loop
+from lowering.rules.structure import STRUCTURE, blocked, cond, in_place, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
-from tensorir.abstract_interpreter import Applier, Bound, Rule, evaluate
-from tensorir.analysis.annotations import Annotations
-from tensorir.analysis.in_place_updates import in_place_updates
-from tensorir.builtins import TABLE
-from tensorir.errors import Diagnostic
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator, Var
-from tensorir.print_formatting import said
+from tensorir.analysis.annotations import Annotations, in_place_updates
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator, Var
+from tensorir.ir.rewrite import Applier, Bound, Rule, evaluate, postorder, values
+from tensorir.ir.types import DTYPES, Dims, TensorType
+from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.reference.scalars import scalar
-from tensorir.types import DTYPES, Dims, TensorType
-from tensorir.typing_rules import neighbour_source
-from tensorir.walk import postorder, values
+from tensorir.runtime.errors import Diagnostic
+from tensorir.runtime.print_formatting import said
 
 __all__ = ["RULES", "Lowered", "lower"]
 

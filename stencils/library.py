@@ -11,10 +11,10 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from tensorir.ir import Fencil
+    from tensorir.ir.nodes import Fencil
 
 __all__ = ["documentation", "load", "names", "text"]
 

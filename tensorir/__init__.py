@@ -14,12 +14,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tensorir.assembly import assemble
+from tensorir.runtime.assembly import assemble, when_imported
 
 # their modules have their names, and would take these where they are imported later
-from tensorir.caches import CACHES as caches
-from tensorir.kept_memory import KEPT_MEMORY as kept_memory
-from tensorir.when_imported import when_imported
+from tensorir.runtime.memory import CACHES as caches
+from tensorir.runtime.memory import KEPT_MEMORY as kept_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,34 +48,33 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
-    **{name: name for name in ("build", "inspect", "iterator", "passes", "reference", "tile", "tir")},
+    **{name: name for name in ("inspect", "iterator", "passes", "reference", "tile", "tir")},
+    "build": "ir.build",
     "tt": "tenstorrent",
 }
 _HOMES = {
     "backends": ("compile",),
     "binding.labels": ("positional",),
-    "build": ("fencil",),
-    "dimensions": ("Dimension", "dims"),
+    "ir.build": ("fencil",),
+    "ir.dimensions": ("Dimension", "dims"),
     "distribution.partition": ("partition",),
     "equality.comparison": ("equivalent",),
-    "errors": ("Diagnostic", "DiagnosticError"),
+    "runtime.errors": ("Diagnostic", "DiagnosticError", "Interrupted"),
     "fieldview": (
         "FieldOffset", "as_offset", "astype", "broadcast", "concat_where", "coord", "field_operator", "max_over",
         "min_over", "neighbor_sum", "program", "scan_operator", "where",
     ),
     "fieldview.blocks": ("map_blocks",),
     "fieldview.boundary": ("dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"),
-    "interrupted": ("Interrupted",),
-    "ir": ("Fencil",),
+    "ir.nodes": ("Fencil",),
     "iterator.as_jax": ("as_jax",),
     "lifting": ("lift",),
     "passes.explain": ("explain",),
-    "passes.pipeline": ("Pipeline",),
     "passes.restrict": ("restrict",),
-    "passes.stages": ("DEFAULT_PASSES",),
-    "staggering": ("staggered",),
+    "passes.pipeline": ("DEFAULT_PASSES", "Pipeline"),
+    "ir.staggering": ("staggered",),
     "text": ("parse",),
-    "types": ("Interval", "TensorType", "tensor"),
+    "ir.types": ("Interval", "TensorType", "tensor"),
 }  # fmt: skip
 """What each module has of the public names."""
 _ROWS = {
@@ -86,7 +84,7 @@ _ROWS = {
         "isnan", "lgamma", "log", "log10", "log1p", "log2", "maximum", "minimum", "popcount", "power", "radians",
         "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "xor",
     ),
-    "types.SCALARS": (
+    "ir.types.SCALARS": (
         "bfloat16", "bool", "float16", "float32", "float64", "float8_e4m3", "float8_e4m3fn", "float8_e5m2", "int16",
         "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8",
     ),

@@ -25,16 +25,9 @@ from tensorir import tile as tile
 from tensorir import tir as tir
 from tensorir.backends import compile as compile
 from tensorir.binding.labels import positional as positional
-from tensorir.build import fencil as fencil
-from tensorir.caches import Caches
-from tensorir.dimensions import Dimension as Dimension
-from tensorir.dimensions import Offset
-from tensorir.dimensions import dims as dims
 from tensorir.distribution.partition import Partition
 from tensorir.distribution.partition import partition as partition
 from tensorir.equality.comparison import equivalent as equivalent
-from tensorir.errors import Diagnostic as Diagnostic
-from tensorir.errors import DiagnosticError as DiagnosticError
 from tensorir.fieldview import FieldOffset as FieldOffset
 from tensorir.fieldview import as_offset as as_offset
 from tensorir.fieldview import astype as astype
@@ -60,21 +53,27 @@ from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.functions import radians as radians
 from tensorir.fieldview.traced import Shifting
 from tensorir.fieldview.traced import power as power
-from tensorir.interrupted import Interrupted as Interrupted
-from tensorir.ir import Fencil as Fencil
+from tensorir.ir.build import fencil as fencil
+from tensorir.ir.dimensions import Dimension as Dimension
+from tensorir.ir.dimensions import Offset
+from tensorir.ir.dimensions import dims as dims
+from tensorir.ir.nodes import Fencil as Fencil
+from tensorir.ir.staggering import staggered as staggered
+from tensorir.ir.types import Dims, Scalar
+from tensorir.ir.types import Interval as Interval
+from tensorir.ir.types import TensorType as TensorType
+from tensorir.ir.types import tensor as tensor
 from tensorir.iterator.as_jax import as_jax as as_jax
-from tensorir.kept_memory import KeptMemory
 from tensorir.lifting import lift as lift
 from tensorir.passes.explain import explain as explain
+from tensorir.passes.pipeline import DEFAULT_PASSES as DEFAULT_PASSES
 from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict
-from tensorir.passes.stages import DEFAULT_PASSES as DEFAULT_PASSES
-from tensorir.staggering import staggered as staggered
+from tensorir.runtime.errors import Diagnostic as Diagnostic
+from tensorir.runtime.errors import DiagnosticError as DiagnosticError
+from tensorir.runtime.errors import Interrupted as Interrupted
+from tensorir.runtime.memory import Caches, KeptMemory
 from tensorir.text import parse as parse
-from tensorir.types import Dims, Scalar
-from tensorir.types import Interval as Interval
-from tensorir.types import TensorType as TensorType
-from tensorir.types import tensor as tensor
 
 tt = tensorir.tenstorrent
 

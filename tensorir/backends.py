@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorir.binding.arrays import refuse
-from tensorir.caches import WeakCache
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.memory import WeakCache
 
 if TYPE_CHECKING:
     from importlib import metadata

@@ -35,7 +35,7 @@ import xarray
 
 from tensorir.binding.arrays import intervals_of, refuse
 from tensorir.inspect.intermediates import Inspection
-from tensorir.types import Interval, TensorType, scalar_of
+from tensorir.ir.types import Interval, TensorType, scalar_of
 
 __all__ = ["Accessor", "DatasetAccessor"]
 
@@ -183,7 +183,7 @@ class Accessor(Calls[xarray.DataArray]):
 
     def domain(self) -> Any:
         """The intervals as a picture; see `ti.inspect.domains` for those of a program."""
-        from tensorir.inspect.domain_pictures import Box, drawn
+        from tensorir.inspect.footprints import Box, drawn
 
         return drawn([Box(str(self._array.name or "array"), intervals_of(self._array, {}), "in")])
 

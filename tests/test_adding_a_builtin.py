@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import lowering.elementwise
+import lowering.rules.elementwise
 import tensorir as ti
-from tensorir import definitions, typing_rules
 from tensorir.analysis.domains import domains
-from tensorir.build import call
-from tensorir.builtins import TABLE, Builtin
-from tensorir.errors import DiagnosticError
+from tensorir.ir import build, typing_rules
+from tensorir.ir.build import call
+from tensorir.ir.builtins import TABLE, Builtin
+from tensorir.ir.typing_of_elements import tensors_of
 from tensorir.reference import scalars
-from tensorir.typing_rules import tensors_of
+from tensorir.runtime.errors import DiagnosticError
 
 TEXT = "f(y: tensor<float, I[1:4]>, a: tensor<float, I[0:4]>, b: tensor<float, I[0:4]>) { y ← ⟪I, 0⟫(%s); }"
 
@@ -26,7 +26,7 @@ def hypot(monkeypatch):
     row = Builtin("hypot", "The length of (x, y).", typing_rules.floats, (("x", "x"),), elementwise=True, cost=8)
     monkeypatch.setitem(TABLE, "hypot", row)
     monkeypatch.setitem(scalars.SCALAR, "hypot", lambda kind, x, y: kind and np.hypot(x, y))
-    for table in (lowering.elementwise.SCALAR, lowering.elementwise.FINITE):
+    for table in (lowering.rules.elementwise.SCALAR, lowering.rules.elementwise.FINITE):
         monkeypatch.setitem(table, "hypot", jnp.hypot)
 
 
@@ -44,7 +44,7 @@ def lerp(monkeypatch):
         half = call("cast", ti.build.literal(0.5), static=(x.tensor.element,))
         return call("multiplies", call("plus", x, y), half)
 
-    monkeypatch.setitem(definitions.DEFINITIONS, "lerp", halves)
+    monkeypatch.setitem(build.DEFINITIONS, "lerp", halves)
 
 
 A, B = np.array([3.0, 5.0, 8.0, 7.0]), np.array([4.0, 12.0, 15.0, 24.0])

@@ -1,10 +1,10 @@
 """The table of builtins and the oracle's, row by row."""
 
-from lowering.elementwise import SCALAR as LOWERED_SCALARS
 from lowering.lower import RULES as LOWERED
+from lowering.rules.elementwise import SCALAR as LOWERED_SCALARS
 from tensorir.analysis import absence
-from tensorir.builtins import TABLE
-from tensorir.definitions import DEFINITIONS
+from tensorir.ir.build import DEFINITIONS
+from tensorir.ir.builtins import TABLE
 from tensorir.reference.rules import RULES
 from tensorir.reference.scalars import SCALAR
 

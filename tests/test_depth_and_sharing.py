@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import tensorir as ti
-from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, var
+from tensorir.ir.build import apply, call, cartesian_shift, closure, fencil, function, literal, var
 
 ROW = ti.tensor("float", I=(0, 4))
 DEPTH = 3_000

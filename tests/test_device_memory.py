@@ -10,8 +10,7 @@ import numpy as np
 import tensorir as ti
 from tensorir.iterator.lift.arguments import offsets
 from tensorir.iterator.lift.program import Options
-from tensorir.iterator.memory import Accelerator
-from tensorir.iterator.running import Runner
+from tensorir.iterator.running import Accelerator, Runner
 
 
 class OnDevice:

@@ -16,7 +16,7 @@ import pytest
 import tensorir as ti
 from tensorir.binding.quantities import units_of
 from tensorir.fieldview import MATHEMATICS
-from tensorir.types import tensor
+from tensorir.ir.types import tensor
 
 FUNCTIONS = {name: inspect.getdoc(getattr(ti, name)) for name in dir(ti) if inspect.isfunction(getattr(ti, name))}
 OF_NO_ARRAYS = {"compiler_options", "dims", "fencil", "keep_compilations", "tensor"}

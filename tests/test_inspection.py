@@ -7,7 +7,7 @@ import xarray as xr
 import tensorir as ti
 from stencils import library
 from tensorir.analysis.cost import count
-from tensorir.binding.bound import solve_sizes
+from tensorir.binding.calls import solve_sizes
 from tensorir.inspect import observed
 from tests.stencils.program_samples import sample
 

@@ -14,8 +14,8 @@ from generate.programs import made, programs
 from generate.properties import check_bounded, check_compiled, check_domain, check_op_by_op, check_round_trip
 from hypothesis import given, settings
 
-from tensorir.builtins import TABLE
-from tensorir.walk import postorder, values
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.rewrite import postorder, values
 
 
 @settings(max_examples=examples(500))

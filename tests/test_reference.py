@@ -5,9 +5,9 @@ import pytest
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.build import apply, call, closure, fencil, function, literal, var
+from tensorir.ir.build import apply, call, closure, fencil, function, literal, var
+from tensorir.ir.types import tensor
 from tensorir.reference import ABSENT, Interpreter, Outside
-from tensorir.types import tensor
 
 
 def run(text, **arguments):

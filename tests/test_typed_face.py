@@ -16,10 +16,10 @@ from types import FunctionType
 
 import pytest
 
-import lowering.iterate
+import lowering.loops.iterate
 import tensorir as ti
 from tensorir.fieldview import MATHEMATICS
-from tensorir.types import SCALARS
+from tensorir.ir.types import SCALARS
 
 STUB = ast.parse(Path(ti.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 DEFINED = {n.name: n for n in STUB.body if isinstance(n, ast.FunctionDef)}
@@ -93,7 +93,7 @@ def test_the_methods_of_a_field_are_those_of_the_stub():
 
 
 def test_iterate_takes_what_the_backend_takes():
-    assert inspect.signature(ti.iterate) == inspect.signature(lowering.iterate.iterate)
+    assert inspect.signature(ti.iterate) == inspect.signature(lowering.loops.iterate.iterate)
 
 
 def test_a_name_stays_what_it_is_when_a_module_of_that_name_is_imported():

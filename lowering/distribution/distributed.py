@@ -3,33 +3,369 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
 from jax.sharding import Mesh
 
-from lowering.compiled import Compiled
-from lowering.distribution.dealt import Dealt, refuse_narrow
-from lowering.distribution.processes import on_host
-from lowering.distribution.several_steps import CALLS, DistributedCall
+from lowering.calls.compiled import Compiled
+from lowering.context import checked, raise_failures
+from lowering.distribution.halos import NO_TABLES, Tables
+from lowering.distribution.meshes import on_host
 from lowering.distribution.step import Step
-from lowering.distribution.tables import NO_TABLES, Tables
-from lowering.failures import checked, raise_failures
-from lowering.tracing import concrete, inside_trace, op_by_op
+from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op
+from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.binding.arrays import article, refuse
-from tensorir.binding.bound import BoundProgram, at_sizes
-from tensorir.binding.calls import PreparedCall, prepare_call, with_variables
-from tensorir.caches import SIZES, RecentCache, WeakCache
-from tensorir.distribution.parting import NO_OWNERS, by_dim, check_axes, check_dims, owners_by_dim, partition_of
-from tensorir.distribution.partition import Owners
+from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, nested, prepare_call, with_variables
+from tensorir.distribution.local_program import Chained, Feedback, chained, single_results
+from tensorir.distribution.partition import (
+    NO_OWNERS,
+    Owners,
+    by_dim,
+    check_axes,
+    check_dims,
+    owners_by_dim,
+    partition_of,
+)
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.fieldview.operator import FieldOperator, Plan
 from tensorir.fieldview.program import Program
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import Dims
+from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 
-__all__ = ["Distributed", "DistributedOperator", "distribute"]
+__all__ = [
+    "Dealt", "Distributed", "DistributedCall", "DistributedOperator", "calls_of", "distribute", "refuse_narrow",
+    "rounds", "several_steps_at_once",
+]  # fmt: skip
 
+# A call's arrays as they lie on the devices: a loop over steps that neither gathers its states nor deals them out.
+#
+# Arrays of a caller have the points of a mesh in the order of its file, and no step can send only halos that is given
+# and gives those. What is dealt out once has them device by device, with the padding of each, and stays so.
+
+
+def _arithmetic(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator of two arrays, and the other way round."""
+
+    def method(self: DealtArray, other: Any) -> Any:
+        return self.combined(function, other)
+
+    def reflected(self: DealtArray, other: Any) -> Any:
+        return self.combined(lambda a, b: function(b, a), other)
+
+    return method, reflected
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["data"], meta_fields=["step", "dims"])
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DealtArray:
+    """An array that lies on the devices of a step, point by point as that deals them out.
+
+    Arithmetic with numbers, and with what lies likewise, keeps it there. All else, `jnp` and NumPy among it, meets the
+    whole array in the order of the caller, which is gathered for it: the padding of `data` is seen by nobody.
+    """
+
+    data: Any
+    """On the devices, with the padding of each."""
+    step: Step
+    dims: Dims
+
+    @property
+    def whole(self) -> Any:
+        """The array in the order of the caller."""
+        with jax.enable_x64(True):
+            return self.step.gathered(self.data, self.dims)
+
+    def without_padding(self) -> Any:
+        """The data with zeros in its padding, which has no part in gradients."""
+        with jax.enable_x64(True):
+            return self.step.zero_in_padding(self.data, self.dims)
+
+    def lies_as(self, other: Any) -> bool:
+        """Whether an array lies on the devices as this one does."""
+        return (
+            isinstance(other, DealtArray)
+            and self.dims.items == other.dims.items
+            and self.step.places(self.dims) == other.step.places(other.dims)
+        )
+
+    def combined(self, function: Callable[..., Any], other: Any) -> Any:
+        """A function of two arrays point by point: on the devices where both lie there alike, or one is a number."""
+        with jax.enable_x64(True):
+            if self.lies_as(other):
+                return replace(self, data=function(self.data, other.data))
+            if isinstance(other, DealtArray) or np.ndim(other):
+                return function(self.whole, jax.numpy.asarray(other))
+            return replace(self, data=function(self.data, other))
+
+    def __jax_array__(self) -> Any:
+        return self if for_an_operator() else self.whole
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.asarray(on_host(self.whole), dtype)
+
+    __array_priority__ = 1000
+    """NumPy's operators ask this array for theirs."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.whole, name)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.whole[at]
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def __repr__(self) -> str:
+        return f"DealtArray({getattr(self.data, 'dtype', self.data)}, {self.dims})"
+
+    def __neg__(self) -> DealtArray:
+        return self.combined(lambda x, _: -x, 0)
+
+    def __abs__(self) -> DealtArray:
+        return self.combined(lambda x, _: abs(x), 0)
+
+    __add__, __radd__ = _arithmetic(operator.add)
+    __sub__, __rsub__ = _arithmetic(operator.sub)
+    __mul__, __rmul__ = _arithmetic(operator.mul)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv)
+    __pow__, __rpow__ = _arithmetic(operator.pow)
+    __lt__, __gt__ = _arithmetic(operator.lt)
+    __le__, __ge__ = _arithmetic(operator.le)
+
+
+class Dealt:
+    """The arguments of a call on their devices, and the program on what lies so.
+
+    `dealt["x"]` is one of them, `dealt(x=u)` the program with others in its place, and `dealt.whole(y=v)` what came of
+    it in the order of the caller.
+    """
+
+    def __init__(self, step: Step, ready: PreparedCall) -> None:
+        self.step, self._given = step, {p.name: ready.arrays[p.name] for p in step.reads}
+        with jax.enable_x64(True):
+            self.fields: dict[str, tuple[Any, ...]] = step.placed(ready.arrays)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._handed_out(self._param(name), self.fields[name])
+
+    def __call__(self, /, **arrays: Any) -> dict[str, Any]:
+        """Results by name, on their devices; arrays that are not named are those that were dealt out."""
+        step = self.step
+        now = {name: self._leaves(self._param(name), value) for name, value in arrays.items()}
+        if inside_trace([a.data for some in now.values() for a in some]):
+            refuse_narrow(step, step.program.name)
+            # what other processes have a part of is no constant of a trace
+            fields = step.given(self._given) if step.shared else self.fields
+            outputs, failures = step.run_inside({**fields, **_without_padding(now)})
+            outputs = checked(outputs, failures, step.checks)
+            return {p.name: self._handed_out(p, outputs[p.name]) for p in step.program.results}
+        with jax.enable_x64(True):
+            outputs, failures = step.run({**self.fields, **_without_padding(now)})
+            raise_failures(failures, step.checks)
+            return {p.name: self._handed_out(p, outputs[p.name]) for p in step.program.results}
+
+    def whole(self, /, **arrays: Any) -> dict[str, Any]:
+        """Arrays that lie on the devices, by the parameters that they are like, in the order of the caller."""
+        found: dict[str, Any] = {}
+        with jax.enable_x64(True):
+            for name, value in arrays.items():
+                param = self._like(name)
+                made = [a.whole for a in self._leaves(param, value)]
+                found[name] = nested(param.type.element, [on_host(a) if concrete(a) else a for a in made])
+        return found
+
+    def _handed_out(self, param: Var, leaves: Iterable[Any]) -> Any:
+        dealt = (DealtArray(a, self.step, param.type.dims) for a in leaves)
+        return nested(param.type.element, [replace(a, data=a.without_padding()) for a in dealt])
+
+    def _param(self, name: str) -> Var:
+        known = {p.name: p for p in self.step.reads}
+        if name not in known:
+            raise refuse("A08", f"'{self.step.program.name}' reads no '{name}'.", did_you_mean(name, known))
+        return known[name]
+
+    def _like(self, name: str) -> Var:
+        known = {p.name: p for p in (*self.step.reads, *self.step.program.results)}
+        if name not in known:
+            raise refuse("A08", f"'{self.step.program.name}' has no '{name}'.", did_you_mean(name, known))
+        return known[name]
+
+    def _leaves(self, param: Var, value: Any) -> tuple[DealtArray, ...]:
+        leaves = jax.tree_util.tree_leaves(value, is_leaf=lambda x: isinstance(x, DealtArray))
+        for leaf in leaves:
+            if not DealtArray(None, self.step, param.type.dims).lies_as(leaf):
+                told = f"'{param.name}' of the shape {np.shape(leaf)} does not lie on the devices"
+                raise refuse(
+                    "D16", f"{told} as what is dealt out does.", "begin with what was dealt out: d.dealt(...)[name]."
+                )
+        return tuple(leaves)
+
+
+def _without_padding(arrays: Mapping[str, Iterable[DealtArray]]) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple([a.without_padding() for a in leaves]) for name, leaves in arrays.items()}
+
+
+def refuse_narrow(step: Step, name: str) -> None:
+    """Raise A15 where a trace does not keep the types that a step computes with."""
+    if step.wide:
+        refuse_narrow_types(name)
+
+
+# Steps of a time loop taken together: one exchange for all of them, and what it is for is computed again in the
+# halos.
+#
+# A step that is one call of a distributed program, whose results are the next state, is known for that from its
+# trace: there is no operation in it but the call. Which array of the state is which parameter, and which result comes
+# where, is then read off the arrays themselves.
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedCall:
+    """One call of a distributed program in a trace: its arrays by parameter, and what came of them."""
+
+    owner: Distributed
+    program: Fencil
+    step: Step
+    tables: Tables
+    bound: Mapping[str, Any]
+    given: Mapping[str, tuple[Any, ...]]
+    results: Mapping[str, tuple[Any, ...]]
+
+
+CALLS: ContextVar[list[DistributedCall] | None] = ContextVar("calls of distributed programs", default=None)
+"""Those of the step that is looked at."""
+
+
+@contextmanager
+def calls_of(found: list[DistributedCall] | None) -> Iterator[None]:
+    """The calls that are made in here go to a list, and are not looked at for what their checks find."""
+    token = CALLS.set(found)
+    try:
+        yield
+    finally:
+        CALLS.reset(token)
+
+
+def several_steps_at_once(calls: Sequence[DistributedCall]) -> int:
+    """How many steps are to be taken together; 0 where no distributed program has a part in one."""
+    return max((c.owner.halo_steps for c in calls), default=0)
+
+
+def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list[tuple[Callable[[Any], Any], Any]]:
+    """What is run how often for n steps: several at once, and those that are left; `several` is what a step asks for.
+
+    What is sent of fields that no step writes is sent here, before the loops. Raises D09 where several steps are not
+    one call of a distributed program each.
+    """
+    if not several:
+        return [(step, n)]
+    calls: list[DistributedCall] = []
+    before: list[Any] = []
+    after: list[Any] = []
+
+    def traced(state: Any) -> Any:
+        before[:] = jax.tree_util.tree_leaves(state)
+        after[:] = jax.tree_util.tree_leaves(step(state))
+        return [call.given for call in calls]
+
+    with calls_of(calls):
+        closed = jax.make_jaxpr(traced)(state)
+    alone = len(calls) == len(closed.jaxpr.eqns) == 1
+    call = _of_single_results(_with_constants(calls[0], closed)) if alone else None
+    feedback = None if call is None else _feedback(call, before, after)
+    single = step if call is None or feedback is None else _advancing(call.step, call, feedback, feedback)
+    if several == 1:
+        return [(single, n)]
+    made = None if call is None or feedback is None else chained(call.program, feedback, several)
+    if call is None or feedback is None or made is None:
+        name = f"'{calls[0].owner.program.name}'" if calls else "a distributed program"
+        told = f"{name} takes {several} steps at once, and the step of the time loop is no call of it alone."
+        raise refuse("D09", told, "return its results as the next state, or leave out halo_steps.")
+    together = _advancing(call.owner.step(made.program, call.tables, call.bound), call, feedback, made)
+    return [(together, n // several), (single, n % several)]
+
+
+def _with_constants(call: DistributedCall, closed: ClosedJaxpr) -> DistributedCall:
+    """A call with the arrays themselves, where the trace of the step, which gave its arguments, has constants."""
+    constants: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    leaves, structure = jax.tree_util.tree_flatten(call.given)
+    given = [
+        v.val if isinstance(v, Literal) else constants.get(v, x)
+        for v, x in zip(closed.jaxpr.outvars, leaves, strict=True)
+    ]
+    return replace(call, given=jax.tree_util.tree_unflatten(structure, given))
+
+
+def _of_single_results(call: DistributedCall) -> DistributedCall:
+    """A call whose results are one array each, as those of the state are."""
+    if all(len(leaves) == 1 for leaves in call.results.values()):
+        return call
+    program, names = single_results(call.program)
+    results = {n: (x,) for name, own in names.items() for n, x in zip(own, call.results[name], strict=True)}
+    step = call.owner.step(program, call.tables, call.bound)
+    given = {p.name: call.given[p.name] for p in step.reads}
+    return replace(call, program=program, step=step, given=given, results=results)
+
+
+def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]) -> Feedback | None:
+    """Which arrays of the state a call reads, and gives; None where one is something else."""
+    place = {id(a): k for k, a in enumerate(before)}
+    results = {id(x): name for name, (x,) in call.results.items()}
+    following = [results.get(id(a), place.get(id(a))) for a in after]
+    if any(f is None for f in following) or len(after) != len(before):
+        return None
+    # parameters that are tuples are several arrays, and are not chained
+    if any(id(a) in place for leaves in call.given.values() if len(leaves) > 1 for a in leaves):
+        return None
+    reads = {name: place[id(leaves[0])] for name, leaves in call.given.items() if id(leaves[0]) in place}
+    return Feedback(reads, tuple(f for f in following if f is not None))
+
+
+def _sent(step: Step, call: DistributedCall, feedback: Feedback) -> set[str]:
+    """The fields that devices send each other though no step writes them; of a mesh, those that are bound are not."""
+    if step.exchange.mesh is not None or step.fixed.arrays:
+        return set()
+    return {m.field for m in step.exchange.messages if m.field in call.given and m.field not in feedback.reads}
+
+
+def _advancing(
+    step: Step, call: DistributedCall, feedback: Feedback, taken: Feedback | Chained
+) -> Callable[[Any], Any]:
+    """The steps that are taken as a function of the state; what is sent of constants is sent now."""
+    # where their types name axes of the mesh, JAX cannot add up their cotangents within a loop
+    constant = {
+        name: tuple([left_to_xla(jax.numpy.asarray(x), step.mesh) for x in leaves])
+        for name, leaves in call.given.items()
+        if name not in feedback.reads
+    }
+    sent = _sent(step, call, feedback)
+    views = step.with_halos_of({name: constant[name] for name in sent}) if sent else {}
+    own = {p.name: constant[p.name] for p in step.reads if p.name in constant and p.name not in sent}
+
+    def advance(state: Any) -> Any:
+        leaves, structure = jax.tree_util.tree_flatten(state)
+        given = {**own, **{name: (leaves[k],) for name, k in taken.reads.items()}}
+        outputs, failures = step.traced(given, views)
+        outputs = checked(outputs, failures, step.checks)
+        return structure.unflatten([leaves[f] if isinstance(f, int) else outputs[f][0] for f in taken.following])
+
+    return advance
+
+
+# `ti.distribute`: a program as a function of arrays whose blocks lie on the devices of a mesh.
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -156,6 +492,14 @@ class DistributedOperator:
     def of(self, *args: Any, **more: Any) -> Distributed:
         """The program for arguments, or for their types."""
         return distribute(self.operator.fencil(*args, **more), self.mesh, self.axes, **self.options)
+
+    def plan(self, *args: Any, **more: Any) -> DistributionPlan:
+        """Who sends what to whom before a step, for the arguments of a call or for their types."""
+        return self.of(*args, **more).plan()
+
+    def hlo(self, *args: Any, **more: Any) -> str:
+        """XLA's optimised text of a step, for the arguments of a call or for their types."""
+        return self.of(*args, **more).hlo()
 
 
 def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:

@@ -1,20 +1,123 @@
-"""The exchange before a step, within `jax.shard_map`: blocks in, blocks with what surrounds them out."""
+"""The exchange before a step, within `jax.shard_map`: of blocks, of a mesh's points, and of its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
+from jax.sharding import PartitionSpec
 
-from lowering.distribution.mesh_halos import with_mesh_halos
+from lowering.calls.compiled import Compiled
+from lowering.calls.executable import Executable
+from lowering.rules.neighbours import Prepared, prepare
+from tensorir.analysis.absence import SkipValues, analyse_absence
+from tensorir.binding.calls import tables_of
 from tensorir.distribution.exchange import Exchange, Phase, Piece, Round
 from tensorir.distribution.local_program import Localised, View
-from tensorir.types import Interval
+from tensorir.distribution.mesh_exchange import Layer, LocalTable, MeshExchange
+from tensorir.ir.nodes import Fencil
+from tensorir.ir.types import Dims, Interval
 
-__all__ = ["with_halos"]
+__all__ = ["NO_TABLES", "Fixed", "Tables", "digest", "known_tables", "lists_of", "with_halos", "with_mesh_halos"]
+
+# The exchange of a mesh's points before a step, within `jax.shard_map`: own points in, own points and halo out.
+#
+# What is sent is gathered by lists of places, and what came is put in order by another gather: the adjoint, which JAX
+# derives, sends back in the same rounds and adds up.
+
+MeshLeaves = tuple[jax.Array, ...]
+
+
+def lists_of(plan: MeshExchange) -> dict[str, np.ndarray[Any, Any]]:
+    """What the devices read of the plan, each its own part: arrays device by device, by names that no field has."""
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for k, layer in enumerate(plan.layers):
+        found.update({_send(k, r): table.reshape(-1) for r, table in enumerate(layer.send)})
+        found[_receive(k)] = layer.receive.reshape(-1)
+    return found
+
+
+def _send(layer: int, step: int) -> str:
+    return f"sent of layer {layer} in round {step}"
+
+
+def _receive(layer: int) -> str:
+    return f"halo of layer {layer}"
+
+
+def with_mesh_halos(
+    arrays: Mapping[str, MeshLeaves], views: Mapping[str, View], plan: MeshExchange, fixed: Mapping[str, MeshLeaves]
+) -> dict[str, MeshLeaves]:
+    """The views with the points that they need of other devices."""
+    count = 1 if plan.all_to_all else len(plan.rounds)
+    got: dict[tuple[str, int], list[jax.Array]] = {}
+    for step in range(count):
+        sent: dict[tuple[str, int], jax.Array] = {}
+        for k, layer in enumerate(plan.layers):
+            if not layer.send[step].size:
+                continue
+            (places,) = fixed[_send(k, step)]
+            for name in layer.views:
+                for n, leaf in enumerate(arrays[name]):
+                    sent[name, n] = _rows(leaf, places, _axis(views[name], layer))
+        for key, rows in _points_exchanged(sent, plan, step).items():
+            got.setdefault(key, []).append(rows)
+    result = dict(arrays)
+    for k, layer in enumerate(plan.layers):
+        (order,) = fixed[_receive(k)]
+        for name in layer.views:
+            axis = _axis(views[name], layer)
+            result[name] = tuple(
+                _extended(leaf, lax.concatenate(got[name, n], 0), order, axis) for n, leaf in enumerate(arrays[name])
+            )
+    return result
+
+
+def _axis(view: View, layer: Layer) -> int:
+    return view.param.type.dims.names.index(layer.dim)
+
+
+def _points_exchanged(
+    sent: Mapping[tuple[str, int], jax.Array], plan: MeshExchange, step: int
+) -> dict[tuple[str, int], jax.Array]:
+    """What every device gets in a round, one collective for each element type."""
+    found: dict[tuple[str, int], jax.Array] = {}
+    lines = plan.parts if plan.all_to_all else 1
+    collective: Callable[[jax.Array], jax.Array] = (
+        (lambda x: lax.all_to_all(x, plan.axis, 0, 0, tiled=True))
+        if plan.all_to_all
+        else (lambda x: lax.ppermute(x, plan.axis, plan.rounds[step]))
+    )
+    for dtype in dict.fromkeys(x.dtype for x in sent.values()):
+        some = {key: x for key, x in sent.items() if x.dtype == dtype}
+        packed = [lax.reshape(x, (lines, x.size // lines)) for x in some.values()]
+        came = collective(lax.concatenate(packed, 1))
+        begin = 0
+        for key, x in some.items():
+            width = x.size // lines
+            found[key] = lax.reshape(lax.slice_in_dim(came, begin, begin + width, axis=1), x.shape)
+            begin += width
+    return found
+
+
+def _rows(x: jax.Array, places: jax.Array, axis: int) -> jax.Array:
+    """What stands at places along an axis, that axis first."""
+    moved = jax.numpy.moveaxis(x, axis, 0)
+    return moved.at[places].get(mode="promise_in_bounds")
+
+
+def _extended(block: jax.Array, came: jax.Array, order: jax.Array, axis: int) -> jax.Array:
+    """A device's own points, and after them its halo, of what came in the order of the rounds."""
+    halo = jax.numpy.moveaxis(_rows(came, order, 0), 0, axis)
+    return lax.concatenate([block, halo], axis)
+
+
+# The exchange before a step, within `jax.shard_map`: blocks in, blocks with what surrounds them out.
 
 Leaves = tuple[jax.Array, ...]
 
@@ -126,3 +229,139 @@ def _zeros(like: jax.Array, axis: int, extent: int) -> jax.Array:
 def _padded(x: jax.Array, axis: int, low: int, high: int) -> jax.Array:
     sides = [(low, high, 0) if k == axis else (0, 0, 0) for k in range(x.ndim)]
     return lax.pad(x, lax.full((), 0, x.dtype), sides)
+
+
+# What is known of neighbour tables before a distributed step: their numbers, and where they hold -1.
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of a program that are known, by name."""
+
+    arrays: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    holes: Mapping[str, SkipValues] = field(default_factory=dict[str, SkipValues])
+
+    @classmethod
+    def of(cls, program: Fencil, arrays: Mapping[str, tuple[Any, ...]], holes: Mapping[str, SkipValues]) -> Tables:
+        """Those whose numbers somebody looked at."""
+        known = [n for n in tables_of(program) if n in holes]
+        return cls({n: np.asarray(arrays[n][0]) for n in known}, {n: holes[n] for n in known})
+
+    def key(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What tells these tables from others; bound ones never change, and are told by themselves."""
+        return tuple((n, id(bound[n]) if n in bound else digest(a)) for n, a in self.arrays.items())
+
+
+NO_TABLES = Tables()
+
+
+def digest(array: Array) -> str:
+    """What tells an array from others."""
+    told = f"{array.dtype} {array.shape}".encode()
+    return hashlib.sha256(told + np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def known_tables(
+    compiled: Compiled, read: Mapping[str, Dims], holes: Mapping[str, SkipValues], full: frozenset[str]
+) -> Executable:
+    """What a local program runs, with what is known of its tables; of its results `read` has what counts.
+
+    That no output is absent was seen in the whole.
+    """
+    program, engine = compiled.engine.program.program, compiled.engine
+    assert isinstance(program, Fencil)
+    fencil = engine.stages(program, holes or None).result
+    return Executable(fencil, {}, analyse_absence(fencil, holes, full), engine.options, read=read)
+
+
+# What the devices read of a mesh and nobody writes: tables in local numbers, coordinates, lists of what is sent.
+#
+# Fields that are bound are among it, with their halo from the start: they are dealt out once, and never sent.
+#
+# They are arrays with a part for each device, so that a device holds its own and no program has them as constants.
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Arrays by name, one for each leaf, device by device along an axis."""
+
+    arrays: Mapping[str, tuple[Array, ...]]
+    axes: Mapping[str, int]
+    """The axis, where it is not the first."""
+    structures: Mapping[str, Any]
+    """Of each table, what its arrays are of it as it is read."""
+
+    @classmethod
+    def of(cls, local: Localised, plan: MeshExchange | None, held: Mapping[str, tuple[Array, ...]]) -> Fixed:
+        """What a local program and its exchange read, and the fields that are held; nothing without a mesh."""
+        if local.mesh is None or plan is None:
+            return cls({}, {}, {})
+        found = lists_of(plan)
+        for dim, place in local.positions.items():
+            if (numbers := local.mesh.numbers.get(dim)) is not None:
+                points, whole = numbers.points(numbers.extent), numbers.part.interval
+                found[place.name] = np.where(points < 0, whole.stop, points + whole.start).astype(np.int32).reshape(-1)
+        structures: dict[str, Any] = {}
+        for table in local.tables:
+            name = table.param.name
+            found[name] = table.array.reshape(-1, *table.array.shape[2:])
+            leaves, structures[name] = jax.tree_util.tree_flatten(_prepared(table))
+            found.update({_leaf(name, k): leaf for k, leaf in enumerate(leaves)})
+        arrays: dict[str, tuple[Array, ...]] = {name: (array,) for name, array in found.items()}
+        axes: dict[str, int] = {}
+        for view in local.views:
+            if view.field.name in held:
+                name, dims = view.param.name, view.param.type.dims
+                (dim,) = (d for d in dims if d in local.mesh.numbers)
+                axes[name] = dims.names.index(dim)
+                points = local.mesh.numbers[dim].points(len(dims[dim])).reshape(-1)
+                first = view.field.type.dims[dim].start - local.mesh.numbers[dim].part.interval.start
+                at = np.clip(points - first, 0, len(view.field.type.dims[dim]) - 1)
+                arrays[name] = tuple(np.take(a, at, axes[name]) for a in held[view.field.name])
+        return cls(arrays, axes, structures)
+
+    def spec(self, name: str, axis: str) -> PartitionSpec:
+        """Where the parts of an array lie, whose devices are those along an axis of the mesh."""
+        return PartitionSpec(*(None,) * self.axes.get(name, 0), axis)
+
+    def prepared(self, fields: Mapping[str, tuple[Any, ...]]) -> dict[str, Prepared]:
+        """The tables of one device, from its parts of the arrays."""
+        return {
+            name: jax.tree_util.tree_unflatten(s, [fields[_leaf(name, k)][0] for k in range(s.num_leaves)])
+            for name, s in self.structures.items()
+        }
+
+
+def _leaf(table: str, k: int) -> str:
+    return f"{table} as it is read, {k}"
+
+
+def _prepared(table: LocalTable) -> Prepared:
+    """A table as all devices read it, of the arrays of each device in a row."""
+    each, inside = [prepare(rows, table.read) for rows in table.array], table.read
+    slots = range(len(each[0].columns))
+    masks = [[p.masks[j] for p in each] for j in slots]
+    readers = _table_padded([p.readers for p in each], len(inside))
+    by_slot = tuple(_table_padded([p.readers_by_slot[j] for p in each], len(inside)) for j in slots)
+    if not all(p.readers for p in each):
+        readers, by_slot = (), ((),) * len(slots)
+    elif not all(any(p.readers_by_slot) for p in each):
+        by_slot = ((),) * len(slots)
+    return Prepared(
+        tuple(np.concatenate([p.columns[j] for p in each]) for j in slots),
+        tuple(
+            None if all(m is None for m in some)
+            else np.concatenate([np.ones(len(each[0].columns[0]), bool) if m is None else m for m in some])
+            for some in masks
+        ),
+        readers, by_slot, inside,
+    )  # fmt: skip
+
+
+def _table_padded(each: Sequence[Sequence[Array]], extent: int) -> tuple[Array, ...]:
+    """The readers of all devices by rank, -1 where one has fewer ranks than another."""
+    nobody = np.full(extent, -1, np.int32)
+    most = max(map(len, each))
+    return tuple(np.concatenate([some[k] if k < len(some) else nobody for some in each]) for k in range(most))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,30 +11,30 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from lowering.compiled import Compiled, compile
-from lowering.compiler_options import jitted
+from lowering.calls.compiled import Compiled, compile
+from lowering.calls.executable import Executable, jitted
 from lowering.context import Check
-from lowering.distribution.fixed import Fixed
-from lowering.distribution.halos import with_halos
-from lowering.distribution.processes import agree, is_shared
-from lowering.distribution.processes import blocks_of as blocks_of_process
-from lowering.distribution.tables import NO_TABLES, Tables, digest, known_tables
-from lowering.elementwise import SCALAR
-from lowering.executable import Executable
-from lowering.manual_axes import varying
-from lowering.tracing import concrete
+from lowering.distribution.halos import NO_TABLES, Fixed, Tables, digest, known_tables, with_halos
+from lowering.distribution.meshes import agree, is_shared
+from lowering.distribution.meshes import blocks_of as blocks_of_process
+from lowering.rules.elementwise import SCALAR
+from lowering.tracing import concrete, inside_jit, left_to_xla, varying
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.calls import refuse_absent_outputs
-from tensorir.distribution.decomposition import Decomposition
-from tensorir.distribution.exchange import Exchange, exchange
+from tensorir.distribution.exchange import Exchange, exchange, part_of_exchange
 from tensorir.distribution.local_program import Combined, Localised, localised
-from tensorir.distribution.part_of_exchange import part_of_exchange
-from tensorir.distribution.parting import NO_OWNERS, decompositions
-from tensorir.distribution.partition import Owners
-from tensorir.distribution.subdomains import Subdomains, blocks_of, subdomains_of
-from tensorir.ir import Fencil, Var
+from tensorir.distribution.partition import (
+    NO_OWNERS,
+    Decomposition,
+    Owners,
+    Subdomains,
+    blocks_of,
+    decompositions,
+    subdomains_of,
+)
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, Dims
 from tensorir.text.printer import print_fencil
-from tensorir.types import DTYPES, Dims
 
 __all__ = ["Step"]
 
@@ -70,7 +70,9 @@ class Step:
     def _executables(self) -> list[Executable]:
         refuse_absent_outputs(self.program, self._tables.holes, self._full)
         known = _local_names(self.local, self._tables.holes, self._full)
-        return [known_tables(c, *known) for c in self._compiled]
+        # what a stage gives to the next one may come to a result or not
+        stages = [*({} for _ in self._compiled[1:]), self.local.on_every_device]
+        return [known_tables(c, read, *known) for c, read in zip(self._compiled, stages, strict=True)]
 
     @cached_property
     def fixed(self) -> Fixed:
@@ -114,7 +116,7 @@ class Step:
         """An array with the padding of its last blocks, and the points of a mesh device by device."""
         array = self._dealt(array, dims)
         sides = self._sides(dims)
-        if not any(map(any, sides)):
+        if not _any(sides):
             return array
         if isinstance(array, np.ndarray):
             return np.pad(array, sides)
@@ -142,23 +144,42 @@ class Step:
                 array = jax.numpy.take(array, part.places[first : first + len(i)], axis)
         return array
 
-    def cropped(self, array: Any, dims: Dims) -> Any:
-        """An array without its padding: within a trace in its blocks, where XLA deals points out alike.
+    def places(self, dims: Dims) -> tuple[Any, ...]:
+        """The devices, and how the points along each dim are dealt out to them, to compare."""
+        parts = [self.parts.get(d) for d in dims]
+        return self.mesh, *(
+            (p.axis, p.interval, p.parts, p.owners.tobytes()) if isinstance(p, Subdomains) else p for p in parts
+        )
 
-        Elsewhere it is whole on every device: XLA's partitioner would add up parts of blocks, with zeros beside them,
-        which loses the sign of -0.0.
+    def zero_in_padding(self, array: Any, dims: Dims) -> Any:
+        """An array on the devices with zeros in its padding, to which no cotangent comes back."""
+        for axis, (d, i) in enumerate(dims.items):
+            if d in self.parts and not (own := self.parts[d].own(i)).all():
+                own = lax.broadcast_in_dim(own, array.shape, (axis,))
+                array = lax.select(own, array, lax.full_like(array, 0))
+        return array
+
+    def cropped(self, array: Any, dims: Dims) -> Any:
+        """An array without its padding: within a program in its blocks, where XLA deals points out alike.
+
+        Elsewhere it is whole on every device: eagerly JAX places no blocks of several extents, and XLA's partitioner
+        would add up parts of blocks, with zeros beside them, which loses the sign of -0.0.
         """
-        sides, everywhere = self._sides(dims), NamedSharding(self.mesh, PartitionSpec())
-        mesh = any(d in subdomains_of(self.parts) for d in dims)
-        if not mesh and not any(map(any, sides)):
+        if not inside_jit() or not self._dealt_out_alike(dims):
+            return self.gathered(array, dims)
+        sides = self._sides(dims)
+        return lax.with_sharding_constraint(array[_part(array, sides)], self.sharding(dims)) if _any(sides) else array
+
+    def gathered(self, array: Any, dims: Dims) -> Any:
+        """An array without its padding, whole on every device where it has any."""
+        sides = self._sides(dims)
+        if not _any(sides) and not any(d in subdomains_of(self.parts) for d in dims):
             return array
-        part = tuple(slice(low, n - high) for (low, high), n in zip(sides, array.shape, strict=True))
-        if mesh:
-            put = jax.device_put if concrete(array) else lax.with_sharding_constraint
-            return self._in_order(put(array, everywhere)[part], dims)
-        if not concrete(array) and self._dealt_out_alike(dims):
-            return lax.with_sharding_constraint(array[part], self.sharding(dims))
-        return jax.device_put(array, everywhere)[part]
+        everywhere = NamedSharding(self.mesh, PartitionSpec())
+        array = (
+            jax.device_put(array, everywhere) if concrete(array) else lax.with_sharding_constraint(array, everywhere)
+        )
+        return self._in_order(array[_part(array, sides)], dims)
 
     def _dealt_out_alike(self, dims: Dims) -> bool:
         """Whether XLA, which puts as many points as it can on the first devices, gives each the points of its block."""
@@ -202,10 +223,10 @@ class Step:
         """Arrays of a trace, padded."""
         found: dict[str, Leaves] = {}
         for p in (p for p in self.reads if p.name in arrays):
-            leaves = [jax.numpy.asarray(a) for a in arrays[p.name]]
-            if self._dealt_out_alike(dims := p.type.dims):
-                leaves = [lax.with_sharding_constraint(a, self.sharding(dims)) for a in leaves]
-            found[p.name] = tuple(self.padded(a, dims) for a in leaves)
+            leaves = [left_to_xla(jax.numpy.asarray(a), self.mesh) for a in arrays[p.name]]
+            if inside_jit() and self._dealt_out_alike(p.type.dims):
+                leaves = [lax.with_sharding_constraint(a, self.sharding(p.type.dims)) for a in leaves]
+            found[p.name] = tuple(self.padded(a, p.type.dims) for a in leaves)
         return {**found, **{n: tuple(map(jax.numpy.asarray, leaves)) for n, leaves in self.fixed.arrays.items()}}
 
     def taken(self, outputs: Arrays) -> dict[str, Leaves]:
@@ -229,6 +250,11 @@ class Step:
     def run(self) -> Any:
         """From padded arrays to padded results, and what run-time checks found."""
         return jitted(self._run, self.shapes())
+
+    @cached_property
+    def run_inside(self) -> Any:
+        """The same in somebody's trace, where XLA can be given no options."""
+        return jax.jit(self._run)
 
     @cached_property
     def traced(self) -> Any:
@@ -325,6 +351,17 @@ class Step:
         shown = lax.select(failed, value, lax.full_like(value, np.iinfo(value.dtype).min))
         pair = lax.concatenate([lax.select(failed, lax.full_like(position, 0), lax.full_like(position, -1)), shown], 0)
         return lax.pmax(pair, axes)
+
+
+Sides = Sequence[tuple[int, int]]
+
+
+def _any(sides: Sides) -> bool:
+    return any(map(any, sides))
+
+
+def _part(array: Any, sides: Sides) -> tuple[slice, ...]:
+    return tuple(slice(low, n - high) for (low, high), n in zip(sides, array.shape, strict=True))
 
 
 def _local_names(

@@ -1,17 +1,10 @@
-"""Loops as a primitive: as they stand going forward, and with a stated memory in derivatives.
-
-Forward, n rounds over buffers are one `scan` without slices, or a `while_loop` where they may end early. The derivative
-is a scan over values and tangents whose reads hand their buffer on (`in_place_adjoints`), so that a round of the
-reverse pass costs what the round touches. Reverse mode keeps what rounds read; where that adds up to many times the
-buffers, they run in blocks, themselves in blocks: the state before each is kept, and what is inside is computed again.
-A loop that may end early runs to its limit, its rounds past the end doing nothing; one without a limit has forward mode
-only.
-"""
+"""Loops as primitives: as they stand going forward, with a stated memory in derivatives."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -19,21 +12,336 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from lowering.batch_dims import with_batch
-from lowering.gradients.checkpointed_while import Unbounded
-from lowering.gradients.in_place_adjoints import still
-from lowering.gradients.loop_body_derivatives import handing_on, moves, once, replaced, with_tangents
-from tensorir.caches import remembered
-from tensorir.errors import Diagnostic
+from lowering.gradients.in_place_adjoints import still, threaded
+from lowering.tracing import axes_of, varying, with_batch
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.memory import remembered
 
-__all__ = ["rounds"]
+__all__ = ["Unbounded", "forward_only", "handing_on", "moves", "once", "replaced", "rounds", "smooth", "with_tangents"]
+
+# Tangents that nothing comes back from: of loops whose rounds nobody counted when they ran.
+
+
+def forward_only(x: Any, refusal: Diagnostic) -> Any:
+    """x, of which reverse mode says what `refusal` does.
+
+    JAX remembers parameters of operations for as long as the jaxprs among them live, and for good where there are none:
+    an empty jaxpr lets go of the diagnostic, which holds the text of its program.
+    """
+    return forward_only_p.bind(x, refusal=refusal, owner=jax.make_jaxpr(lambda: ())())
+
+
+forward_only_p = Primitive("forward_only")
+
+
+def _refused(cotangent: Any, x: Any, *, refusal: Diagnostic, owner: ClosedJaxpr) -> Any:
+    raise DiagnosticError(refusal)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, refusal: Diagnostic, owner: ClosedJaxpr) -> Any:
+    out = forward_only_p.bind(*primals, refusal=refusal, owner=owner)
+    return out, forward_only_p.bind(ad.instantiate_zeros(tangents[0]), refusal=refusal, owner=owner)
+
+
+def _batched(args: Sequence[Any], axes: Sequence[Any], **known: Any) -> tuple[Any, Any]:
+    return forward_only_p.bind(*args, **known), axes[0]
+
+
+forward_only_p.def_impl(lambda x, **_: x)
+forward_only_p.def_abstract_eval(lambda x, **_: x)
+mlir.register_lowering(forward_only_p, mlir.lower_fun(lambda x, **_: x, multiple_results=False))
+ad.primitive_jvps[forward_only_p] = _jvp
+ad.primitive_transposes[forward_only_p] = _refused
+batching.primitive_batchers[forward_only_p] = _batched
+
+# One round of a loop: as it runs, and with tangents, where reads hand their buffer on (`in_place_adjoints`).
+
+
+def once(body: ClosedJaxpr, i: Any, *operands: Any) -> tuple[Any, ...]:
+    """What is carried after round i; `body` maps (i, *read, *carried) to carried."""
+    return tuple(handing_on(body, i, *operands)[0] if _contested(body) else jaxpr_as_fun(body)(i, *operands))
+
+
+@remembered("facts of loops", limit=256)
+def _contested(body: ClosedJaxpr) -> bool:
+    """Whether a round writes more than once: then no single kernel does all reads before it writes in place."""
+    writes = [
+        e.primitive.name for e in body.jaxpr.eqns if e.primitive.name in ("dynamic_update_slice", "rounds", "put")
+    ]
+    return len(writes) > 1 or "rounds" in writes
+
+
+def handing_on(body: ClosedJaxpr, *args: Any) -> tuple[list[Any], list[Any]]:
+    """What is carried after a round, and the arguments of the round as their last readers hand them on."""
+    return threaded(body, _handed, *args)
+
+
+def _handed(eqn: JaxprEqn) -> Sequence[tuple[int, int]]:
+    """Operands of an equation that are among its results."""
+    match eqn.primitive.name:
+        case "take":
+            return [(0, 1)]
+        case "rounds":
+            reading = eqn.params["reading"]
+            return [(k, len(eqn.invars) - reading + k) for k in range(reading)]
+        case _:
+            return []
+
+
+def with_tangents(body: ClosedJaxpr, read: Sequence[Any], varied: Sequence[int], i: Any, state: Any) -> Any:
+    """Round i of (carried, its tangents, those of what is read, at `varied`), which are handed on."""
+    carried, d_carried, d_read = state
+    function, points, moving = smooth(body, read, varied, i, carried)
+    (some, _), (d_carried, d_read), fixed = jax.jvp(function, points, (d_carried, d_read), has_aux=True)
+    found, others = iter(some), iter(fixed)
+    return [next(found if k in moving else others) for k in range(len(carried))], d_carried, d_read
+
+
+def smooth(
+    body: ClosedJaxpr, read: Sequence[Any], varied: Sequence[int], i: Any, carried: Sequence[Any]
+) -> tuple[Callable[[list[Any], list[Any]], Any], tuple[list[Any], list[Any]], list[int]]:
+    """Round i as a function of what moves of what is carried, and of what is read, at `varied`; where; which move.
+
+    It gives both as they are after the round, and beside them what is carried and does not move.
+    """
+    moving = [k for k, x in enumerate(carried) if moves(x)]
+
+    def function(some: list[Any], others: list[Any]) -> Any:
+        results, arguments = handing_on(body, i, *replaced(read, varied, others), *replaced(carried, moving, some))
+        still = [r for k, r in enumerate(results) if k not in moving]
+        return ([results[k] for k in moving], [arguments[1 + k] for k in varied]), still
+
+    return function, ([carried[k] for k in moving], [read[k] for k in varied]), moving
+
+
+def moves(x: Any) -> bool:
+    """Whether tangents of an array are arrays."""
+    return jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def replaced(old: Sequence[Any], places: Sequence[int], new: Sequence[Any]) -> list[Any]:
+    """A list with others at some places."""
+    result = list(old)
+    for k, x in zip(places, new, strict=True):
+        result[k] = x
+    return result
+
+
+# Derivatives of loops of which nobody knows how often they run.
+#
+# Tangents go along with the rounds. The reverse pass counts the rounds, keeps the state before each of some blocks of
+# them, and goes back block by block, each the same way in smaller blocks (Griewank and Walther, Evaluating
+# Derivatives, 12.2): d levels of k states each go back through k ** d rounds with d more runs of each. What is kept
+# does not grow with the number of rounds; beyond k ** d of them, those of the smallest blocks run again for each
+# other.
+
+FREE = 1 << 20
+"""Bytes of states that a level keeps without a thought."""
+LEAST_KEPT, MOST_KEPT_OF_WHILES = 16, 4096
+"""How many states a level keeps."""
+ROUNDS = 1 << 20
+"""Up to so many rounds, none runs again for each other."""
+
+State = list[Any]
+Back = tuple[State, list[State]]
+"""Cotangents, and room for states level by level, from the largest blocks on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """A loop over what it reads and carries, as `checkpointed_loop` says, and the buffers it reads that have tangents.
+
+    `batches`: where the operands have the axes of batches, batch by batch from the inside; tangents have them in front.
+    """
+
+    body: ClosedJaxpr
+    going: ClosedJaxpr
+    reading: int
+    varied: tuple[int, ...]
+    refusal: Diagnostic
+    batches: tuple[tuple[int | None, ...], ...] = ()
+
+    def tangents(self, operands: Sequence[Any], d_carried: State, d_read: State) -> tuple[State, State]:
+        """Of what is carried after the loop, and of what was read."""
+        found = swept.bind(*operands, *d_carried, *d_read, known=len(operands), **self.parts)
+        return found[: len(d_carried)], found[len(d_carried) :]
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Its fields: what JAX remembers of an operation it forgets with the jaxprs that are parameters themselves."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def forward(self, operands: Sequence[Any], moved: Sequence[Any]) -> State:
+        """The tangents after the loop of those before it."""
+        return self._mapped(self._forward)(tuple(map(jnp.asarray, operands)), list(moved))
+
+    def backward(self, operands: Sequence[Any], cotangents: Sequence[Any]) -> State:
+        """The cotangents before the loop of those after it."""
+        return self._mapped(self._backward)(tuple(map(jnp.asarray, operands)), list(cotangents))
+
+    def _mapped(self, function: Callable[..., State]) -> Callable[..., State]:
+        for axes in self.batches:
+            function = jax.vmap(function, (axes, 0))
+        return function
+
+    def _forward(self, operands: Sequence[Any], moved: State) -> State:
+        read, carried = operands[: self.reading], list(operands[self.reading :])
+        count = len(moved) - len(self.varied)
+        one = partial(with_tangents, self.body, read, self.varied)
+        _, (_, d_carried, d_read) = lax.while_loop(
+            lambda s: self._goes_on(read, s[0], s[1][0]),
+            lambda s: (_after(s[0]), one(*s)),
+            (_number(0), (carried, moved[:count], moved[count:])),
+        )
+        return [*d_carried, *d_read]
+
+    def _backward(self, operands: Sequence[Any], cotangents: State) -> State:
+        axes = axes_of(operands, cotangents)
+        read, carried = operands[: self.reading], varying(list(operands[self.reading :]), axes)
+        cotangents = varying(cotangents, axes)
+        n, _ = lax.while_loop(
+            lambda s: self._goes_on(read, *s), lambda s: (_after(s[0]), self._round(read, *s)), (_number(0), carried)
+        )
+        kept = min(
+            max(FREE // max(1, sum(x.size * x.dtype.itemsize for x in carried)), LEAST_KEPT), MOST_KEPT_OF_WHILES
+        )
+        levels = math.ceil(math.log(ROUNDS, kept))
+        states = varying([[lax.full((kept, *x.shape), 0, x.dtype) for x in carried] for _ in range(levels)], axes)
+        found, _ = self._back(read, _number(0), n, carried, (cotangents, states))
+        return [forward_only(x, self.refusal) for x in found]
+
+    def _goes_on(self, read: Sequence[Any], i: Any, carried: State) -> Any:
+        return jaxpr_as_fun(self.going)(i, *read, *carried)[0]
+
+    def _round(self, read: Sequence[Any], i: Any, carried: State) -> State:
+        return varying(list(once(self.body, i, *read, *carried)), axes_of(carried))
+
+    def _run(self, read: Sequence[Any], first: Any, n: Any, carried: State) -> State:
+        return _counted(n, lambda i, s: self._round(read, lax.add(first, i), s), carried)
+
+    def _back(self, read: Sequence[Any], first: Any, n: Any, carried: State, going_back: Back) -> Back:
+        """The cotangents before n rounds, of which `carried` is the state before the first one."""
+        cotangents, levels = going_back
+        if not levels:
+            one = partial(self._undone, read, first, n, carried)
+            return _counted(n, one, cotangents), levels
+        states, *inner = levels
+        kept = states[0].shape[0]
+        size = lax.max(_over(n, _number(kept)), _number(1))
+        blocks = _over(n, size)
+
+        def keep(j: Any, state: tuple[State, State]) -> tuple[State, State]:
+            now, states = state
+            states = [lax.dynamic_update_index_in_dim(all, x, j, 0) for all, x in zip(states, now, strict=True)]
+            # nothing comes behind the last one
+            further = lax.select(lax.lt(_after(j), blocks), size, _number(0))
+            return self._run(read, lax.add(first, lax.mul(j, size)), further, now), states
+
+        def block(j: Any, going_back: Back) -> Back:
+            j = lax.sub(blocks, _after(j))
+            before = lax.mul(j, size)
+            now = [lax.dynamic_index_in_dim(all, j, 0, keepdims=False) for all in states]
+            here = lax.min(size, lax.sub(n, before))
+            return self._back(read, lax.add(first, before), here, now, going_back)
+
+        _, states = _counted(blocks, keep, (carried, states))
+        cotangents, inner = _counted(blocks, block, (cotangents, inner))
+        return cotangents, [states, *inner]
+
+    def _undone(self, read: Sequence[Any], first: Any, n: Any, carried: State, j: Any, cotangents: State) -> State:
+        """The cotangents before the j-th of n rounds, counted from the last, of those after it."""
+        j = lax.sub(n, _after(j))
+        state = self._run(read, first, j, carried)
+        function, points, _ = smooth(self.body, read, self.varied, lax.add(first, j), state)
+        _, back, _ = jax.vjp(function, *points, has_aux=True)
+        count = len(points[0])
+        some, others = back((cotangents[:count], cotangents[count:]))
+        return [*some, *others]
+
+
+def _number(n: int) -> Any:
+    return lax.full((), n, "int32")
+
+
+def _after(i: Any) -> Any:
+    return lax.add(i, _number(1))
+
+
+def _over(n: Any, by: Any) -> Any:
+    """n over a number, rounded up."""
+    return lax.div(lax.add(n, lax.sub(by, _number(1))), by)
+
+
+def _counted(n: Any, one: Callable[[Any, Any], Any], state: Any) -> Any:
+    """`one(i, state)` n times, i counting from 0."""
+    first = _number(0), state
+    return lax.while_loop(lambda s: lax.lt(s[0], n), lambda s: (_after(s[0]), one(*s)), first)[1]
+
+
+# The primitive
+
+swept = Primitive("swept")
+swept.multiple_results = True
+"""`swept(*operands, *moved; known, **loop)` gives the tangents after a loop; it is linear in `moved`."""
+
+
+def _swept(*args: Any, known: int, **loop: Any) -> State:
+    return Unbounded(**loop).forward(args[:known], args[known:])
+
+
+def _eagerly(*args: Any, **params: Any) -> State:
+    return jax.jit(partial(_swept, **params))(*args)
+
+
+def _while_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, known: int, **loop: Any) -> tuple[Any, Any]:
+    out = swept.bind(*primals, known=known, **loop)
+    if all(isinstance(t, ad.Zero) for t in tangents[:known]):
+        moved = [ad.instantiate_zeros(t) for t in tangents[known:]]
+        return out, swept.bind(*primals[:known], *moved, known=known, **loop)
+    places = [k for k, x in enumerate(primals) if moves(x)]
+
+    def function(*some: Any) -> State:
+        return _swept(*replaced(primals, places, some), known=known, **loop)
+
+    points = [jnp.asarray(primals[k]) for k in places], [ad.instantiate_zeros(tangents[k]) for k in places]
+    _, moved = jax.jvp(function, *points)
+    return out, [forward_only(t, loop["refusal"]) for t in moved]
+
+
+def _transpose(cotangents: Sequence[Any], *args: Any, known: int, **loop: Any) -> list[Any]:
+    back = Unbounded(**loop).backward(args[:known], [ad.instantiate_zeros(c) for c in cotangents])
+    asked = [ad.is_undefined_primal(x) for x in args[known:]]
+    return [*([None] * known), *(b if a else None for a, b in zip(asked, back, strict=True))]
+
+
+def _while_batched(args: Sequence[Any], axes: Sequence[Any], *, known: int, **loop: Any) -> tuple[Any, Any]:
+    size = next(a.shape[x] for a, x in zip(args, axes, strict=True) if x is not None)
+    moved = [batching.bdim_at_front(a, x, size) for a, x in zip(args[known:], axes[known:], strict=True)]
+    mapped = replace(Unbounded(**loop), batches=(*loop["batches"], tuple(axes[:known])))
+    return swept.bind(*args[:known], *moved, known=known, **mapped.parts), [0] * len(moved)
+
+
+swept.def_impl(_eagerly)
+swept.def_abstract_eval(lambda *args, known, **_: list(args[known:]))
+mlir.register_lowering(swept, mlir.lower_fun(_swept, multiple_results=True))
+ad.primitive_jvps[swept] = _while_jvp
+ad.primitive_transposes[swept] = _transpose
+batching.primitive_batchers[swept] = _while_batched
+
+# Loops as a primitive: as they stand going forward, and with a stated memory in derivatives.
+#
+# Forward, n rounds over buffers are one `scan` without slices, or a `while_loop` where they may end early. The
+# derivative is a scan over values and tangents whose reads hand their buffer on (`in_place_adjoints`), so that a
+# round of the reverse pass costs what the round touches. Reverse mode keeps what rounds read; where that adds up to
+# many times the buffers, they run in blocks, themselves in blocks: the state before each is kept, and what is inside
+# is computed again. A loop that may end early runs to its limit, its rounds past the end doing nothing; one without a
+# limit has forward mode only.
 
 MOST_KEPT = 32
 """How many times the bytes of its buffers a loop keeps for the reverse pass before it runs in blocks."""
-FREE = 1 << 20
 """Bytes that are kept without a thought."""
 MOST_LEVELS = 3
 
@@ -78,7 +386,7 @@ def _times(n: int, one: Callable[[Any, Any], Any], state: Any) -> Any:
 # Derivatives
 
 
-def _jvp(
+def _loop_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, going: ClosedJaxpr | None,
     limit: int | None, reading: int, refusal: Diagnostic,
 ) -> tuple[Any, Any]:  # fmt: skip
@@ -154,7 +462,7 @@ def _bytes(tree: Any) -> int:
 # Batches
 
 
-def _batched(
+def _loop_batched(
     args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, going: ClosedJaxpr | None, limit: int | None,
     reading: int, refusal: Diagnostic,
 ) -> tuple[Any, Any]:  # fmt: skip
@@ -204,5 +512,5 @@ def _used(closed: ClosedJaxpr) -> list[bool]:
 rounds.def_impl(lambda *operands, **params: jax.jit(partial(_run, **params))(*operands))
 rounds.def_abstract_eval(lambda *operands, reading, **_: [*operands[reading:], *operands[:reading]])
 mlir.register_lowering(rounds, mlir.lower_fun(_run, multiple_results=True))
-ad.primitive_jvps[rounds] = _jvp
-batching.primitive_batchers[rounds] = _batched
+ad.primitive_jvps[rounds] = _loop_jvp
+batching.primitive_batchers[rounds] = _loop_batched

@@ -25,7 +25,7 @@ from lowering.kernels.positions import Box, Entry, Index, Position, hull, identi
 from lowering.kernels.program import INNER, Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Grid, Left, Parts, Swept, parted
 from lowering.kernels.sweeps import Sweep
-from lowering.manual_axes import axes_of, shaped, varying
+from lowering.tracing import axes_of, shaped, varying
 
 __all__ = ["run"]
 

@@ -32,7 +32,7 @@ from lowering.kernels.equations import FOLDING, POINTWISE, gathered, is_fusible
 from lowering.kernels.minimum_cut import Graph
 from lowering.kernels.program import element_of, shape_of, states_of
 from lowering.kernels.sweeps import swept
-from lowering.manual_axes import shaped
+from lowering.tracing import shaped
 
 __all__ = ["Layout", "in_order", "turned"]
 

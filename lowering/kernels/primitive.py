@@ -22,11 +22,11 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
+from lowering.gradients.checkpointed_loop import moves, replaced
 from lowering.gradients.in_place_adjoints import still
-from lowering.gradients.loop_body_derivatives import moves, replaced
 from lowering.kernels.program import states_of
 from lowering.kernels.regions import parted
-from lowering.manual_axes import shaped
+from lowering.tracing import shaped
 
 __all__ = ["bound", "in_kernels", "interpreted"]
 

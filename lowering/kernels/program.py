@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
-from lowering.manual_axes import shaped
+from lowering.tracing import shaped
 
 __all__ = [
     "INNER",

@@ -21,7 +21,7 @@ from lowering.kernels.layouts import turned
 from lowering.kernels.positions import Box, Index, identity
 from lowering.kernels.program import Program, Variable, flattened, inner_programs, program_of, shape_of
 from lowering.kernels.sweeps import Sweep, swept
-from tensorir.caches import remembered
+from tensorir.runtime.memory import remembered
 
 __all__ = ["Grid", "Left", "Parts", "Swept", "parted"]
 

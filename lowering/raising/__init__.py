@@ -22,21 +22,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lowering.context import Context
-from lowering.raising.argument_reductions import argument_reduction
-from lowering.raising.contractions import contraction
-from lowering.raising.convolutions import convolution
-from lowering.raising.guards import guarded
-from lowering.raising.interior_padding import dilated
-from lowering.raising.prefixes import prefix
-from lowering.raising.provenance import remember
-from lowering.raising.reductions import along_axis, mapped
-from lowering.raising.rule import Raised, Rule
-from lowering.raising.scatters import combined, in_place
-from lowering.raising.strips import strip
-from lowering.raising.top_k import first
-from lowering.raising.windows import constants, windows
+from lowering.raising.contractions import contraction, convolution, guarded
+from lowering.raising.provenance import Raised, Rule, remember
+from lowering.raising.reductions import along_axis, argument_reduction, first, mapped, prefix, strip
+from lowering.raising.windows import combined, constants, dilated, in_place, windows
 from lowering.values import Value
-from tensorir.ir import Call
+from tensorir.ir.nodes import Call
 
 __all__ = ["NAMES", "RULES", "Raised", "Rule", "raised", "rows"]
 

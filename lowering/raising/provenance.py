@@ -1,17 +1,45 @@
-"""What calls leave behind for the rules: factors, sums, conversions, zeros around a part, NaNs, and what was folded."""
+"""What a rule of raising is, and what calls leave behind for the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from lowering.context import Context, masks_of
-from lowering.raising.guards import guarded_sum
+from lowering.raising.contractions import guarded_sum
 from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value
-from tensorir.ir import Call, Expr, Operator
+from tensorir.ir.nodes import Call, Expr, Operator
 
-__all__ = ["remember"]
+__all__ = ["Raised", "Rule", "remember"]
+
+# What a rule of the table is, and the row that says that one was used.
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One form that is recognised, and what becomes of it."""
+
+    name: str
+    op: str
+    """The builtin whose calls the rule looks at."""
+    says: str
+    """What it recognises and what XLA gets, in one sentence."""
+    lower: Callable[[Context, Call, Sequence[Any]], Value | None]
+    """The value of a call, None where the rule does not fit."""
+    reorders: bool = False
+    """Whether results may round differently: such a rule is left out where `numerics="exact"`."""
+
+
+class Raised(NamedTuple):
+    """A rule that was used, and the expression that it was used for, in the notation."""
+
+    rule: str
+    expression: str
+
+
+# What calls leave behind for the rules: factors, sums, conversions, zeros around a part, NaNs, and what was folded.
 
 
 def remember(context: Context, node: Call, args: Sequence[Any], value: Value) -> None:

@@ -1,25 +1,30 @@
-"""Gathers whose indices are constants or sums of coordinates: slices, mirrored ones, and windows kept apart by slot.
-
-`gather(I)(x, 2 × pos(Y) + pos(R))` reads no table: for each point of R it is a slice of x with stride 2. Windows of few
-points stay apart, one slice per point, so that a fold over them is a sum (or a maximum) of shifted slices, which XLA
-fuses; the same window times weights is a convolution (`convolutions`).
-"""
+"""Gathers as slices and windows, updates as scatters, and zeros between elements."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import jax
+import numpy as np
 from jax import lax
 
-from lowering.array_provenance import Window
 from lowering.context import Context
-from lowering.values import Dense, Leaf, Slots, Value, cut, dense, select_slot
-from tensorir.analysis.affine_indices import AffineIndex, affine_index
-from tensorir.ir import Call, Expr, Literal
-from tensorir.types import Dims, Interval
+from lowering.raising.reductions import literal_of
+from lowering.rules.indirect import CLIP, DROP, Updates, combiner, one_by_one, put_at_one, scattered, touched
+from lowering.values import Dense, Leaf, Slots, Value, Window, cut, dense, select_slot
+from tensorir.analysis.access_functions import AffineIndex, affine_index
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import Dims, Interval
 
-__all__ = ["constants", "windows"]
+__all__ = ["combined", "constants", "dilated", "in_place", "windows"]
+
+# Gathers whose indices are constants or sums of coordinates: slices, mirrored ones, and windows kept apart by slot.
+#
+# `gather(I)(x, 2 × pos(Y) + pos(R))` reads no table: for each point of R it is a slice of x with stride 2. Windows of
+# few points stay apart, one slice per point, so that a fold over them is a sum (or a maximum) of shifted slices,
+# which XLA fuses; the same window times weights is a convolution (`convolutions`).
 
 MOST_POINTS = 32
 """Windows with more points along a dim are gathered."""
@@ -131,3 +136,205 @@ def _strided(leaf: Leaf, name: str, dim: str, step: int, constant: int, points: 
     mask = _strided(leaf.present, name, dim, step, constant, points)
     assert isinstance(mask, Dense)
     return Dense(value.data, value.dims, mask)
+
+
+# Updates at indices in one operation: a scatter with a combiner that XLA has, or a slice written in place.
+#
+# Without a rule, updates run one by one in order.
+
+COMBINERS: dict[str, Callable[..., jax.Array]] = {
+    "plus": lax.scatter_add,
+    "multiplies": lax.scatter_mul,
+    "min": lax.scatter_min,
+    "max": lax.scatter_max,
+}
+
+
+def combined(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    kind = combiner(args[0].function)
+    if len(args[1]) != 1 or (kind != "last" and kind not in COMBINERS):
+        return None
+
+    def put(updates: Updates) -> list[Dense]:
+        names, order, part, over = updates.names, updates.order, updates.part, updates.over
+        told = [updates.ok] if updates.ok is not None else []
+        held = {n for leaf in (*updates.indices, *told) for n in leaf.dims.names}
+        # dims along which no index changes go along as rows: one by one they take six times as long
+        rows = [n for n in part.names if n not in (*names, *over) and n not in held]
+        points = order.without(*rows)
+        whole = Dims((*points.items, *((n, part[n]) for n in rows)))
+        (columns, _), ((operand,), (values,)) = updates.columns(points), updates.arrays(whole)
+        start = lax.concatenate([lax.expand_dims(c, (len(points),)) for c in columns], len(points))
+        if kind == "last":
+            start = _last_wins(start, _numbers(points, part.without(*rows), updates, []), points, updates, rows)
+            return [Dense(lax.scatter(operand, start, values, _numbers(points, part, updates, rows), mode=DROP), part)]
+        scatter = COMBINERS[str(kind)]
+        return [Dense(scatter(operand, start, values, _numbers(points, part, updates, rows), mode=DROP), part)]
+
+    if kind == "multiplies":
+        return scattered(context, node, args, lambda updates: _differentiable(context, updates, put))
+    return scattered(context, node, args, put)
+
+
+def _differentiable(context: Context, updates: Updates, put: Callable[[Updates], Sequence[Dense]]) -> Sequence[Dense]:
+    """What `put` gives, with the derivative of updates one by one: JAX has none of products that meet."""
+    ((operand,), (values,)), part, order = updates.arrays(updates.order), updates.part, updates.order
+
+    def given(operand: jax.Array, values: jax.Array, indices: Any, ok: Any) -> Updates:
+        base, value = (Dense(operand, part),), (Dense(values, order),)
+        return replace(updates, base=base, values=value, indices=indices, ok=ok)
+
+    @jax.custom_jvp
+    def product(operand: jax.Array, values: jax.Array, indices: Any, ok: Any) -> jax.Array:
+        (found,) = put(given(operand, values, indices, ok))
+        return found.data
+
+    @product.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        operand, values, indices, ok = primals
+
+        def in_order(operand: jax.Array, values: jax.Array) -> jax.Array:
+            (found,) = one_by_one(context.inner(), given(operand, values, indices, ok))
+            return found.data
+
+        return product(*primals), jax.jvp(in_order, (operand, values), tangents[:2])[1]
+
+    return [Dense(product(operand, values, updates.indices, updates.ok), part)]
+
+
+def _numbers(points: Dims, part: Dims, updates: Updates, rows: Sequence[str]) -> lax.ScatterDimensionNumbers:
+    """How indices on some points put values, with the rows as their last axes, into the part."""
+    count = len(updates.names)
+    batch = [n for n in points.names if n not in updates.over]
+    return lax.ScatterDimensionNumbers(
+        update_window_dims=tuple(range(len(points), len(points) + len(rows))),
+        inserted_window_dims=tuple(range(count)),
+        scatter_dims_to_operand_dims=tuple(range(count)),
+        operand_batching_dims=tuple(sorted(part.names.index(n) for n in batch)),
+        scatter_indices_batching_dims=tuple(
+            points.names.index(n) for n in sorted(batch, key=part.names.index)
+        ),
+    )  # fmt: skip
+
+
+def in_place(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    function, base, *given, _ = args
+    one = all(isinstance(i, Dense) and not i.dims and (i.present is None or not i.present.dims) for (i,) in given)
+    if len(base) != 1 or combiner(function.function) != "last" or node.static.over or not one:
+        return None
+    if not touched(node)[1].size:
+        return None
+
+    def put(updates: Updates) -> list[Dense]:
+        base, values, order, part = dense(updates.base[0]), dense(updates.values[0]), updates.order, updates.part
+        return [put_at_one(base, updates.indices, values, updates.ok, order, part, updates.names)]
+
+    return scattered(context, node, args, put)
+
+
+def _last_wins(start: jax.Array, numbers: Any, points: Dims, updates: Updates, rows: Sequence[str]) -> jax.Array:
+    """Where several updates meet, the last: XLA leaves their order open, so the losers are sent out of range before."""
+    over = updates.over
+    count = int(np.prod([len(points[n]) for n in over], dtype=np.int64))
+    shape = tuple(len(points[n]) for n in over)
+    rank = lax.broadcast_in_dim(lax.reshape(lax.iota("int32", count), shape), points.shape, tuple(range(len(over))))
+    operand = updates.part.without(*rows).shape
+    latest = lax.scatter_max(lax.full(operand, -1, "int32"), start, rank, numbers, mode=DROP)
+    back = lax.GatherDimensionNumbers(
+        offset_dims=(), collapsed_slice_dims=numbers.inserted_window_dims,
+        start_index_map=numbers.scatter_dims_to_operand_dims, operand_batching_dims=numbers.operand_batching_dims,
+        start_indices_batching_dims=numbers.scatter_indices_batching_dims,
+    )  # fmt: skip
+    winner = lax.eq(lax.gather(latest, start, back, (1,) * len(operand), mode=CLIP), rank)
+    outside = lax.full_like(start, np.iinfo(start.dtype).max)
+    mask = lax.broadcast_in_dim(winner, start.shape, tuple(range(len(points))))
+    return lax.select(mask, start, outside)
+
+
+# Zeros between the elements of an array.
+#
+# `if p % 2 = 0 then x[p / 2] else 0` is `lax.pad` with zeros between, and no gather; where a convolution reads it,
+# its input is dilated, which takes half of the time (`convolutions`): a transposed convolution is written like this.
+
+Step = tuple[str, int]
+"""A dim, and what its coordinate is a multiple of, or divided by."""
+
+
+def dilated(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    condition, then, otherwise = node.args
+    read = context.provenance.read_of(args[1][0]) if len(args[1]) == 1 else None
+    steps = _multiples(condition)
+    if read is None or not steps or literal_of(otherwise) != 0 or not isinstance(then, Call) or then.op != "gather":
+        return None
+    need = node.tensor.dims
+    x, seen = read, set[str]()
+    for name, index in zip(then.static.dims, then.args[1:], strict=True):
+        if name not in x.dims:
+            continue  # it is the same all along this dim
+        found = literal_of(index)
+        if isinstance(found, int) and found in x.dims[name]:
+            x = dense(select_slot(x, name, found))
+            continue
+        step = _quotient(index)
+        if step is None or steps.get(step[0]) != step[1] or step[0] in seen or step[0] in x.dims:
+            return None
+        part = _part(x, name, step, need[step[0]])
+        if part is None:
+            return None
+        x = part
+        seen.add(step[0])
+    if seen != set(steps) or any(n not in need for n in x.dims):
+        return None
+    return (_spread(context, x, steps, need),)
+
+
+def _part(x: Dense, name: str, step: Step, interval: Interval) -> Dense | None:
+    """The elements that stand somewhere on an interval, their axis under the name of its dim."""
+    dim, by = step
+    first, last = -(-interval.start // by), (interval.stop - 1) // by
+    whole = Interval(interval.start // by, last + 1)
+    if first > last or not x.dims[name].covers(whole):
+        return None
+    part = dense(cut(x, Dims(((name, Interval(first, last + 1)),))))
+    return Dense(part.data, Dims(tuple((dim if n == name else n, i) for n, i in part.dims.items)))
+
+
+def _spread(context: Context, x: Dense, steps: dict[str, int], need: Dims) -> Dense:
+    """The elements at the multiples of the steps, and zeros between them."""
+    x = dense(cut(x, Dims(tuple((n, need[n]) for n in x.dims if n not in steps))))
+    by = tuple(steps.get(n, 1) for n in x.dims)
+    low = tuple(i.start * s - need[n].start for (n, i), s in zip(x.dims.items, by, strict=True))
+    ends = [need[n].stop - 1 - (i.stop - 1) * s for (n, i), s in zip(x.dims.items, by, strict=True)]
+    sides = [(a, b, s - 1) for a, b, s in zip(low, ends, by, strict=True)]
+    data = lax.pad(x.data, lax.full((), 0, x.data.dtype), sides)
+    result = Dense(data, Dims(tuple((n, need[n]) for n in x.dims.names)))
+    context.provenance.spread(result, x.data, low, by)
+    return result
+
+
+def _multiples(e: Expr) -> dict[str, int]:
+    """The dims that a condition says are multiples, and of what; empty for any other condition."""
+    match e:
+        case Call("and", (a, b)):
+            x, y = _multiples(a), _multiples(b)
+            return {**x, **y} if x and y and not x.keys() & y.keys() else {}
+        case Call("eq", (Call("mod", (Call("pos", _, (dim,)), Literal(by))), Literal(0))) if by > 1:
+            return {dim: int(by)}
+        case Call(
+            "eq", (Call("plus" | "minus" as op, (Call("pos", _, (dim,)), Call("multiplies", (x, y)))), Literal(0))
+        ):
+            factor, quotient = (x, _quotient(y)) if isinstance(x, Literal) else (y, _quotient(x))
+            sign = 1 if op == "minus" else -1
+            fits = isinstance(factor, Literal) and quotient == (dim, sign * factor.value)
+            return dict([quotient]) if fits and quotient is not None else {}
+        case _:
+            return {}
+
+
+def _quotient(e: Expr) -> Step | None:
+    """A coordinate divided by a number above one."""
+    match e:
+        case Call("floordiv", (Call("pos", _, (dim,)), Literal(by))) if by > 1:
+            return dim, int(by)
+        case _:
+            return None

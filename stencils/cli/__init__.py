@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from stencils.extras import needed
-from tensorir.errors import DiagnosticError
+from stencils.cli.terminal import needed
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["main"]
 

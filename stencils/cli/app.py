@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 from stencils.cli.terminal import aside, ask, coloured, printable, say, takes_colours
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.interrupted import leave
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, leave
 
 __all__ = ["app", "main"]
 
@@ -157,10 +156,8 @@ def run(
     """
     import tensorir as ti
     from stencils.cli import iterators, kernels, modules, operators, tiles
-    from stencils.cli.devices import Devices
-    from stencils.cli.files import keep_existing
-    from stencils.cli.options import refuse_given
-    from stencils.cli.pipes import STANDARD
+    from stencils.cli.files import STANDARD, keep_existing
+    from stencils.cli.options import Devices, refuse_given
     from stencils.cli.run import Request
     from stencils.cli.run import run as execute
     from tensorir.fieldview.operator import FieldOperator
@@ -346,8 +343,8 @@ def equal(
 
     tensorir equal softmax.py:fused model.fencil:softmax --size n=64
     """
-    from stencils.cli.equal import equal as compare
     from stencils.cli.files import keep_existing
+    from stencils.cli.look import equal as compare
 
     keep_existing((out,), overwrite, ask)
     if not compare(one, other, tuple(size or ()), tuple(match or ()), tuple(name or ()), grid, out, say):
@@ -426,7 +423,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(args=arguments, standalone_mode=True, prog_name="tensorir")
     except DiagnosticError as found:
-        from stencils.cli.spelling import spelled
+        from stencils.cli.options import spelled
 
         text = printable(f"{DiagnosticError(tuple(map(spelled, found.diagnostics)))}\n")
         sys.stderr.write(coloured(text) if takes_colours(sys.stderr) else text)

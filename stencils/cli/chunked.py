@@ -1,38 +1,188 @@
-"""Programs on stores that do not fit into memory: a block of a result at a time, with the part of the inputs it needs.
-
-What a block needs follows from the program (`tensorir/passes/restrict.py`), so halos, regions and boundaries are the
-program's own. All results of a block are computed at once from what is read once, and written to their places in a Zarr
-store; a file beside it counts the blocks that are there, for `--resume` (`block_marks.py`).
-"""
+"""Programs on stores that do not fit into memory: a block of a result at a time, and how far a run is."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lowering.pace import interrupts
-from stencils.cli.block_marks import Run, mark, resumed
-from stencils.cli.block_programs import BlockPrograms
-from stencils.cli.files import MEANING, apart
+import tensorir as ti
+from lowering.loops.iterate import interrupts
+from stencils.cli.files import MEANING, apart, together
 from stencils.cli.options import pairs
-from stencils.extras import needed
+from stencils.cli.terminal import needed
 from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.ir import Call, Fencil, Var
-from tensorir.passes.restrict import restrict
-from tensorir.source import NOWHERE
-from tensorir.types import DTYPES, Dims, Interval, Scalar
-from tensorir.walk import postorder, values
+from tensorir.ir.nodes import Call, Fencil, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import DTYPES, Dims, Interval, Scalar
+from tensorir.passes.restrict import free_of_coordinates, restrict, translated, with_positions
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.memory import RecentCache
+from tensorir.text.printer import print_fencil
 
-__all__ = ["Chunked", "Halted", "lacking", "sizes_of"]
+__all__ = ["BlockProgram", "BlockPrograms", "Chunked", "Halted", "Run", "lacking", "mark", "resumed", "sizes_of"]
+
+# How far a run over blocks is: a file beside the store, for `--resume`, that knows which run it is of.
+#
+# A run is told by the version, the program at its sizes with its numbers and blocks, and for each input by what it
+# says of itself and by the files that hold it: their names, sizes and times of change. Coordinates are told by their
+# values.
+
+MENDED = "mended"
+"""In place of what told an input that could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What tells one run over blocks from another."""
+
+    version: str
+    program: str
+    inputs: Mapping[str, str]
+    """By parameter."""
+
+    @staticmethod
+    def of(fencil: Fencil, arrays: Mapping[str, Any], sizes: Mapping[str, int], backend: str) -> Run:
+        """The run of a program on these arrays, in blocks of these sizes."""
+        labelled = {n: v for n, v in arrays.items() if kind_of(v) == "xarray"}
+        numbers = [f"{n}{np.asarray(v).tobytes()}" for n, v in sorted(arrays.items()) if n not in labelled]
+        said = [f"{n}{v.dims}{v.shape}{v.dtype}" for n, v in sorted(labelled.items())]
+        program = f"{print_fencil(fencil)} {sorted(sizes.items())} {backend} {numbers} {said}"
+        inputs = {n: _digest(_told(v)) for n, v in labelled.items()}
+        return Run(ti.__version__, _digest([program.encode()]), inputs)
+
+    def without(self, name: str) -> Run:
+        """The run that goes on whatever the files of an input are, since one of them has to be mended."""
+        return replace(self, inputs={**self.inputs, name: MENDED})
+
+
+def _digest(parts: Iterator[bytes] | list[bytes]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def _told(array: Any) -> Iterator[bytes]:
+    """What an input says of itself, its coordinates, and which files hold its numbers, as they are."""
+    yield str(sorted(map(str, array.attrs.items()))).encode()
+    for name, coordinate in sorted(array.coords.items(), key=str):
+        values = np.asarray(coordinate.values)
+        yield f"{name}{coordinate.dims}{values.dtype}{sorted(map(str, coordinate.attrs.items()))}".encode()
+        yield repr(values.tolist()).encode() if values.dtype.hasobject else values.tobytes()
+    source = Path(array.encoding["source"])
+    # of a store the chunks of the variable, and what says how they are read
+    folder = source / str(array.name)
+    files = sorted(p for p in folder.rglob("*") if p.is_file()) if source.is_dir() else [source]
+    for file in files:
+        held = file.stat()
+        yield f"{file.relative_to(source)} {held.st_size} {held.st_mtime_ns}\n".encode()
+
+
+def mark(path: Path, run: Run, done: int) -> None:
+    """Write how many blocks are done, in place of what the file said before."""
+    text = json.dumps({**asdict(run), "done": done})
+    with together() as write:
+        write(path, lambda to: Path(to).write_text(text, encoding="utf-8"))
+
+
+def resumed(path: Path, run: Run, out: Path) -> int:
+    """How many blocks are done; raises F10 for a file of no run or of another, and F01 for a store that is gone."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        done, theirs = int(held["done"]), Run(held["version"], held["program"], dict(held["inputs"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        raise refuse("F10", f"'{path}' holds no run that was stopped.", "leave --resume out.") from None
+    if theirs.version != run.version:
+        told = f"'{path}' was left by version {theirs.version}, and this is {run.version}"
+        raise refuse("F10", f"{told}: their bits may differ.", "leave --resume out, and all blocks are computed.")
+    if theirs.program != run.program or theirs.inputs.keys() != run.inputs.keys():
+        told = f"'{path}' was left by another run: of another program, other arrays, or other --chunks"
+        raise refuse("F10", f"{told}.", "repeat the command that was stopped, or leave --resume out.")
+    for name, digest in run.inputs.items():
+        if theirs.inputs[name] not in (digest, MENDED):
+            of = "the first block is" if done == 1 else f"the first {done:,} blocks are"
+            told = f"the input '{name}' has changed since '{path}' was left, and {of} of what it was"
+            raise refuse("F10", f"{told}.", "leave --resume out, and all blocks are computed from what it is.")
+    if not out.is_dir():
+        raise refuse("F01", f"there is no store '{out}' to go on with.", "leave --resume out.")
+    return done
+
+
+# The programs of blocks: restricted to a block, in coordinates that count from it, each compiled once.
+#
+# Blocks that lie alike to the boundaries are one program: along a dim the first block, those within, and the last, so
+# that d dims take 3^d compilations at most. Where what is special to a boundary reaches further than a block, each
+# block that it reaches is one more. Dims that tables or indices name keep their coordinates: each block is compiled.
+
+
+@dataclass(frozen=True, slots=True)
+class BlockProgram:
+    """The program of a block, in the coordinates of the whole, and how it runs."""
+
+    fencil: Fencil
+    run: Callable[..., Mapping[str, Any]]
+
+    def index(self, output: str, region: Dims) -> tuple[slice, ...]:
+        """Where a region stands in what is computed of an output."""
+        have = self.fencil[output].type.dims
+        return tuple(slice(i.start - have[d].start, i.stop - have[d].start) for d, i in region.items)
+
+
+@dataclass(frozen=True)
+class BlockPrograms:
+    """A program of which blocks along some dims are computed."""
+
+    fencil: Fencil
+    """With a parameter in place of the positions along dims that are cut."""
+    positions: Mapping[str, str]
+    """The dims, by these parameters."""
+    moving: frozenset[str]
+    backend: str
+    compiled: RecentCache[Fencil, Any] = field(default_factory=lambda: RecentCache("compiled programs of blocks", 128))
+    last: RecentCache[Any, BlockProgram] = field(default_factory=lambda: RecentCache("programs of regions", 1))
+
+    @staticmethod
+    def of(fencil: Fencil, cut: frozenset[str], backend: str) -> BlockPrograms:
+        """The programs of blocks along the dims that are cut."""
+        whole, positions = with_positions(fencil, cut)
+        return BlockPrograms(whole, positions, free_of_coordinates(whole, cut), backend)
+
+    def program(self, regions: Mapping[str, Dims]) -> BlockProgram:
+        """The program of these regions of some results."""
+        key = tuple((n, r.items) for n, r in regions.items())
+        return self.last.of(key, lambda: self._program(regions))
+
+    def _program(self, regions: Mapping[str, Dims]) -> BlockProgram:
+        asked = {n: {d: (i.start, i.stop) for d, i in r.items} for n, r in regions.items()}
+        others = [p for p in self.fencil.results if p.name not in regions]
+        nothing = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in others}
+        parts = {n: part for n, part in {**nothing, **asked}.items() if part}
+        smaller = restrict(self.fencil, parts) if parts else self.fencil
+        first = next(iter(regions.values()))
+        here = translated(smaller, {d: i.start for d, i in first.items if d in self.moving})
+        return BlockProgram(smaller, self.compiled.of(here, lambda: ti.compile(here, backend=self.backend)))
+
+    def position(self, param: Var) -> Any:
+        """The coordinates that a parameter in place of positions stands for."""
+        interval = param.type.dims[self.positions[param.name]]
+        return np.arange(interval.start, interval.stop, dtype=np.int32)
+
+
+# Programs on stores that do not fit into memory: a block of a result at a time, with the part of the inputs it needs.
+#
+# What a block needs follows from the program (`tensorir/passes/restrict.py`), so halos, regions and boundaries are
+# the program's own. All results of a block are computed at once from what is read once, and written to their places
+# in a Zarr store; a file beside it counts the blocks that are there, for `--resume` (`block_marks.py`).
 
 
 class Halted(Exception):
@@ -241,7 +391,7 @@ class Chunked:
         needed("zarr", "zarr", "stores of Zarr")
         import zarr
 
-        from lowering.zarr_stores import store
+        from lowering.loops.snapshots import store
 
         blocks, compute = self.blocks(), self.computed()
         run = Run.of(self.fencil, self.arrays, self.sizes, self.backend)

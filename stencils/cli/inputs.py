@@ -1,17 +1,26 @@
-"""What `--input` gives: arrays of files by the names of parameters."""
+"""What programs are called with: arrays of files by names of parameters, numbers, random arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stencils.cli.files import read_arrays
-from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
-from tensorir.fieldview.datasets import auxiliary_names
+import numpy as np
 
-__all__ = ["arrays_for", "file_of"]
+from stencils.cli.files import read_arrays
+from stencils.cli.options import only_known, pairs
+from tensorir.binding.arrays import refuse
+from tensorir.fieldview.datasets import auxiliary_names
+from tensorir.runtime.errors import did_you_mean
+from tensorir.tir.lift import extent_at
+from tensorir.tir.nodes import Var
+from tensorir.tir.trees import walk
+
+__all__ = ["Parameters", "arguments", "arrays_for", "file_of", "numbers_set"]
+
+# What `--input` gives: arrays of files by the names of parameters.
 
 
 def arrays_for(
@@ -67,3 +76,116 @@ def file_of(text: str) -> Path:
     """
     name, given, place = text.partition("=")
     return Path(place.partition(":")[0] if given else name)
+
+
+# What a kernel is called with: arrays of files, numbers that are set, random arrays for the rest.
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a function by name, in order, and the sizes in their shapes."""
+
+    owner: str
+    arrays: Mapping[str, Any]
+    """Buffers, or types of tensors of Relax: what has a shape and elements."""
+    numbers: Mapping[str, Any]
+    """The types of the parameters that are numbers."""
+    others: tuple[str, ...]
+    order: tuple[str, ...]
+
+    @staticmethod
+    def of(function: Any) -> Parameters:
+        """Those of a function of TIR or Relax; a pointer is called as the buffer that it is bound to."""
+        arrays: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
+        order: list[str] = []
+        for parameter in function.params:
+            buffer = getattr(function, "buffer_map", {}).get(parameter)
+            kind = getattr(parameter, "type", None)
+            dtype = getattr(kind, "dtype", None)
+            name = parameter.name if buffer is None else buffer.name or parameter.name
+            order.append(name)
+            if buffer is not None or (dtype is not None and getattr(kind, "shape", None) is not None):
+                arrays[name] = buffer if buffer is not None else kind
+            elif dtype is not None and dtype.code != "handle" and not hasattr(kind, "shape"):
+                numbers[name] = dtype
+        others = tuple(n for n in order if n not in arrays and n not in numbers)
+        return Parameters(function.name, arrays, numbers, others, tuple(order))
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The names in shapes, with their types."""
+        return {v.name: v.dtype for d in self.arrays.values() for e in d.shape for v in _names(e)}
+
+
+def arguments(of: Parameters, inputs: tuple[str, ...], settings: tuple[str, ...], random: bool) -> list[Any]:
+    """One argument per parameter; raises A11 for one that nothing gives, C08 for a size that nothing tells."""
+    given: dict[str, Any] = {}
+    for text in inputs:
+        given.update(arrays_for(text, of.owner, of.order))
+    numbers = numbers_set(of, settings)
+    sizes = {**_told(of, given), **numbers}
+    rng = np.random.default_rng(0)
+    found: list[Any] = []
+    for name in of.order:
+        if name in given:
+            found.append(given[name])
+        elif name in of.numbers and name in sizes:
+            found.append(sizes[name])
+        elif name in of.arrays and random:
+            found.append(_random(rng, name, of.arrays[name], sizes))
+        else:
+            number = f"write --set {name}=1."
+            array = "pass it in a file, --input arrays.npz, or write --random."
+            raise refuse("A11", f"'{name}' of '{of.owner}' is not given.", number if name in of.numbers else array)
+    return found
+
+
+def numbers_set(of: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
+    """The numbers that are set, of their types; raises A08 for an unknown name, C04 for what is no number."""
+    known = {**of.numbers, **of.sizes}
+    given = pairs(settings, "value", "n=8")
+    only_known(given, known, of.owner, "number or size")
+    found: dict[str, Any] = {}
+    for name, text in given.items():
+        whole = known[name].code in ("int", "uint")
+        try:
+            found[name] = int(text, 0) if whole else float(text)
+        except ValueError:
+            kind = "whole number" if whole else "number"
+            raise refuse("C04", f"'--set {name}={text}' gives no {kind}.", f"write --set {name}=8.") from None
+        if name in of.sizes and found[name] < 0:
+            raise refuse("C04", f"the size '{name}' is {text}.", "a size is 0 or more.")
+    return found
+
+
+def _told(of: Parameters, given: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that given arrays tell."""
+    return {
+        extent.name: int(size)
+        for name, value in given.items()
+        if name in of.arrays
+        for extent, size in zip(of.arrays[name].shape, np.shape(value), strict=False)
+        if isinstance(extent, Var)
+    }
+
+
+def _random(rng: Any, name: str, described: Any, sizes: Mapping[str, int]) -> Any:
+    """A random array of a shape and elements."""
+    shape: list[int] = []
+    for extent in described.shape:
+        inside = {v: sizes.get(v.name) for v in _names(extent)}
+        unknown = next((v.name for v, size in inside.items() if size is None), None)
+        if unknown is not None:
+            raise refuse("C08", f"the size '{unknown}' of '{name}' is not known.", f"say it: --set {unknown}=8.")
+        shape.append(extent_at(extent, {v: size for v, size in inside.items() if size is not None}, described))
+    dtype = described.dtype.numpy
+    if dtype.kind == "f" or dtype.kind == "V":
+        return rng.normal(size=shape).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    return rng.integers(0, 8, shape).astype(dtype)
+
+
+def _names(extent: Any) -> list[Var]:
+    return [v for v in walk(extent) if isinstance(v, Var)]

@@ -14,8 +14,8 @@ from stencils.cli.inputs import arrays_for
 from stencils.cli.modules import module_of, named_object
 from stencils.cli.options import only_known, pairs
 from tensorir.binding.arrays import refuse
+from tensorir.ir.types import DTYPES
 from tensorir.iterator.nodes import FieldType
-from tensorir.types import DTYPES
 
 __all__ = ["lift", "run"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from stencils.cli.arguments import Parameters, arguments
 from stencils.cli.files import check_source, check_target, together, write_arrays
+from stencils.cli.inputs import Parameters, arguments
 from stencils.cli.modules import operators_in
 from stencils.cli.options import constants, sizes
 from tensorir.binding.arrays import refuse

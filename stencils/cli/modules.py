@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["is_named", "module_of", "named_object", "operators_in"]
 

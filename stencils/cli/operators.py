@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import tensorir as ti
-from stencils.cli.axes import Names
-from stencils.cli.files import ARRAYS, check_target, read_arrays, together, write_arrays
+from stencils.cli.files import ARRAYS, STANDARD, Names, check_target, leaving, read_arrays, together, write_arrays
 from stencils.cli.inputs import arrays_for
 from stencils.cli.options import only_known, pairs
-from stencils.cli.pipes import STANDARD, leaving
-from stencils.cli.results import attributes, described, encoded, with_auxiliary
-from stencils.cli.run import Request, check_steps, clock_from
+from stencils.cli.run import Request, attributes, check_steps, clock_from, described, encoded, with_auxiliary
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["run"]
 

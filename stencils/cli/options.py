@@ -1,4 +1,12 @@
-"""What options say: `--set` as names with values, and options that do not go with what they are given for.
+"""What options say: sizes, devices, inputs, arguments of kernels, and programs of Python modules.
+
+What diagnostics advise, in the words of the command line: `--set n=10` where a script writes `n=10`.
+
+>>> from tensorir.runtime.errors import Diagnostic
+>>> spelled(Diagnostic("B01", "the size 'n' is not bound.", help="give it a value: n=10.")).help
+'give it a value: --set n=10.'
+
+What options say: `--set` as names with values, and options that do not go with what they are given for.
 
 >>> pairs(("n=5", "dt=0.1"), "number", "n=8")
 {'n': '5', 'dt': '0.1'}
@@ -7,13 +15,47 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
+from typing import Any
 
+import tensorir as ti
 from tensorir.binding.arrays import refuse
-from tensorir.errors import did_you_mean
+from tensorir.ir.build import closure, fencil
+from tensorir.ir.nodes import Fencil
+from tensorir.runtime.errors import Diagnostic, did_you_mean
 
-__all__ = ["constants", "only_known", "pairs", "refuse_given", "sizes"]
+__all__ = ["Devices", "constants", "feedback", "only_known", "pairs", "refuse_given", "sizes", "spelled", "stepped"]
+
+_NAMES = [
+    (
+        r"parse\(text, names=\{(.*?)\}\)",
+        lambda m: re.sub(r"'(\w+)': \.\.\.(?:, )?", r"--name \1=... ", m[1]).rstrip(),
+    ),
+    (r"by names=", "by --name"),
+]
+_SPELLINGS: dict[str, list[tuple[str, str | Callable[[re.Match[str]], str]]]] = {
+    "A02": [(r"pass \w+\.astype\('\w+'\)", "add --cast")],
+    "A11": [
+        (r"pass (\w+)=, (tensor<\w+>)", r"write --set \1=1, a \2"),
+        (r"pass (\w+)=, (tensor<.*>)", r"write --input \1=arrays.npz, a \2"),
+    ],
+    "B01": [(r"(\w+)=10\b", r"--set \1=10")],
+    "N08": [(r'fencil="(\w+)"', r"--fencil \1")],
+    **dict.fromkeys(("TS10", "TS25", "TS35", "TS37", "TS50", "TT02"), _NAMES),
+}
+"""By the code of a diagnostic what its help says to a script, and what that is on the command line."""
+
+
+def spelled(found: Diagnostic) -> Diagnostic:
+    """A diagnostic whose help names options."""
+    help = found.help
+    for python, option in _SPELLINGS.get(found.code, ()):
+        help = re.sub(python, option, help)
+    return replace(found, help=help)
 
 
 def pairs(settings: Iterable[str], what: str, example: str, option: str = "--set") -> dict[str, str]:
@@ -77,3 +119,126 @@ def refuse_given(path: Path, kind: str, options: Mapping[str, object]) -> None:
         one = len(given) == 1
         told = f"'{path}' is {kind}, and {', '.join(given)} {'is' if one else 'are'} not for one."
         raise refuse("C10", told, f"leave {'it' if one else 'them'} out.")
+
+
+# `--devices 2x2 --dims I,J`: which dims of a program are parted over how many devices, of one process or several.
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """How many devices lie along each distributed dim."""
+
+    along: dict[str, int]
+    processes: str | None = None
+    """Who takes part: "auto", or an address, how many there are and which of them this is."""
+
+    @classmethod
+    def of(cls, devices: str | None, dims: str | None, processes: str | None = None) -> Devices | None:
+        """What the options say.
+
+        >>> Devices.of("2x3", "I,J")
+        Devices(along={'I': 2, 'J': 3}, processes=None)
+        """
+        if devices is None and dims is None and processes is None:
+            return None
+        names = [d for d in (dims or "").split(",") if d]
+        if devices is None or not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", devices):
+            alone = "--processes" if dims is None else "--dims"
+            given = f"{alone} alone" if devices is None else f"--devices {devices}"
+            raise refuse("C03", f"{given} does not say how many devices there are.", "write --devices 2x2 --dims I,J.")
+        counts = [int(n) for n in devices.split("x")]
+        if len(set(names)) != len(counts):
+            told = f"--devices {devices} is for {len(counts)} dims, and --dims {dims or ''} names {len(set(names))}."
+            raise refuse("C03", told.replace("1 dims", "1 dim"), f"write --dims {','.join('IJK'[: len(counts)])}.")
+        return cls(dict(zip(names, counts, strict=True)), processes)
+
+    def join(self) -> bool:
+        """Join the other processes; whether this is the first, which writes and speaks for all."""
+        from lowering.distribution.meshes import join
+
+        if self.processes is None:
+            return True
+        asked = re.fullmatch(r"auto|(\S+:\d+),([1-9]\d*),(\d+)", self.processes)
+        if asked is None or (asked[2] and int(asked[3]) >= int(asked[2])):
+            told = f"--processes {self.processes} does not say who takes part."
+            raise refuse(
+                "C03", told, "write --processes HOST:PORT,4,0 for the first of four, or auto under Slurm or MPI."
+            )
+        count, place = (None, None) if asked[2] is None else (int(asked[2]), int(asked[3]))
+        try:
+            return join(asked[1], count, place, prod(self.along.values()))
+        except ValueError as found:
+            told = f"--processes auto finds no launcher of processes: {found}"
+            raise refuse("C03", told, "write --processes HOST:PORT,4,0 for the first of four.") from None
+
+    def distributed(self, program: Any) -> Any:
+        """The program on a mesh of the devices; C03 where there are fewer."""
+        from lowering.distribution.meshes import available, mesh_of
+
+        extents = tuple(self.along.values())
+        if (found := available(prod(extents))) < prod(extents):
+            there = "is 1" if found == 1 else f"are {found}"
+            raise refuse("C03", f"--devices {self} asks for more devices than there are: there {there}.")
+        mesh = mesh_of(extents)
+        return ti.distribute(program, mesh, {d: f"p{k}" for k, d in enumerate(self.along)})
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self.along.values()))
+
+
+# Programs that are run again and again: which output feeds which input, and what that makes of the program.
+#
+# The feedback is one more closure, `inp ← out`, so a step is an ordinary fencil: where the output is smaller than the
+# input that it feeds, the rows around it are kept.
+
+
+def feedback(program: Fencil, given: Sequence[str]) -> dict[str, str]:
+    """Input by output from options such as `inp=out`; outputs that are inputs feed themselves.
+
+    Raises C01 for a pair that cannot be, C02 if nothing is fed back.
+    """
+    outputs = {p.name: p for p in program.outputs}
+    names = [p.name for p in program.params]
+    pairs: dict[str, str] = {p.name: p.name for p in program.outputs if p in program.inputs}
+    for text in given:
+        target, found, source = text.partition("=")
+        if not found:
+            raise refuse(
+                "C01", f"'--next {text}' does not say which input takes which output.", "write --next inp=out."
+            )
+        if source not in outputs:
+            raise refuse("C01", f"'{source}' is not an output of '{program.name}'.", did_you_mean(source, outputs))
+        if target not in names:
+            raise refuse("C01", f"'{target}' is not a parameter of '{program.name}'.", did_you_mean(target, names))
+        to, what = program[target].type, outputs[source].type
+        if to.element != what.element or set(to.dims) != set(what.dims):
+            raise refuse("C01", f"'{source}' is {what}, and cannot feed '{target}', which is {to}.")
+        if not all(to.dims[d].covers(i) for d, i in what.dims.items):
+            raise refuse("C01", f"'{source}' on {what.dims} is larger than '{target}' on {to.dims}.")
+        pairs[target] = source
+    if not pairs:
+        first = next(iter(outputs))
+        raise refuse(
+            "C02",
+            f"'{program.name}' cannot be repeated: no output feeds an input.",
+            f"say which: --next {_guess(program)}={first}.",
+        )
+    return pairs
+
+
+def _guess(program: Fencil) -> str:
+    """The input that is most like the first output."""
+    first = program.outputs[0].type
+    alike = [p.name for p in program.inputs if p.type.element == first.element and set(p.type.dims) == set(first.dims)]
+    return alike[0] if alike else program.inputs[0].name
+
+
+def stepped(program: Fencil, pairs: Mapping[str, str]) -> Fencil:
+    """The program that also puts its outputs where the next step reads them."""
+    closures = list(program.closures)
+    for target, source in pairs.items():
+        if target != source:
+            to, what = program[target], program[source]
+            region = None if to.type.dims == what.type.dims else what.type.dims
+            closures.append(closure(to, what, region))
+    return fencil(program.name, program.params, closures, program.span)

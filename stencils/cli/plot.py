@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stencils.extras import needed
+from stencils.cli.terminal import needed
 from tensorir.binding.arrays import refuse
 
 __all__ = ["drawn", "plot"]

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from lowering.pace import interrupts
+from lowering.loops.iterate import interrupts
 from stencils.cli.files import together
 from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import nested
-from tensorir.interrupted import Interrupted
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
+from tensorir.runtime.errors import Interrupted
 from tensorir.text.printer import print_fencil
 
 __all__ = ["Progress", "Steps", "Stopped", "identity", "keep", "resumed"]

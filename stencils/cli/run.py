@@ -1,4 +1,4 @@
-"""`tensorir run`: a program on the arrays of files, once or many times, and its results into a file."""
+"""`tensorir run`: a program on the arrays of files, once or many times, resumable, with its results in files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from lowering.clock import Clock, clock_of
-from stencils.cli.axes import Names
-from stencils.cli.devices import Devices
+from lowering.loops.snapshots import Clock, clock_of
 from stencils.cli.files import (
     ARRAYS,
+    STANDARD,
+    Names,
+    attributes_of,
     check_source,
     check_target,
+    leaving,
     open_arrays,
     read_arrays,
     together,
@@ -28,18 +30,91 @@ from stencils.cli.files import (
 )
 from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.look import text_of
-from stencils.cli.options import only_known, pairs
-from stencils.cli.pipes import STANDARD, leaving
-from stencils.cli.results import attributes, described, encoded, with_auxiliary
+from stencils.cli.options import Devices, feedback, only_known, pairs, stepped
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
-from stencils.cli.stepping import feedback, stepped
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.binding.bound import BoundProgram, moved_dims, solve_sizes
-from tensorir.ir import Fencil, Var
-from tensorir.types import DTYPES, SCALARS, Scalar, scalar_of
+from tensorir.binding.calls import BoundProgram, moved_dims, solve_sizes
+from tensorir.fieldview.datasets import auxiliary_names, cut_to
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, SCALARS, Scalar, scalar_of
+from tensorir.runtime.errors import DiagnosticError
 
-__all__ = ["Request", "check_steps", "clock_from", "run"]
+__all__ = ["Request", "attributes", "check_steps", "clock_from", "described", "encoded", "run", "with_auxiliary"]
 
+# What a run gives: stored as its inputs are, with what was done in its history, and told in a line each.
+
+
+def attributes(inputs: Sequence[str], command: str) -> dict[str, Any]:
+    """Those of the first file that has any, with what was done on top of its history."""
+    all_of_them = (attributes_of(file_of(text)) for text in inputs)
+    attrs = next((a for a in all_of_them if a), {})
+    now = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {command}"
+    return {**attrs, "history": f"{now}\n{attrs['history']}" if attrs.get("history") else now}
+
+
+def with_auxiliary(results: Mapping[str, Any], inputs: Sequence[str]) -> dict[str, Any]:
+    """Results, and on their points the variables of files that they name as bounds, errors or grid mapping."""
+    arrays = [v for v in results.values() if kind_of(v) == "xarray"]
+    wanted = auxiliary_names(v for a in arrays for v in (a.variable, *a.coords.variables.values())) - set(results)
+    found: dict[str, Any] = {}
+    for path in {file_of(text) for text in inputs} if wanted else ():
+        for name, array in read_arrays(path).items() if path.suffix != ".npz" and path != STANDARD else ():
+            having = [a for a in arrays if set(array.dims) & set(a.dims)]
+            if name in wanted and (having or not array.dims):
+                try:
+                    found[name] = cut_to(name, array, having[0]) if having else array
+                except DiagnosticError:  # not on all of their points
+                    continue
+    return {**results, **found}
+
+
+KEPT = ("zlib", "complevel", "shuffle", "fletcher32", "chunksizes", "original_shape")
+"""What a result keeps of how an input is stored: its compression. Not how that is packed: a computed number would be
+rounded again. Coordinates, which are not computed, are stored as they were."""
+
+
+def encoded(result: Any, arguments: Mapping[str, Any]) -> Any:
+    """A result that is stored as the first input on its dims is, members of tuples too."""
+    if isinstance(result, tuple):
+        return tuple(encoded(member, arguments) for member in result)
+    if not hasattr(result, "encoding"):
+        return result
+    sources = [v for v in arguments.values() if kind_of(v) == "xarray"]
+    model = next((v for v in sources if set(v.dims) == set(result.dims)), None)
+    own = getattr(model, "encoding", {})
+    fill = own.get("_FillValue")
+    result.encoding = {k: own[k] for k in KEPT if k in own}
+    if isinstance(fill, (float, np.floating)) and result.dtype.kind == "f":
+        fill = result.dtype.type(fill)
+        if not (result.values == fill).any():  # a number that was computed is not missing
+            result.encoding["_FillValue"] = fill
+    for name, coordinate in result.coords.items():
+        known = (v.coords[name] for v in sources if name in v.coords)
+        # points of a file are stored as there, packed or not
+        alike = (c for c in known if c.dtype == coordinate.dtype and np.isin(coordinate.values, c.values).all())
+        same = next(alike, None)
+        coordinate.encoding = {} if same is None else dict(same.encoding)
+    return result
+
+
+def described(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "; ".join(map(described, value))
+    array = np.asarray(value)
+    dims = getattr(value, "dims", None)
+    names = (
+        " × ".join(f"{d} {n}" for d, n in zip(dims, array.shape, strict=True))
+        if dims
+        else " × ".join(map(str, array.shape))
+    )
+    if not array.size or array.dtype.kind not in "fiu":
+        return f"{names or 'a number'}, {array.dtype}"
+    low, high = np.nanmin(array), np.nanmax(array)
+    units = f" {value.attrs['units']}" if getattr(value, "attrs", {}).get("units") else ""
+    return f"{names or 'a number'}, {array.dtype}, {low:.6g} to {high:.6g}{units}"
+
+
+# `tensorir run`: a program on the arrays of files, once or many times, and its results into a file.
 
 MOST_STEPS = 2**31 - 1
 """A loop of XLA counts in 32 bits."""
@@ -433,7 +508,7 @@ def clock_from(request: Request) -> tuple[Any, str | None]:
 
 def _bar(total: int, label: str) -> Any:
     """A bar on a terminal; nothing where nobody looks."""
-    from lowering.progress import Bar
+    from lowering.loops.progress import Bar
 
     return Bar(total, label=label) if sys.stderr.isatty() else None
 

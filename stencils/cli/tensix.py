@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from stencils.cli.arguments import Parameters, arguments, numbers_set
 from stencils.cli.files import together
+from stencils.cli.inputs import Parameters, arguments, numbers_set
 from stencils.cli.kernels import function_of, is_kernel
 from tensorir.binding.arrays import refuse
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.tenstorrent.kernels.faults import tiles
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.tenstorrent.grid import sizes_of
+from tensorir.tenstorrent.kernels.protocol import tiles
 from tensorir.tenstorrent.schedule import schedule_of
-from tensorir.tenstorrent.sizes import sizes_of
 
 __all__ = ["FILES", "files_for", "program"]
 

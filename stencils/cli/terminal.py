@@ -1,18 +1,41 @@
-"""What goes to a terminal: control characters of names are shown, and never obeyed.
+"""Output to a terminal, and the libraries that only parts of this package need.
 
->>> printable("a name with \\x1b[31m in it\\n")
-'a name with \\\\x1b[31m in it\\n'
+Libraries that only parts of this package need, and that an installation may lack.
+
+>>> needed("numpy", "cli", "arrays")
+>>> needed("no_such_library", "plot", "pictures")
+Traceback (most recent call last):
+tensorir.runtime.errors.DiagnosticError: error[C12]: pictures need no_such_library, which is not installed.
+help: pip install 'tensorir[plot]'
+
+What goes to a terminal: control characters of names are shown, and never obeyed.
+
+>>> printable("a name with [31m in it
+")
+'a name with \x1b[31m in it
+'
 """
 
 from __future__ import annotations
 
 import os
 import re
+from importlib.util import find_spec
 from typing import TextIO
 
 import typer
 
-__all__ = ["aside", "ask", "coloured", "printable", "say", "takes_colours"]
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+
+__all__ = ["aside", "ask", "coloured", "needed", "printable", "say", "takes_colours"]
+
+
+def needed(module: str, extra: str, purpose: str) -> None:
+    """Raise C12 where a library is missing: what it is for, and the extra of the package that has it."""
+    if find_spec(module) is None:
+        told = f"{purpose} need {module}, which is not installed."
+        raise DiagnosticError(Diagnostic("C12", told, help=f"pip install 'tensorir[{extra}]'"))
+
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

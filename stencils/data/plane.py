@@ -1,17 +1,31 @@
-"""Analytic fields on a plane, with x along the dim I and y along J, in metres."""
+"""Analytic fields on a plane, and names and units of what is computed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from stencils.data.labels import Values, labelled
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["centres", "gaussian", "heat_mode", "nodes", "rotating_wind", "seiche"]
+__all__ = ["Values", "centres", "gaussian", "heat_mode", "labelled", "nodes", "rotating_wind", "seiche"]
+
+# Names and units for results that can carry them.
+
+Values = Any
+"""A number, a NumPy array or a DataArray; what comes out is of the kind that went in."""
+
+
+def labelled(values: Values, name: str, units: str, long_name: str) -> Values:
+    """The same values; a DataArray gets the name and, as its only attributes, the units and the long name."""
+    if hasattr(values, "attrs"):
+        values = values.rename(name)
+        values.attrs = {"units": units, "long_name": long_name}
+    return values
+
+
+# Analytic fields on a plane, with x along the dim I and y along J, in metres.
 
 
 def nodes(n: int, m: int, width: float = 1.0, height: float = 1.0) -> tuple[xarray.DataArray, xarray.DataArray]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stencils.data.labels import Values, labelled
+from stencils.data.plane import Values, labelled
 from stencils.meshes import EARTH_RADIUS
 
 if TYPE_CHECKING:

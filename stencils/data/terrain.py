@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stencils.extras import needed
+from stencils.cli.terminal import needed
 from stencils.meshes import EARTH_RADIUS
 
 if TYPE_CHECKING:

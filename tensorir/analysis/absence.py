@@ -4,8 +4,8 @@ Absence comes from tables that may hold -1; it is followed through every operati
 (`docs/language.md`, "Absence"). Integer ranges follow `pos`, literals and arithmetic, so that a computed table that
 stays inside of its dimension is proven; every other indirect access is checked when the program runs.
 
->>> from tensorir.build import call, literal, var
->>> from tensorir.types import tensor
+>>> from tensorir.ir.build import call, literal, var
+>>> from tensorir.ir.types import tensor
 >>> k = call("pos", var("x", tensor("float", K=(0, 9))), static=("K",))
 >>> integer_range(call("min", call("plus", k, literal(1)), literal(8)), [(1, 9), (8, 8)])
 (1, 8)
@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.abstract_interpreter import Applier, Bound, evaluate
-from tensorir.errors import Diagnostic
-from tensorir.ir import Call, Expr, Fencil, Literal, Operator
-from tensorir.types import Interval, Scalar, TensorType, TupleElement, leaves
-from tensorir.typing_rules import neighbour_source
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
+from tensorir.ir.rewrite import Applier, Bound, evaluate
+from tensorir.ir.types import Interval, Scalar, TensorType, TupleElement, leaves
+from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.errors import Diagnostic
 
 __all__ = ["AbsenceAnalysis", "IndirectAccess", "SkipValues", "analyse_absence", "integer_range"]
 

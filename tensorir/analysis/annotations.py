@@ -1,24 +1,172 @@
-"""What analyses say of the nodes of a program that is about to be emitted, in one object that can be printed.
+"""Facts on the nodes of a program that is about to be emitted: rounding, slopes, updates in place.
 
-Nodes are told apart by identity: equal expressions that are not shared may have other readers, and other findings.
+Which closures may write a part of an array in its own memory: they read of it, at most, the points that they write.
+
+>>> from tensorir.text import parse
+>>> f = parse('''f(u: tensor<float, I[0:9]>, v: tensor<float, I[0:9]>) {
+...   u[I[1:8]] ← u + ⟪I, 1⟫(v); v[I[1:8]] ← v + ⟪I, -1⟫(v); }''')
+>>> in_place_updates(f)
+frozenset({0})
+
+Reductions of what is computed of values at offsets: XLA's library for sums computes those one number at a time.
+
+>>> from tensorir.text import parse
+>>> f = parse('''f(y: tensor<float>, z: tensor<float>, x: tensor<float, I[0:99]>) {
+...   y ← reduce(+, 0.0, I)(⟪I, 1⟫(x) - x); z ← reduce(+, 0.0, I)(x × x); }''')
+>>> [id(c.value) in stencil_reductions(f) for c in f.closures]
+[True, False]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from tensorir.analysis.absence import AbsenceAnalysis
-from tensorir.analysis.exact_rounding import towards_whole_numbers
-from tensorir.analysis.finite_derivatives import finite_derivatives
-from tensorir.analysis.loop_invariants import loop_invariants
-from tensorir.analysis.stencil_reductions import stencil_reductions
 from tensorir.analysis.unseen_extremes import unseen_extremes
-from tensorir.ir import Call, Expr, Fencil
-from tensorir.walk import postorder, values
+from tensorir.analysis.uses import loop_invariants, needed, reads, surface
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Literal, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import Dims, TensorType
 
-__all__ = ["Annotation", "Annotations", "annotated"]
+__all__ = [
+    "Annotation", "Annotations", "annotated", "finite_derivatives", "in_place_updates", "stencil_reductions",
+    "towards_whole_numbers",
+]  # fmt: skip
+
+# Which operations have slopes that may be multiplied as they are.
+#
+# Where all that an operation computes has a part in a result, slopes are what they are by hand. Elsewhere 0 comes
+# back to what nobody reads, and 0 times the slope that 1 / x has at 0, or that a product with infinity has, is not a
+# number (`safe_derivatives`). What is needed is what `tensorir.analysis.uses` says; factors and divisors that are
+# finite constants need no look at it.
+
+
+def finite_derivatives(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[int]:
+    """The operations on floats that are needed as a whole, or whose slopes are finite constants, by identity.
+
+    `read` has the points of the results that somebody reads, as for `needed`.
+
+    >>> from tensorir.text import parse
+    >>> f = parse("f(x: tensor<float>, y: tensor<float>) { y ← x × (if x > 0.0 then x × x else x / 3.0); }")
+    >>> found = finite_derivatives(f)
+    >>> [str(e) for e in postorder(*values(f.closures)) if id(e) in found]
+    ['x / 3.0', 'if x > 0.0 then x × x else x / 3.0', 'x × (if x > 0.0 then x × x else x / 3.0)']
+    """
+    found = frozenset(
+        id(e) for e in postorder(*values(fencil.closures)) if isinstance(e, Call) and _has_finite_slopes(e)
+    )
+    return found | needed(fencil, read).whole
+
+
+def _has_finite_slopes(e: Call) -> bool:
+    match e:
+        case Call("multiplies", args):
+            return any(map(_is_finite, args))
+        case Call("divides", (_, by)):
+            return _is_finite(by) and by.value != 0
+        case _:
+            return False
+
+
+def _is_finite(e: Expr) -> TypeGuard[Literal]:
+    return isinstance(e, Literal) and math.isfinite(e.value)
+
+
+# Where a last bit decides: the operations on floats whose results become whole numbers.
+#
+# Where a float becomes a whole number, by a cast or by floor and its like, a last bit decides between two of them,
+# and so, as an index, which element is read: what leads there is computed as it is written, and not contracted or
+# reordered.
+
+
+def towards_whole_numbers(roots: Sequence[Expr]) -> frozenset[int]:
+    """The elementwise operations on floats whose results become whole numbers, by identity.
+
+    >>> from tensorir.text import parse
+    >>> f = parse("f(x: tensor<float>, i: tensor<int>, y: tensor<float>) "
+    ...           "{ i ← cast(x × 3.0 + 0.5, int); y ← x × 4.0 + floor(x); }")
+    >>> found = towards_whole_numbers([c.value for c in f])
+    >>> sorted(str(e) for c in f for e in postorder(c.value) if id(e) in found)
+    ['x × 3.0', 'x × 3.0 + 0.5']
+    """
+    stack = [a for e in postorder(*roots) if _is_whole(e) for a in e.children]
+    seen: dict[int, Call] = {}
+    while stack:
+        e = stack.pop()
+        if id(e) in seen or not isinstance(e, Call):
+            continue
+        if e.op == "cond":
+            stack += [f.results[e.static.result] for f in e.args[:2] if isinstance(f, Lambda)]
+        elif not TABLE[e.op].elementwise and not TABLE[e.op].moves:
+            continue
+        seen[id(e)] = e
+        stack.extend(e.children)
+    return frozenset(key for key, e in seen.items() if TABLE[e.op].elementwise)
+
+
+def _is_whole(e: Expr) -> bool:
+    match e:
+        case Call("cast", (x,)):
+            return _is_float(x) and e.tensor.leaves[0].is_integer
+        case Call(op, (x, *_)):
+            return TABLE[op].discontinuous and _is_float(x)
+        case _:
+            return False
+
+
+def _is_float(x: Expr) -> bool:
+    return isinstance(x.type, TensorType) and x.type.leaves[0].is_float
+
+
+def in_place_updates(fencil: Fencil) -> frozenset[int]:
+    """The closures, by their number, of which it is known; what a compiler makes of it is right in any case.
+
+    One whose array an earlier closure made the same as another, `out ← inp`, is none: that one is read as well.
+    """
+    others: set[Var] = set()
+    found: set[int] = set()
+    for k, closure in enumerate(fencil.closures):
+        if closure.region is not None and closure.output not in others and _reads_here(closure):
+            found.add(k)
+        if closure.region is None:
+            others.discard(closure.output)
+            if not _computes(closure.value):
+                others.add(closure.output)
+    return frozenset(found)
+
+
+def _computes(value: Expr) -> bool:
+    return isinstance(value, Call) and not TABLE[value.op].moves
+
+
+def _reads_here(closure: Closure) -> bool:
+    order = surface(closure.value)
+    if any(closure.output in f.free for n in order for f in n.children if isinstance(f, Lambda)):
+        return False
+    found = reads(closure.value, order).get(closure.output, ())
+    return all(not offset and isinstance(n, Call) and not TABLE[n.op].indirect for n, offset in found)
+
+
+def stencil_reductions(fencil: Fencil) -> frozenset[int]:
+    """The reductions over dims that are no neighbours' with a shift in what they reduce, by identity; linear."""
+    shifted: set[int] = set()
+    found: set[int] = set()
+    for n in postorder(*values(fencil.closures)):
+        if any(id(c) in shifted for c in n.children) or (isinstance(n, Call) and n.op == "cartesian_shift"):
+            shifted.add(id(n))
+        over_points = isinstance(n, Call) and n.op == "reduce" and not n.static.dim.startswith("_NB_")
+        if over_points and any(id(c) in shifted for c in n.children[2:]):
+            found.add(id(n))
+    return frozenset(found)
+
+
+# What analyses say of the nodes of a program that is about to be emitted, in one object that can be printed.
+#
+# Nodes are told apart by identity: equal expressions that are not shared may have other readers, and other findings.
 
 
 class Annotation(NamedTuple):
@@ -70,8 +218,10 @@ class Annotations:
         return "\n".join(f"{row.analysis:<{width}}  {row.expression}" for row in rows)
 
 
-def annotated(fencil: Fencil, absence: AbsenceAnalysis) -> Annotations:
+def annotated(fencil: Fencil, absence: AbsenceAnalysis, read: Mapping[str, Dims] | None = None) -> Annotations:
     """What is known of the nodes of a program, of which it is known where elements may be absent.
+
+    `read` has the points of the results that somebody reads, by name; without it, all of all.
 
     >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
@@ -85,6 +235,6 @@ def annotated(fencil: Fencil, absence: AbsenceAnalysis) -> Annotations:
     # where elements may be absent a NaN may be left out of a sum
     whole = not any(access.absent for access in absence.accesses.values())
     return Annotations(
-        fencil, absence, finite_derivatives(fencil), towards_whole_numbers(roots), loop_invariants(fencil, absence),
-        unseen_extremes(fencil) if whole else frozenset(), stencil_reductions(fencil),
+        fencil, absence, finite_derivatives(fencil, read), towards_whole_numbers(roots),
+        loop_invariants(fencil, absence), unseen_extremes(fencil) if whole else frozenset(), stencil_reductions(fencil),
     )  # fmt: skip

@@ -1,21 +1,53 @@
-"""What a program costs, counted exactly from its types: operations, and bytes of its arguments and results.
+"""What a program costs: operations and bytes from its types, as it is emitted, and what a buffer saves.
 
-An operation is one scalar result of an elementwise builtin; shifts, subsets and other moves cost none. A node that is
-used several times counts once, a function once per application, a fold once per point of its dim.
+What a program is expected to cost as it is emitted: operations, those done again included, and bytes of memory.
+
+The unit is one addition. What a backend fuses into its readers is computed at each of the offsets at which they read
+it; what is stored is computed once, written, and read. `docs/lowering.md`, "The choices", says how far to trust it.
+
+>>> from tensorir.text import parse
+>>> text = '''f(y: tensor<float, I[1:99]>, x: tensor<float, I[0:100]>) {
+...   y ← let w = {}; ⟪I, 1⟫(w) - ⟪I, -1⟫(w); }'''
+>>> print(predicted(parse(text.replace("{}", "cos(x)"))))
+7,191 of cost: 6,498 for operations, 693 for bytes; 0 bytes of temporaries
+>>> print(predicted(parse(text.replace("{}", "materialise(cos(x))"))))
+4,691 of cost: 3,298 for operations, 1,393 for bytes; 800 bytes of temporaries
+
+What a compiler stores and does not compute again: the same weighing as in `temporaries`, for the lowering.
+
+XLA fuses what is read at several offsets into every reader and computes it at each; storing it costs the bytes.
+
+>>> import tensorir as ti
+>>> f = ti.parse('''f(out: tensor<float, I[1:8]>, x: tensor<float, I[0:9]>) { out ←
+...   let wave = cos(x) × exp(x); let double = x + x; ⟪I, 1⟫(wave) + ⟪I, -1⟫(wave) + ⟪I, 1⟫(double) - double; }''')
+>>> [node.label for node in worth_storing(f).values()]
+['wave']
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tensorir.abstract_interpreter import Applier, Bound, evaluate
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Operator
-from tensorir.types import TensorType
+from tensorir.analysis.annotations import in_place_updates
+from tensorir.analysis.uses import MOST, Offset, further, reads, surface
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import Applier, Bound, evaluate, postorder, values
+from tensorir.ir.types import FLOAT64, Dims, TensorType
+from tensorir.runtime.errors import Displayed
 
-__all__ = ["BEYOND", "CACHE", "PER_BYTE", "Cost", "bytes_of", "count"]
+__all__ = [
+    "BEYOND", "CACHE", "FEWEST_READS", "MIN_PER_BYTE", "PER_BYTE", "Cost", "Predicted", "Weighed", "Worth", "bytes_of",
+    "count", "predicted", "weighed", "work_of", "worth_storing",
+]  # fmt: skip
+
+# What a program costs, counted exactly from its types: operations, and bytes of its arguments and results.
+#
+# An operation is one scalar result of an elementwise builtin; shifts, subsets and other moves cost none. A node that
+# is used several times counts once, a function once per application, a fold once per point of its dim.
 
 PER_BYTE = 0.875
 """How many additions a byte that is written and read again takes as long as (`tests/benchmarks/stored.py`)."""
@@ -49,7 +81,7 @@ class Cost:
 def bytes_of(kind: TensorType) -> int:
     """The size of a buffer of a type.
 
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> bytes_of(tensor("float", I=(0, 10)))
     80
     """
@@ -111,3 +143,508 @@ class _Counter:
         before, self.times = self.times, self.times * times
         apply.each(f, *([0] * arity))
         self.times = before
+
+
+# What a buffer is worth: operations that are saved against bytes that are moved, with the figures shown.
+
+
+@dataclass(frozen=True, slots=True)
+class Worth(Displayed):
+    """The case for storing one expression.
+
+    >>> from tensorir.ir.types import tensor
+    >>> print(Worth("tmp", 2, 8.0, tensor("float", I=(0, 100))))
+    tmp: read at 2 places; 8 operations per point, 100 points: 800 operations saved, 1,600 bytes added (0.50 per byte)
+    """
+
+    name: str
+    uses: int
+    """At how many offsets, or by how many expressions, it is read."""
+    work: float
+    """Operations per point; a transcendental one counts 32."""
+    buffer: TensorType
+
+    @property
+    def saved(self) -> int:
+        """Operations that are not done again."""
+        return round((self.uses - 1) * self.work * self.buffer.dims.size)
+
+    @property
+    def added(self) -> int:
+        """Bytes that are written once and read once: further reads, at other offsets, find them in the cache."""
+        return 2 * bytes_of(self.buffer)
+
+    @property
+    def per_byte(self) -> float:
+        return self.saved / max(1, self.added)
+
+    def __str__(self) -> str:
+        size = self.buffer.dims.size
+        return (
+            f"{self.name}: read at {self.uses} places; {self.work:g} operations per point, {size:,} points: "
+            f"{self.saved:,} operations saved, {self.added:,} bytes added ({self.per_byte:.2f} per byte)"
+        )
+
+
+def work_of(root: Expr, stored: Mapping[int, str]) -> float:
+    """Operations per point of an expression, what is stored already not counted; a fold does its body's per level."""
+    total = 0.0
+    points = max(1, root.tensor.dims.size)
+    times: dict[int, int] = {id(root): 1}
+    for node in reversed(list(postorder(root))):
+        often = times.get(id(node), 0)
+        if not often or (id(node) in stored and node is not root):
+            continue
+        levels = often
+        match node:
+            case Call("reduce" | "scan", args):
+                dim = node.static.dim
+                levels = often * next(len(a.tensor.dims[dim]) for a in args[2:] if dim in a.tensor.dims)
+            case Call() if node.definition is not None:
+                total += often * work_of(node.definition.body, {}) * node.tensor.dims.size
+            case Call(op):
+                total += often * node.tensor.dims.size * TABLE[op].cost
+            case _:
+                pass
+        for child in node.children:
+            inner = levels if isinstance(child, Lambda) else often
+            times[id(child)] = max(times.get(id(child), 0), inner)
+    return total / points
+
+
+PER_PASS = PER_BYTE / 2 * BEYOND
+"""What a byte of memory costs that is either written or read."""
+IN_CACHE = PER_BYTE / 2
+IN_BLOCK = 0.05
+"""The same in a cache of a few MiB, and in the memory of a block."""
+ACROSS = 3.0
+"""How many times as long arrays take whose axes are put in another order, or whose innermost axis is scanned."""
+INDEXED = 4.0
+"""Additions that an element takes as long as that is read at an index."""
+CONTRACTED = 1 / 11
+"""The time of a contraction over that of the products and their sum."""
+SERIAL = 2.6
+"""How many times as long a sum of a stencil takes in XLA's own fusion for sums."""
+STEP_BY_STEP = ("scan", "loop", "sort", "top_k", "argreduce", "scatter", "contract", "cond", "blocked", "materialise")
+"""Builtins whose results are in memory."""
+APART = frozenset(STEP_BY_STEP) - {"materialise"}
+"""Those whose operands are, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A cost in additions, and the bytes of memory besides inputs and outputs."""
+
+    operations: float
+    moved: float
+    """What the bytes that are read and written take as long as."""
+    temporaries: int = 0
+
+    @property
+    def total(self) -> float:
+        return self.operations + self.moved
+
+    def __str__(self) -> str:
+        return (
+            f"{self.total:,.0f} of cost: {self.operations:,.0f} for operations, {self.moved:,.0f} for bytes; "
+            f"{self.temporaries:,} bytes of temporaries"
+        )
+
+
+def predicted(fencil: Fencil, without: Container[str] = ()) -> Predicted:
+    """The cost of a fencil as it is emitted; `without` has the choices of a backend that are switched off."""
+    model = _Model(without)
+    own = in_place_updates(fencil) if "in_place_updates" not in without else frozenset[int]()
+    last = {c.output: k for k, c in enumerate(fencil.closures)}
+    for k, closure in enumerate(fencil.closures):
+        if not _computes(closure.value) and last[closure.output] != k:
+            continue  # what is read in its place
+        kind = closure.target
+        # what a later closure makes anew is stored, and so are the buffers that passes made
+        kept = closure.output.name in fencil.buffers or (last[closure.output] != k and k not in own)
+        buffer = id(closure) if kept else 0
+        model.compute(closure.value, kind, buffer)
+        if buffer:
+            model.steps[-1].bytes = bytes_of(closure.output.type)
+            if k not in own and len(_cut(closure)) > 1:
+                model.steps[-1].inside = 2 * bytes_of(kind)  # the part, and the part between those beside it
+        model.held[closure.output] = buffer
+        if closure.region is not None and k not in own:
+            model.pass_over(bytes_of(closure.output.type) - bytes_of(kind), 2)
+    return Predicted(model.operations, model.moved, model.peak())
+
+
+def _cut(closure: Closure) -> list[str]:
+    """The dims along which a closure writes a part."""
+    return [n for n, i in closure.output.type.dims.items if closure.target.dims[n] != i]
+
+
+def _computes(value: Expr) -> bool:
+    return isinstance(value, Call) and not TABLE[value.op].moves
+
+
+@dataclass(slots=True)
+class _Step:
+    """One loop or operation: the buffer that it makes, and those that it reads."""
+
+    makes: int
+    bytes: int
+    reads: set[int] = field(default_factory=set[int])
+    inside: int = 0
+    """Bytes that it needs while it runs."""
+
+
+@dataclass(slots=True)
+class _Model:
+    without: Container[str]
+    block: bool = False
+    """Whether what is stored stays in the memory of a block of columns."""
+    operations: float = 0.0
+    moved: float = 0.0
+    steps: list[_Step] = field(default_factory=list[_Step])
+    made: dict[int, int] = field(default_factory=dict[int, int])
+    """The step that made what is in memory, by identity."""
+    held: dict[Var, int] = field(default_factory=dict[Var, int])
+    """The buffers in which parameters are that closures before wrote."""
+    blocks: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
+    """What runs block by block, by identity of the function and its operands: all results are computed at once."""
+    plain: set[int] = field(default_factory=set[int])
+    """What is computed point by point and stored, by identity, since it is read at indices or by what stands apart."""
+
+    def pass_over(self, size: float, times: float = 1.0, near: bool = False) -> None:
+        """Bytes that are written, or read, so many times."""
+        weight = IN_BLOCK if near else PER_PASS if size > CACHE else IN_CACHE
+        self.moved += weight * times * size
+
+    def peak(self) -> int:
+        """The most bytes of buffers that are needed at once."""
+        last = {b: k for k, step in enumerate(self.steps) for b in (step.makes, *step.reads)}
+        held: dict[int, int] = {}
+        most = 0
+        for k, step in enumerate(self.steps):
+            if step.makes:
+                held[step.makes] = step.bytes
+            most = max(most, sum(held.values()) + step.inside)
+            held = {b: n for b, n in held.items() if last[b] > k}
+        return most
+
+    def compute(self, root: Expr, into: TensorType, buffer: int = 0) -> None:
+        """What is in memory on the way to an expression, operands first, and the expression itself.
+
+        `buffer` is its identity where it is a temporary.
+        """
+        order = surface(root)
+        for node in order:
+            if isinstance(node, Call) and (TABLE[node.op].indirect or node.op in APART):
+                self.plain.update(id(a) for a in node.args if _computes(a))
+        for node in order:
+            if self._is_stored(node) and id(node) not in self.made:
+                assert isinstance(node, Call)
+                self._store(node)
+                self.made[id(node)] = len(self.steps) - 1
+        if self._is_stored(root) and not self._across(root, into):
+            self.steps[self.made[id(root)]].makes = buffer  # it is made where it is wanted
+        else:
+            self._loop(root, into, buffer)
+
+    def _loop(self, root: Expr, into: TensorType, buffer: int) -> None:
+        """An expression computed in one loop, and written."""
+        reads: set[int] = set()
+        offsets: dict[int, set[Offset]] = {id(root): {()}}
+        for node in reversed(self._fused(root)):
+            own = offsets[id(node)]
+            if self._is_leaf(node, root):
+                reads.add(id(node))
+                self._read(node, into)
+                continue
+            self._count(node, len(own))
+            if isinstance(node, Var):
+                reads.add(self.held.get(node, 0))
+                self.pass_over(bytes_of(node.type))
+            for child, moved in _operands(node):
+                known = offsets.setdefault(id(child), set())
+                for o in own:
+                    if len(known) < MOST:
+                        known.add(further(o, node) if moved else o)
+        size = bytes_of(into)
+        self.pass_over(size, near=self.block and bool(buffer))
+        self.steps.append(_Step(buffer, size, reads))
+
+    def _fused(self, root: Expr) -> list[Expr]:
+        """The nodes of one loop, operands first, down to what is in memory."""
+        order: list[Expr] = []
+        seen: set[int] = set()
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                order.append(node)
+            elif id(node) not in seen:
+                seen.add(id(node))
+                stack.append((node, True))
+                if not self._is_leaf(node, root):
+                    stack += [(c, False) for c, _ in reversed(_operands(node))]
+        return order
+
+    def _is_leaf(self, node: Expr, root: Expr) -> bool:
+        """Whether a loop reads a node from memory: one that makes what is stored in its own loop computes it."""
+        return self._is_stored(node) and (node is not root or id(node) in self.made)
+
+    def _is_stored(self, node: Expr) -> bool:
+        if not isinstance(node, Call):
+            return False
+        return (
+            node.op in STEP_BY_STEP
+            or (node.op == "shift_init" and "reads_by_slot" in self.without)
+            or id(node) in self.plain
+        )
+
+    def _read(self, node: Expr, into: TensorType) -> None:
+        """What is in memory, read once; the states of a scan lie with its dim outermost."""
+        kind = node.type
+        assert isinstance(kind, TensorType)
+        across = self._across(node, into) and not self.block
+        self.pass_over(bytes_of(kind), ACROSS if across else 1.0, near=self.block)
+
+    def _across(self, node: Expr, into: TensorType) -> bool:
+        """Whether something in memory is the states of a scan, and what is made of it has other axes outermost."""
+        return isinstance(node, Call) and node.op == "scan" and into.dims.names[:1] != (node.static.dim,)
+
+    def _count(self, node: Expr, times: int) -> None:
+        match node:
+            case Call("reduce"):
+                levels = _levels(node)
+                self.operations += times * work_of_fold(node) * self._slowness(node)
+                if levels > 1 and "unrolled_folds" in self.without:
+                    self.pass_over(2 * levels * bytes_of(node.tensor), near=self.block)
+            case Call() if node.definition is not None:
+                self.operations += times * work_of(node.definition.body, {}) * node.tensor.dims.size
+            case Call(op) if TABLE[op].indirect:
+                self.operations += times * INDEXED * node.tensor.dims.size
+            case Call(op):
+                self.operations += times * TABLE[op].cost * node.tensor.dims.size
+            case Apply(Lambda(_, (body,)), _):
+                self.operations += times * work_of(body, {}) * body.tensor.dims.size
+            case _:
+                pass
+
+    def _slowness(self, fold: Call) -> float:
+        shifted = any(isinstance(n, Call) and n.op == "cartesian_shift" for n in fold.args[2:])
+        return SERIAL if shifted and "sums_as_loops" in self.without else 1.0
+
+    # What has a result in memory
+
+    def _store(self, node: Call) -> None:
+        match node:
+            case Call("materialise", (x,)):
+                self._loop(x, x.tensor, id(node))
+                return
+            case Call("shift_init", (table, x)) if "reads_by_slot" in self.without:
+                self._loop(x, node.tensor, id(node))
+                self.pass_over(bytes_of(table.tensor))
+                self.operations += INDEXED * node.tensor.dims.size
+                return
+            case Call(op) if op not in STEP_BY_STEP:
+                self._loop(node, node.tensor, id(node))
+                return
+            case Call("blocked", (Lambda() as f, *args), (_, size, names)):
+                self._blocked(node, f, args, size, names)
+                return
+            case _:
+                pass
+        args = [a for a in node.args if isinstance(a.type, TensorType) and not isinstance(a, Literal)]
+        copied = self._copied(node, args)
+        inside = 0
+        for a in args:
+            size, plain = bytes_of(a.tensor), isinstance(a, Var)
+            # laid with the scanned dim outermost, levels are rows; where they lie, they are gathered from all rows
+            if a in copied and plain:
+                inside += size
+                self.pass_over(size, 1.0 if self.block else 2 * ACROSS, near=self.block)
+            elif a in copied:
+                self.pass_over(size, 0.0 if self.block else ACROSS - 1.0, near=self.block)
+            across = node.op == "scan" and "scans_outermost" in self.without and a not in self._states(args, node)
+            self.pass_over(size, ACROSS if across else 1.0, near=self.block)
+        self.operations += self._work(node)
+        self.pass_over(bytes_of(node.tensor), near=self.block)
+        reads = {id(a) for a in args if not isinstance(a, Var)}
+        self.steps.append(_Step(id(node), bytes_of(node.tensor), reads, inside))
+
+    def _copied(self, node: Call, args: Sequence[Expr]) -> list[Expr]:
+        """The operands of a scan that are laid with its dim outermost."""
+        if node.op != "scan" or "scans_outermost" in self.without:
+            return []
+        dim, states = node.static.dim, self._states(args, node)
+        return [a for a in args if a not in states and dim in a.tensor.dims and a.tensor.dims.names[0] != dim]
+
+    def _states(self, args: Sequence[Expr], node: Call) -> list[Expr]:
+        """The operands that are states of a scan of the same dim, and lie with it outermost."""
+        return [a for a in args if isinstance(a, Call) and a.op == "scan" and a.static.dim == node.static.dim]
+
+    def _work(self, node: Call) -> float:
+        points = node.tensor.dims.size
+        match node.op:
+            case "scan":
+                return _levels(node) * _applied(node.args[0])
+            case "loop":
+                return (node.static.limit or 1) * sum(map(_applied, node.args[:2]))
+            case "cond":
+                return sum(map(_applied, node.args[:2])) / 2
+            case "contract":
+                dims = {d: i for a in node.args for d, i in a.tensor.dims.items}
+                rate = 1.0 if "contraction" in self.without else CONTRACTED
+                return 2 * math.prod(len(i) for i in dims.values()) * rate
+            case "argreduce":
+                return 2.0 * node.args[2].tensor.dims.size
+            case "scatter":
+                return INDEXED * node.args[-1].tensor.dims.size
+            case _:
+                whole = max(a.tensor.dims.size for a in node.args)
+                return whole * math.log2(max(2, whole if node.op == "sort" else points))
+
+    def _blocked(self, node: Call, f: Lambda, args: Sequence[Expr], size: int, names: Sequence[str]) -> None:
+        key = id(f), *map(id, args)
+        self.pass_over(bytes_of(node.tensor))
+        if key in self.blocks:
+            self.steps.append(_Step(id(node), bytes_of(node.tensor)))
+            return
+        self.blocks.add(key)
+        inner = _Model(self.without, block=True)
+        for result in f.results:
+            inner.compute(result, result.tensor, id(f))
+        # blocks of operands come from memory, and those of results go there
+        for x in args:
+            self.pass_over(bytes_of(x.tensor))
+        columns = math.prod(len(node.tensor.dims[n]) for n in names)
+        self.operations += inner.operations
+        self.moved += inner.moved
+        reads = {id(a) for a in args if not isinstance(a, Var)}
+        self.steps.append(_Step(id(node), bytes_of(node.tensor), reads, round(inner.peak() * size / max(1, columns))))
+
+
+def _operands(node: Expr) -> list[tuple[Expr, bool]]:
+    """What a node reads, functions left out, and whether it moves it."""
+    if isinstance(node, Call):
+        moved = TABLE[node.op].moved
+        places = range(len(node.args))[moved] if moved is not None else ()
+        return [(a, k in places) for k, a in enumerate(node.args) if not isinstance(a, (Lambda, Operator))]
+    return [(a, False) for a in node.args] if isinstance(node, Apply) else []
+
+
+def _levels(node: Call) -> int:
+    dim = node.static.dim
+    return next(len(a.tensor.dims[dim]) for a in node.args[2:] if dim in a.tensor.dims)
+
+
+def _applied(f: Expr) -> float:
+    """Operations of one application of a function."""
+    if isinstance(f, Lambda):
+        return sum(work_of(r, {}) * max(1, r.tensor.dims.size) for r in f.results)
+    return float(TABLE[f.op].cost * f.type.result.dims.size) if isinstance(f, Operator) else 0.0
+
+
+def work_of_fold(node: Call) -> float:
+    """Operations of a fold at all points of its result."""
+    return _levels(node) * max(_applied(node.args[0]), float(node.tensor.dims.size))
+
+
+MIN_PER_BYTE = PER_BYTE
+"""Operations that a byte must save."""
+FEWEST_READS = 4
+"""Parts that are joined are stored from so many offsets on: XLA stores them for each few readers, or asks at each point
+of each reader which part it is in."""
+
+
+def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[int, Call]:
+    """The expressions that are read at several offsets and cost more to compute again than to store, by identity."""
+    return {id(w.node): w.node for w in weighed(fencil, min_per_byte) if w.stored}
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """An expression that is read at several offsets, and what storing it would save."""
+
+    node: Call
+    uses: int
+    """At how many offsets it is read."""
+    work: float
+    """Operations per point, or a part of them from which on it is stored."""
+    needed: float
+    """Operations per point from which on storing pays."""
+    joined: bool = False
+    """Whether it is stored since its parts are joined, and read at so many offsets."""
+
+    @property
+    def stored(self) -> bool:
+        return self.work >= self.needed
+
+    def per_byte(self, min_per_byte: float) -> float:
+        """Operations that storing saves for each byte, as they are compared with a limit."""
+        return self.work / self.needed * min_per_byte if self.needed else math.inf
+
+
+def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 1.0) -> Iterator[Weighed]:
+    """Each expression that is read at several offsets; work is counted up to `beyond` times what makes it stored."""
+    found: dict[int, Call] = {}
+    scopes: list[Expr] = list(values(fencil.closures))
+    while scopes:
+        root = scopes.pop()
+        order = surface(root)
+        scopes += [n.function.body for n in order if isinstance(n, Apply) and isinstance(n.function, Lambda)]
+        readers = reads(root, order)
+        kept = {id(n.args[0]) for n in order if isinstance(n, Call) and n.op == "materialise"}
+        for node in order:
+            # equal literals have one key: their readers, as many as there are, are not gone through for each
+            if not isinstance(node, Call) or node is root or id(node) in kept:
+                continue
+            uses = len({offset for _, offset in readers.get(node, ())})
+            joined = node.op == "concat" and uses >= FEWEST_READS
+            if uses > 1 and (_computes_again(node) or joined):
+                needed = _needed(uses, node.tensor, min_per_byte)
+                work = _work(node, beyond * needed, found) if not joined else 0.0 if math.isinf(needed) else needed
+                one = Weighed(node, uses, work, needed, joined)
+                if one.stored:
+                    found[id(node)] = node
+                yield one
+
+
+def _computes_again(node: Call) -> bool:
+    return bool(node.tensor.dims) and (TABLE[node.op].elementwise or node.op in ("reduce", "update"))
+
+
+def _needed(uses: int, kind: TensorType, min_per_byte: float) -> float:
+    """The operations per point from which on a buffer is worth its bytes.
+
+    An operation on 4 bytes takes half as long as one on 8: every element counts as 8 bytes.
+    """
+    one = Worth("", uses, 1.0, TensorType(FLOAT64, Dims()))
+    return min_per_byte * (BEYOND if bytes_of(kind) > CACHE else 1.0) * one.added / max(1, uses - 1)
+
+
+def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
+    """Operations per point of an expression, counted no further than to `enough`; what is stored is not counted."""
+    total, points = 0.0, max(1, root.tensor.dims.size)
+    seen: set[int] = set()
+    stack: list[Expr] = [root]
+    while stack and total < enough:
+        node = stack.pop()
+        if id(node) in seen or (id(node) in stored and node is not root):
+            continue
+        seen.add(id(node))
+        match node:
+            case Call("reduce", (_, init, *args)):
+                levels = next(len(a.tensor.dims[node.static.dim]) for a in args if node.static.dim in a.tensor.dims)
+                total += levels * node.tensor.dims.size / points
+                stack += [init, *args]
+            case Call("scan" | "loop" | "cond" | "sort" | "scatter" | "materialise"):
+                continue
+            case Call(_, args) if node.definition is not None:
+                stack += [node.definition.body, *args]
+            case Call(op, args):
+                total += TABLE[op].cost * node.tensor.dims.size / points
+                stack += args
+            case Apply(Lambda(_, (body,)), args):
+                stack += [body, *args]
+            case _:
+                pass
+    return total

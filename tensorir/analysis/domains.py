@@ -24,15 +24,15 @@ import numpy as np
 from tensorir.analysis.access_functions import Rule, rule_of, updates_all
 from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.arrays import Array
-from tensorir.binding.bound import BoundProgram
-from tensorir.builtins import TABLE
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.binding.calls import BoundProgram
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, values, with_values
+from tensorir.ir.substitution import inlined
+from tensorir.ir.types import Dims, TensorType
 from tensorir.reference import ABSENT, Interpreter
 from tensorir.reference.tensors import points as points_of
-from tensorir.substitution import inlined
-from tensorir.types import Dims, TensorType
-from tensorir.walk import postorder, values, with_values
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 
 __all__ = ["Domains", "Reads", "asked", "domains"]
 

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from tensorir.binding.arrays import Array, is_array
-from tensorir.types import Dims, Interval
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["Factor", "IntegerSet", "coordinates", "factor_of"]
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator, Var
-from tensorir.types import TensorType
-from tensorir.walk import postorder, values
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import TensorType
 
 __all__ = ["takes_nan_along", "unseen_extremes"]
 

@@ -1,11 +1,20 @@
-"""One array at the edge: what a caller may pass for a parameter, and what they get back.
+"""One array at the edge: what a caller may pass for a parameter, neighbour tables, memory of devices.
+
+One array at the edge: what a caller may pass for a parameter, and what they get back.
 
 Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
 DataArrays and Fields match by name, in any order, and are cut to the parameter's interval.
 
->>> from tensorir.types import FLOAT64, Dims
+>>> from tensorir.ir.types import FLOAT64, Dims
 >>> accept([1.0, 2.0], "x", FLOAT64, Dims.of(I=(0, 2))).data
 array([1., 2.])
+
+Neighbour tables at the edge: validated entry by entry before anything is read through them.
+
+>>> from tensorir.ir.types import tensor
+>>> kind = tensor("int", Vertex=(0, 2), _NB_Edge=(0, 2))
+>>> sorted(check_table(np.array([[0, 4], [1, -1]]), "V2E", kind, Interval(0, 5)))
+[1]
 """
 
 from __future__ import annotations
@@ -20,34 +29,31 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from tensorir.binding.device_memory import host_array
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.assembly import device_array
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = [
-    "Accepted",
-    "Array",
-    "accept",
-    "article",
-    "fixed_shape",
-    "held",
-    "interval_of",
-    "is_array",
-    "is_traced",
-    "is_tuple",
-    "kind_of",
-    "leaf_names",
-    "leaves_of",
-    "narrow_hint",
-    "native",
-    "placed",
-    "refuse",
-    "refuse_foreign",
-    "refuse_given_away",
-    "size_of",
-    "type_of_named",
-    "with_narrow_hint",
+    "Accepted", "Array", "accept", "article", "check_table", "fixed_shape", "held", "host_array", "interval_of",
+    "is_array", "is_traced", "is_tuple", "kind_of", "leaf_names", "leaves_of", "lies_on_device", "narrow_hint",
+    "native", "placed", "refuse", "refuse_foreign", "refuse_given_away", "size_of", "type_of_named", "with_narrow_hint",
 ]  # fmt: skip
+
+# Arrays of other libraries whose memory is that of a GPU: CuPy's, and those of PyTorch and Numba that lie there.
+#
+# NumPy has no view of them, and CuPy's refuse to be copied unasked.
+
+
+def lies_on_device(value: Any) -> bool:
+    """Whether an array has a GPU's memory, as the interface says that all such arrays have."""
+    return not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__")
+
+
+def host_array(value: Any) -> np.ndarray:
+    """An array as NumPy's: a copy of what is on a device."""
+    return np.asarray(device_array(value) if lies_on_device(value) else value)
+
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -122,7 +128,7 @@ def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar
 def leaf_names(element: Element, name: str) -> list[str]:
     """What the leaves of a tuple are called in messages.
 
-    >>> from tensorir.types import FLOAT64, TupleElement
+    >>> from tensorir.ir.types import FLOAT64, TupleElement
     >>> leaf_names(TupleElement((FLOAT64, TupleElement((FLOAT64,)))), "x")
     ['x[0]', 'x[1][0]']
     """
@@ -417,3 +423,28 @@ def _by_name(data: Any, names: tuple[str, ...], name: str, dims: Dims, have: Dim
     cut = data if whole else data[tuple(index)]
     order = [names.index(n) for n in dims.names]
     return cut if order == sorted(order) else cut.transpose(order)
+
+
+def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> frozenset[int]:
+    """The slots in which a table of a type holds -1; raises A10 with the first entry that leaves its dimension."""
+    entries = np.asarray(table)
+    tag, source = neighbour_source(kind)
+    (element,) = kind.leaves
+    for entry in (entries.min(), entries.max()) if entries.size else ():
+        if int(entry) not in element.range:
+            raise refuse(
+                "A07", f"the table '{name}' is {element}, which cannot hold {int(entry)}.", "declare a wider type."
+            )
+    holes = entries == -1
+    wrong = ~holes & ((entries < interval.start) | (entries >= interval.stop))
+    if wrong.any():
+        where = tuple(int(k[0]) for k in np.nonzero(wrong))
+        raise refuse(
+            "A10",
+            f"an entry of the table '{name}' leaves its dimension: {name}[{', '.join(map(str, where))}] is "
+            f"{int(entries[where])}, and {source}{interval} is what it may point to.",
+            "entries are absolute coordinates; a missing neighbour is -1.",
+        )
+    axis = kind.dims.names.index(tag)
+    some = holes.any(tuple(k for k in range(holes.ndim) if k != axis))
+    return frozenset(int(k) + kind.dims[tag].start for k in np.flatnonzero(some))

@@ -25,7 +25,7 @@ make points up are refused where labels differ (A28). The parameters of a fencil
 >>> placed([Operand("a", lat), Operand("b", lat[::-1])])
 Traceback (most recent call last):
     ...
-tensorir.errors.DiagnosticError: error[A25]: the labels along lat differ: 'a' has 50.0 where 'b' has 55.0.
+tensorir.runtime.errors.DiagnosticError: error[A25]: the labels along lat differ: 'a' has 50.0 where 'b' has 55.0.
 help: xr.align(a, b, join='inner') aligns them, b.drop_vars('lat') leaves labels out, ti.positional(b) goes by position.
 """
 
@@ -40,13 +40,13 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import interval_of, is_tuple, kind_of, native, refuse
-from tensorir.builtins import TABLE
-from tensorir.caches import WeakCache
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Call, Fencil
-from tensorir.staggering import Half, half_of, halves
-from tensorir.types import Dims, Interval, TensorType
-from tensorir.walk import postorder, values
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Fencil
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.staggering import Half, half_of, halves
+from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.memory import WeakCache
 
 __all__ = [
     "UNSTEADY",

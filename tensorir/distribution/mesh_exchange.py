@@ -1,25 +1,356 @@
-"""Who sends which points of a mesh to whom before a step, in rounds that are the same on all devices.
-
-All dims of the mesh go together. A round is a permutation of devices, and all fields of one element type go in one
-permute; where nearly all pairs of devices speak, one `all_to_all` takes the place of the rounds.
-"""
+"""Points of a mesh that each device reads, in its own numbers, and the rounds in which they are sent."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorir.distribution.local_numbers import LocalMesh
-from tensorir.distribution.subdomains import Keys, mesh_dim
-from tensorir.ir import Var
-from tensorir.types import DTYPES
+from tensorir.binding.arrays import refuse
+from tensorir.distribution.partition import Keys, Subdomains, mesh_dim, subdomains_of
+from tensorir.ir.build import var
+from tensorir.ir.nodes import Call, Expr, Lambda, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import DTYPES, INT32, Dims, Interval, TensorType
+from tensorir.ir.typing_of_elements import neighbour_source
 
-__all__ = ["Layer", "MeshExchange", "MeshMessage", "edge_coloured", "mesh_exchange"]
+__all__ = [
+    "MOST_MARKED", "SHIFTS", "Layer", "LocalMesh", "LocalNumbers", "LocalTable", "MeshExchange", "MeshMessage",
+    "MeshNeeds", "Shift", "distinct", "edge_coloured", "entries", "local_mesh", "mesh_exchange", "mesh_needs",
+]  # fmt: skip
+
+# Which points of every field each device reads, on a mesh: found through the tables of all operators of a step.
+#
+# Backward from the results, of which a device computes its own points: what a shift needs of its operand are the
+# entries of its table there. So a chain of shifts needs as many rings of neighbours as it has links, exactly, and
+# each intermediate value is computed where a later one reads it.
+
+SHIFTS = ("shift_init", "unstructured_shift")
+MOST_MARKED = 1 << 27
+"""Points of all devices that are marked one by one, a byte each; more are sorted."""
+
+Tables = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shift:
+    """A read through a table, from a dim of the mesh to one of it."""
+
+    table: Var
+    dim: str
+    source: str
+    rows: Keys
+    """The points at which its value is needed."""
+    read: Keys
+    """The points of the source that the devices have of its operand: those that it reads, and others read elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshNeeds:
+    """What the devices read of fields, and through which shifts, by the identity of their nodes."""
+
+    fields: Mapping[Var, Keys]
+    shifts: Mapping[int, Shift]
+
+
+def mesh_needs(results: Iterable[Expr], parts: Mapping[str, Subdomains], tables: Tables) -> MeshNeeds:
+    """What each device needs for its own points of all results."""
+    return _Needs(parts, tables).of(tuple(results))
+
+
+class _Needs:
+    """One backward pass; equal sets of points are one array, so that what was found of them is found once."""
+
+    def __init__(self, parts: Mapping[str, Subdomains], tables: Tables) -> None:
+        self.parts, self.tables = parts, tables
+        self.found: dict[int, Keys] = {}
+        self.reached: set[int] = set()
+        self._known: dict[int, list[Keys]] = {}
+        self._through: dict[tuple[str, str, int, int | None], Keys] = {}
+
+    def of(self, roots: tuple[Expr, ...]) -> MeshNeeds:
+        fields: dict[Var, Keys] = {}
+        shifts: list[tuple[Call, Var, str]] = []
+        for root in roots:
+            self._add(root, None)
+        for node in reversed(list(postorder(*roots))):
+            if id(node) not in self.reached:
+                continue
+            own = self.found.get(id(node))
+            match node:
+                case Var() if own is not None:
+                    dim = mesh_dim(node.type, self.parts)
+                    assert dim is not None
+                    fields[node] = self._joined(fields.get(node), own, self.parts[dim])
+                case Call("pos"):
+                    pass  # coordinates are known from the type
+                case Call(op, (Var() as table, x)) if op in SHIFTS and (dim := self._from(node)) is not None:
+                    shifts.append((node, table, dim))
+                    self._add(x, self._read(node, table, dim))
+                case Call():
+                    self._operands(node, own)
+                case _:
+                    pass
+        found = {
+            id(node): Shift(table, dim, _source(table), self.found[id(node)], self.found[id(node.args[1])])
+            for node, table, dim in shifts
+        }
+        return MeshNeeds(fields, found)
+
+    def _operands(self, node: Call, own: Keys | None) -> None:
+        dim = mesh_dim(node.type, self.parts)
+        for k, arg in enumerate(node.args):
+            alone = node.op == "assert_" and k == 1  # every device looks at the conditions of its own points
+            for value in arg.results if isinstance(arg, Lambda) else (arg,):
+                here = mesh_dim(value.type, self.parts)
+                self._add(value, own if here == dim and not alone else None)
+
+    def _add(self, node: Expr, keys: Keys | None) -> None:
+        """More points of a node; without them, as where all points are folded, those that each device has."""
+        self.reached.add(id(node))
+        dim = mesh_dim(node.type, self.parts)
+        if dim is None:
+            return
+        part, interval = self.parts[dim], node.tensor.dims[dim]
+        keys = self._one(part.owned) if keys is None else keys
+        if interval != part.interval:
+            point = keys % part.extent + part.interval.start
+            keys = self._one(keys[(point >= interval.start) & (point < interval.stop)])
+        self.found[id(node)] = self._joined(self.found.get(id(node)), keys, part)
+
+    def _from(self, node: Call) -> str | None:
+        """The dim of the mesh that a shift leads from; None where it leads to one that lies whole on every device."""
+        table = node.args[0]
+        return mesh_dim(table.type, self.parts) if _source(table) in self.parts else None
+
+    def _read(self, node: Call, table: Var, dim: str) -> Keys:
+        """The points of the source that a shift reads where it is needed."""
+        source, rows = _source(table), self.found[id(node)]
+        slot = node.static.neighbour if node.op == "unstructured_shift" else None
+        key = table.name, dim, id(rows), slot
+        if key not in self._through:
+            part, to = self.parts[dim], self.parts[source]
+            if table.name not in self.tables:
+                told = f"the table '{table.name}' is not known yet, and it says which points of {source} devices need."
+                raise refuse("D15", told, f"bind it, f.bind({table.name}=table), or pass it as an array of NumPy.")
+            device, point = np.divmod(rows, part.extent)
+            read = entries(table, self.tables[table.name], dim, slot)
+            read = read.reshape(len(read), -1)[point + part.interval.start - table.tensor.dims[dim].start]
+            keys = device[:, None] * to.extent + (read - to.interval.start)
+            self._through[key] = self._one(distinct(keys[read != -1], to.parts * to.extent))
+        return self._through[key]
+
+    def _joined(self, a: Keys | None, b: Keys, part: Subdomains) -> Keys:
+        if a is None or a is b:
+            return b
+        return self._one(distinct(np.concatenate([a, b]), part.parts * part.extent))
+
+    def _one(self, keys: Keys) -> Keys:
+        """The array for a set of points."""
+        some = self._known.setdefault(len(keys), [])
+        known = next((k for k in some if k is keys or np.array_equal(k, keys)), None)
+        if known is None:
+            some.append(keys)
+        return keys if known is None else known
+
+
+def _source(table: Expr) -> str:
+    return neighbour_source(table.tensor)[1]
+
+
+def entries(table: Var, array: NDArray[Any], dim: str, slot: int | None = None) -> NDArray[np.int64]:
+    """The entries of a table, the points of a dim first and the slots last: all of them, or one."""
+    dims = table.tensor.dims
+    tag, _ = neighbour_source(table.tensor)
+    names = dims.names
+    order = [names.index(dim), *(k for k, n in enumerate(names) if n not in (dim, tag)), names.index(tag)]
+    slots: Interval = dims[tag]
+    moved = np.transpose(np.asarray(array), order).astype(np.int64)
+    return moved if slot is None else moved[..., slot - slots.start]
+
+
+def distinct(keys: Keys, bound: int) -> Keys:
+    """The same points once each, in ascending order.
+
+    >>> distinct(np.array([4, 1, 4]), 6).tolist()
+    [1, 4]
+    """
+    if bound > MOST_MARKED:
+        return np.unique(keys)
+    marked = np.zeros(bound, bool)
+    marked[keys] = True
+    return np.flatnonzero(marked)
+
+
+# Points and tables of a mesh in the numbers of each device: its own points, and after them its halo.
+#
+# The halo is ordered so that what most fields need comes first: rings of neighbours from the inside out, where chains
+# of shifts read them. So what a field, a table or an intermediate value needs is the first so many points on every
+# device.
+
+
+@dataclass(frozen=True, eq=False)
+class LocalNumbers:
+    """A dim of a mesh as each device counts it."""
+
+    part: Subdomains
+    keys: Keys
+    """The points of all devices, halos included."""
+    at: NDArray[np.int64]
+    """Where each of them stands on its device."""
+    extent: int
+
+    @cached_property
+    def _marked(self) -> NDArray[np.int32] | None:
+        """By device and point, where it stands; None where there are too many."""
+        bound = self.part.parts * self.part.extent
+        if bound > MOST_MARKED:
+            return None
+        found = np.full(bound, -1, np.int32)
+        found[self.keys] = self.at
+        return found
+
+    def places(self, keys: Keys) -> NDArray[np.int64]:
+        """Where points stand on their devices, -1 for those that a device lacks."""
+        if self._marked is not None:
+            return self._marked[keys].astype(np.int64)
+        nearest = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[nearest] == keys, self.at[nearest], -1)
+
+    def within(self, keys: Keys) -> Interval:
+        """The first places, as many as points need on the device where they need most; own points are all there."""
+        return Interval(0, max(self.part.size, int(self.places(keys).max(initial=-1)) + 1))
+
+    def halo(self, keys: Keys) -> Keys:
+        """Those of some points that other devices have."""
+        device, point = np.divmod(keys, self.part.extent)
+        return keys[self.part.owners[point] != device]
+
+    def points(self, stop: int) -> NDArray[np.int64]:
+        """Devices by the first places: the point there, from the interval's start; -1 where none is."""
+        found = np.full((self.part.parts, self.extent), -1, np.int64)
+        device, point = np.divmod(self.keys, self.part.extent)
+        found[device, self.at] = point
+        return found[:, :stop]
+
+
+def _numbers(part: Subdomains, needs: Sequence[Keys]) -> LocalNumbers:
+    """The own points of devices, and then those that they need of others, in the order of how many need them."""
+    every = distinct(np.concatenate([part.owned, *needs]), part.parts * part.extent)
+    device, point = np.divmod(every, part.extent)
+    owner = part.owners[point]
+    away = owner != device
+    readers = np.zeros_like(every)
+    for some in needs:
+        readers[np.searchsorted(every, some)] += 1
+    order = np.lexsort((point, owner * away, -readers * away, away, device))
+    counts = np.bincount(device[order], minlength=part.parts)
+    first = np.cumsum(counts) - counts
+    position = np.empty_like(every)
+    position[order] = np.arange(len(every)) - np.repeat(first, counts)
+    own = np.asarray(part.counts)[device]
+    at = np.where(away, position - own + part.size, position)
+    return LocalNumbers(part, every, at, int(at.max()) + 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalTable:
+    """A table in local numbers."""
+
+    param: Var
+    """In the local program; its first dim is of the mesh."""
+    name: str
+    """Of the table in the whole program."""
+    array: NDArray[np.int32]
+    """Devices by rows by further dims by slots: places of the source, -1 where a neighbour is missing."""
+    read: Interval
+    """The places that it may lead to."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalMesh:
+    """The dims of a mesh on the devices along an axis, and what is read there."""
+
+    numbers: Mapping[str, LocalNumbers]
+    needs: MeshNeeds
+    tables: Tables
+
+    @property
+    def axis(self) -> str:
+        return next(iter(self.numbers.values())).part.axis
+
+    @property
+    def parts(self) -> int:
+        return next(iter(self.numbers.values())).part.parts
+
+    def whole(self, dim: str) -> Interval:
+        """All places of a device, its halo included."""
+        return Interval(0, self.numbers[dim].extent)
+
+    def read(self, field: Var, dim: str) -> Keys:
+        """The points of a field that devices read."""
+        return self.needs.fields.get(field, self.numbers[dim].part.owned)
+
+    def interval(self, field: Var, dim: str) -> Interval:
+        """The places of a field that are read."""
+        return self.numbers[dim].within(self.read(field, dim))
+
+    def shift(self, node: Call) -> Shift | None:
+        """What a shift reads; None where it leads to a dim that lies whole on every device."""
+        return self.needs.shifts.get(id(node))
+
+    def extents(self, shift: Shift) -> tuple[int, int]:
+        """How many rows of its table a shift has, and how many places of the source it reads at most."""
+        rows = self.numbers[shift.dim].within(shift.rows)
+        return rows.stop, self.numbers[shift.source].within(shift.read).stop
+
+    def table(self, shift: Shift, name: str) -> LocalTable:
+        """The table of a shift in local numbers; what nobody reads there leads to the outer halo, which few read."""
+        rows, read = self.extents(shift)
+        own, to = self.numbers[shift.dim], self.numbers[shift.source]
+        whole, dims = shift.table, shift.table.tensor.dims
+        global_rows = entries(whole, self.tables[whole.name], shift.dim)
+        points = own.points(rows)
+        at = np.clip(points + own.part.interval.start - dims[shift.dim].start, 0, len(dims[shift.dim]) - 1)
+        found = global_rows[at]
+        device = np.arange(own.part.parts).reshape(-1, *(1,) * (found.ndim - 1))
+        place = to.places(device * to.part.extent + np.maximum(found - to.part.interval.start, 0))
+        spread: NDArray[np.int64] = read - 1 - np.arange(found[0].size, dtype=np.int64).reshape(found.shape[1:]) % read
+        local = np.where((place >= 0) & (place < read), place, spread)
+        real = (points >= 0).reshape(*points.shape, *(1,) * (found.ndim - 2))
+        local = np.where(real, np.where(found == -1, -1, local), spread)
+        others = [(n, i) for n, i in dims.items if n != shift.dim and not n.startswith("_NB_")]
+        tag = [(n, i) for n, i in dims.items if n.startswith("_NB_")]
+        kind = TensorType(INT32, Dims(((shift.dim, Interval(0, rows)), *others, *tag)))
+        return LocalTable(var(name, kind, whole.span), whole.name, local.astype(np.int32), Interval(0, read))
+
+
+def local_mesh(results: Sequence[Expr], parts: Mapping[str, Any], tables: Tables) -> LocalMesh | None:
+    """The local numbers of a mesh for the results of a program; None where no dim is of a mesh."""
+    mesh = subdomains_of(parts)
+    if not mesh:
+        return None
+    needs = mesh_needs(results, mesh, tables)
+    wanted: dict[str, dict[int, Keys]] = {d: {} for d in mesh}
+    for field, keys in needs.fields.items():
+        if (dim := mesh_dim(field.type, mesh)) is not None:
+            wanted[dim][id(keys)] = keys
+    for shift in needs.shifts.values():
+        wanted[shift.dim][id(shift.rows)] = shift.rows
+        wanted[shift.source][id(shift.read)] = shift.read
+    return LocalMesh({d: _numbers(p, list(wanted[d].values())) for d, p in mesh.items()}, needs, tables)
+
+
+# Who sends which points of a mesh to whom before a step, in rounds that are the same on all devices.
+#
+# All dims of the mesh go together. A round is a permutation of devices, and all fields of one element type go in one
+# permute; where nearly all pairs of devices speak, one `all_to_all` takes the place of the rounds.
 
 NEARLY_ALL = 0.75
 """The share of all pairs of devices from which on one `all_to_all` takes fewer steps than rounds of permutes."""

@@ -1,4 +1,19 @@
-"""Which device has which points of an unstructured mesh: by coordinates, by METIS, or as somebody says.
+"""Which device has which points: intervals in blocks, meshes by a partition, and what a program is parted into.
+
+An interval in blocks, one for each device along an axis of a mesh.
+
+>>> d = Decomposition("I", "px", Interval(0, 10), 4)
+>>> d.size, [str(d.block(k)) for k in range(4)], d.owner(9)
+(3, ['[0:3]', '[3:6]', '[6:9]', '[9:10]'], 3)
+
+A dim of an unstructured mesh, its points dealt out to devices by a vector of owners.
+
+>>> import numpy as np
+>>> d = Subdomains("Vertex", "px", Interval(0, 5), 2, np.array([1, 0, 1, 1, 0]))
+>>> d.size, [points.tolist() for points in d.each]
+(3, [[1, 4], [0, 2, 3]])
+
+Which device has which points of an unstructured mesh: by coordinates, by METIS, or as somebody says.
 
 The points of one dim of a mesh, its vertices, are parted; edges and cells belong to a part of one of their vertices.
 
@@ -12,8 +27,9 @@ Partition(4 parts; Vertex 40 to 41, Edge 114 to 125, Cell 77 to 85)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -23,9 +39,169 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorir.binding.arrays import article, refuse
-from tensorir.errors import did_you_mean
+from tensorir.ir.nodes import Call, Fencil
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import Interval, TensorType
+from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["Owners", "Partition", "checked_owners", "partition"]
+__all__ = [
+    "NO_OWNERS", "Decomposition", "Keys", "Owners", "Part", "Partition", "Subdomains", "blocks_of", "by_dim",
+    "check_axes", "check_dims", "checked_owners", "decompositions", "mesh_dim", "owners_by_dim", "partition",
+    "partition_of", "subdomains_of",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """A dim whose points are dealt out to the devices along a mesh axis.
+
+    All blocks have `size` points but those at the end, which have fewer, or none: arrays are padded there, and what
+    the padding holds is read by nobody. So a block begins at the same multiple everywhere, and a halo of full blocks
+    has one width on all devices.
+    """
+
+    dim: str
+    axis: str
+    interval: Interval
+    """All points along the dim that a parameter has, or that are folded."""
+    parts: int
+
+    @property
+    def size(self) -> int:
+        """The points of a full block."""
+        return -(-len(self.interval) // self.parts)
+
+    @property
+    def padded(self) -> Interval:
+        """The interval with the padding of the last blocks."""
+        return Interval(self.interval.start, self.interval.start + self.parts * self.size)
+
+    @property
+    def even(self) -> bool:
+        """Whether no block is padded."""
+        return self.padded == self.interval
+
+    def start(self, part: int) -> int:
+        """Where a block begins."""
+        return self.interval.start + part * self.size
+
+    def block(self, part: int) -> Interval:
+        """The points of a block."""
+        start = self.start(part)
+        return Interval(start, start + self.size) & self.interval
+
+    def own(self, points: Interval) -> NDArray[np.bool_]:
+        """By place on the devices, padding included, whether it has one of these points."""
+        places = np.arange(self.padded.start, self.padded.stop)
+        return (places >= points.start) & (places < points.stop)
+
+    def common(self, points: Interval) -> Interval:
+        """The local points that are some of these, which are of the interval, on every device."""
+        start, stop = max(0, points.start - self.start(0)), min(self.size, points.stop - self.start(self.parts - 1))
+        return Interval(start, max(start, stop))
+
+    def blocks(self) -> Iterator[Interval]:
+        """All blocks, in the order of the devices."""
+        return (self.block(part) for part in range(self.parts))
+
+    def owner(self, point: int) -> int:
+        """The device that has a point."""
+        return (point - self.interval.start) // self.size
+
+
+Keys = NDArray[np.int64]
+"""Points of all devices in ascending order: the device times the extent of the dim, and the point from its start."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subdomains:
+    """A dim whose points are dealt out to the devices along a mesh axis by their owners.
+
+    A device has its own points first, in the order of the whole, padded to as many as the device with the most has.
+    """
+
+    dim: str
+    axis: str
+    interval: Interval
+    parts: int
+    owners: NDArray[np.int32]
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """By device, how many points it has."""
+        return tuple(int(n) for n in np.bincount(self.owners, minlength=self.parts))
+
+    @property
+    def size(self) -> int:
+        """The points of the device with the most."""
+        return max(self.counts)
+
+    @property
+    def padded(self) -> Interval:
+        """The interval with the padding of all devices."""
+        return Interval(self.interval.start, self.interval.start + self.parts * self.size)
+
+    @property
+    def extent(self) -> int:
+        return len(self.interval)
+
+    @cached_property
+    def each(self) -> tuple[NDArray[np.int64], ...]:
+        """By device, its points, counted from the start of the interval."""
+        order = np.argsort(self.owners, kind="stable")
+        return tuple(np.split(order, np.cumsum(self.counts)[:-1]))
+
+    def own(self, points: Interval) -> NDArray[np.bool_]:
+        """By place on the devices, padding included, whether it has one of these points."""
+        here = np.arange(self.size) < np.array(self.counts)[:, None]
+        at = self.dealt + self.interval.start
+        return (here & (at >= points.start) & (at < points.stop)).reshape(-1)
+
+    def common(self, points: Interval) -> Interval:
+        """The local points that are some of these, which are of the interval, on every device."""
+        return Interval(0, min(self.counts) if points == self.interval else 0)
+
+    @cached_property
+    def owned(self) -> Keys:
+        """The points that devices have."""
+        return np.concatenate([k * self.extent + points for k, points in enumerate(self.each)])
+
+    @cached_property
+    def dealt(self) -> NDArray[np.int64]:
+        """Devices by places: the point there, the device's first one in the padding."""
+        return np.stack([np.pad(p, (0, self.size - len(p)), constant_values=p[0]) for p in self.each])
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """By point, where it stands among the places of all devices."""
+        found = np.empty(self.extent, np.int64)
+        for k, points in enumerate(self.each):
+            found[points] = k * self.size + np.arange(len(points))
+        return found
+
+    def __str__(self) -> str:
+        few, many = min(self.counts), max(self.counts)
+        points = f"{many}" if few == many else f"{few} to {many}"
+        return f"{self.dim}{self.interval} along '{self.axis}' in {self.parts} parts of {points}"
+
+
+Part = Decomposition | Subdomains
+
+
+def subdomains_of(parts: Mapping[str, Part]) -> dict[str, Subdomains]:
+    """The dims of a mesh."""
+    return {d: p for d, p in parts.items() if isinstance(p, Subdomains)}
+
+
+def blocks_of(parts: Mapping[str, Part]) -> dict[str, Decomposition]:
+    """The dims that are parted into blocks."""
+    return {d: p for d, p in parts.items() if isinstance(p, Decomposition)}
+
+
+def mesh_dim(kind: Any, parts: Mapping[str, Subdomains]) -> str | None:
+    """The dim of a mesh that a type has; it has one at most."""
+    return next((d for d in kind.dims if d in parts), None) if isinstance(kind, TensorType) else None
+
 
 Owners = NDArray[np.int32]
 """By point, the device that has it."""
@@ -159,3 +335,120 @@ def _inherited(vertices: Owners, table: NDArray[Any]) -> Owners:
     turn = np.arange(len(table)) % len(slots)
     chosen = table[np.arange(len(table)), turn]
     return vertices[np.where(chosen < 0, table[:, 0], chosen)]
+
+
+# From dims and axes of a mesh to decompositions: what a program is parted into, and what is no way to part it.
+
+NO_OWNERS: Mapping[str, Owners] = {}
+
+
+def partition_of(given: Any, axes: Mapping[str, str], mesh: Mapping[str, int]) -> Mapping[str, Owners]:
+    """The owners of the points of dims, from a partition or from vectors by dim.
+
+    Raises D17 where there are not as many parts as devices, D11 for owners that are none, D13 where the dims of the
+    partition are not distributed along one axis.
+    """
+    if not (owners := owners_by_dim(given)):
+        return {}
+    along = {axes[d]: d for d in owners if d in axes}
+    if not along:
+        told = f"the partition is of {', '.join(owners)}, and {', '.join(axes) or 'no dim'} is to be distributed."
+        raise refuse("D13", told, "name the dims of the mesh with the axis that they go along: {'Vertex': 'px'}.")
+    if len(along) > 1:
+        told = " and ".join(f"{d} along '{axis}'" for axis, d in along.items())
+        raise refuse("D13", f"one partition is to go {told}.", "give all dims of a mesh the same axis.")
+    (axis,) = along
+    parts = mesh[axis]
+    if isinstance(given, Partition):
+        if given.parts != parts:
+            told = f"the partition has {given.parts} parts, and '{axis}' has {parts} devices."
+            raise refuse("D17", told, f"make as many parts as devices: ti.partition(mesh, {parts}).")
+        return {d: given.owners[d] for d in owners if d in axes}
+    return {d: checked_owners(d, some, len(some), parts) for d, some in owners.items() if d in axes}
+
+
+def owners_by_dim(given: Any) -> dict[str, Any]:
+    """What a partition, or vectors by dim, say of each dim; raises D14 for what is neither."""
+    if given is None:
+        return {}
+    if not isinstance(given, (Partition, Mapping)):
+        told = f"{article(type(given).__name__)} is no partition of a mesh."
+        raise refuse("D14", told, "make one, ti.partition(mesh, n), or give the owners of points by dim.")
+    if isinstance(given, Partition):
+        return dict(given.owners)
+    return by_dim(cast("Mapping[Any, Any]", given))
+
+
+def by_dim(given: Mapping[Any, Any]) -> dict[str, Any]:
+    """What is given by dims, or by their names: dims of GT4Py have theirs as a value."""
+    return {str(getattr(d, "value", d)): some for d, some in given.items()}
+
+
+def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Collection[str] = ()) -> None:
+    """Raise D01 for an axis that a mesh lacks, D05 for one that two dims are to be along.
+
+    Dims `together` are those of one unstructured mesh, which go along an axis together.
+    """
+    taken: dict[str, str] = {}
+    for dim, axis in axes.items():
+        if axis not in mesh:
+            told = f"{dim} is to be distributed along '{axis}', and the mesh has no such axis."
+            raise refuse("D01", told, did_you_mean(axis, mesh))
+        if axis in taken and not (dim in together and taken[axis] in together):
+            told = f"{taken[axis]} and {dim} are both to be distributed along '{axis}'."
+            lacking = [d for d in (taken[axis], dim) if d not in together]
+            apart = "give each dim an axis of its own."
+            raise refuse("D05", told, f"give the owners of {lacking[0]} as well." if len(lacking) == 1 else apart)
+        taken[axis] = dim
+
+
+def check_dims(name: str, have: Iterable[str], axes: Mapping[str, str]) -> None:
+    """Raise D02 for a dim that a program lacks."""
+    have = tuple(have)
+    for dim in axes:
+        if dim not in have:
+            raise refuse("D02", f"'{name}' has no dim {dim} to distribute.", did_you_mean(dim, have))
+
+
+def decompositions(
+    program: Fencil, axes: Mapping[str, str], mesh: Mapping[str, int], owners: Mapping[str, Owners] = NO_OWNERS
+) -> dict[str, Part]:
+    """A program's intervals along dims, parted into as many blocks as a mesh has devices along their axes.
+
+    Dims that have `owners` are parted by them. Raises D02 for a dim that no parameter has, D03 where there are more
+    devices than points, D10 where owners are not those of the points of the program.
+    """
+    have = dict.fromkeys(d for p in program.params for d in p.type.dims)
+    check_dims(program.name, have, axes)
+    # what is folded may reach beyond what is stored
+    folded = [
+        (n.static.dim, a.tensor.dims[n.static.dim])
+        for n in postorder(*values(program.closures))
+        if isinstance(n, Call) and n.op == "reduce"
+        for a in n.args[2:]
+        if isinstance(a.type, TensorType) and n.static.dim in a.tensor.dims
+    ]
+    parts: dict[str, Part] = {}
+    for dim, axis in axes.items():
+        whole = Interval(0, 0)
+        for interval in [p.type.dims[dim] for p in program.params if dim in p.type.dims]:
+            whole |= interval
+        for d, interval in folded:
+            whole = whole | interval if d == dim else whole
+        if dim in owners:
+            parts[dim] = _by_owners(dim, axis, whole, owners[dim], mesh[axis])
+            continue
+        if len(whole) < mesh[axis]:
+            points = f"{len(whole)} point{'s' * (len(whole) != 1)}"
+            told = f"{dim}{whole} has {points}, and '{axis}' {mesh[axis]} devices."
+            raise refuse("D03", told, f"use a mesh with at most {len(whole)} devices along '{axis}'." if whole else "")
+        parts[dim] = Decomposition(dim, axis, whole, mesh[axis])
+    return parts
+
+
+def _by_owners(dim: str, axis: str, whole: Interval, owners: Owners, parts: int) -> Subdomains:
+    points = Interval(0, len(owners))
+    if points | whole != points:
+        told = f"the partition has {len(owners)} points of {dim}, and the program has {dim}{whole}."
+        raise refuse("D10", told, "part the mesh that the program runs on; its points are counted from 0.")
+    return Subdomains(dim, axis, points, parts, owners)

@@ -1,10 +1,10 @@
 """What a program does on a mesh, in words: the blocks, their halos, who sends what to whom, how much.
 
 >>> import tensorir as ti
->>> from tensorir.distribution.decomposition import Decomposition
+>>> from tensorir.distribution.partition import Decomposition
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
->>> from tensorir.types import Interval
+>>> from tensorir.ir.types import Interval
 >>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
 >>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
 >>> print(DistributionPlan(local, exchange(local)))
@@ -21,13 +21,12 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from tensorir.display import Displayed
-from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.exchange import Exchange, Message
 from tensorir.distribution.local_program import Localised
 from tensorir.distribution.mesh_exchange import MeshMessage
-from tensorir.distribution.subdomains import Subdomains, blocks_of, subdomains_of
-from tensorir.ir import Fencil
+from tensorir.distribution.partition import Decomposition, Subdomains, blocks_of, subdomains_of
+from tensorir.ir.nodes import Fencil
+from tensorir.runtime.errors import Displayed
 
 __all__ = ["DistributionPlan"]
 

@@ -1,4 +1,6 @@
-"""Whether two programs compute the same: proven by their text, equal as formulas, within rounding, or refuted.
+"""Whether two programs compute the same: by text, over inputs, for all sizes.
+
+Whether two programs compute the same: proven by their text, equal as formulas, within rounding, or refuted.
 
 Programs are fencils, lifted programs, or what `ti.lift` takes. Canonical forms that are equal by rules that keep every
 bit are a proof of it, for what is lifted here those of its lift with exact numerics; forms that are equal by rules that
@@ -22,37 +24,219 @@ equal over the reals
 different at n = 3: y[2] is 1 and 0.
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from functools import partial
+from itertools import chain, count, islice
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tensorir.binding.arrays import refuse
-from tensorir.builtins import TABLE
-from tensorir.equality.assumptions import NONE, Assumptions, assumptions
-from tensorir.equality.every_size import at_sizes
-from tensorir.equality.inputs import Input, at_model, inputs, mild, special
-from tensorir.equality.over_the_reals import Agreement, Evaluator, equal_by_decisions, equal_by_formulas, has_floats
-from tensorir.equality.places import place, shown
-from tensorir.equality.programs import Called, Family, Member, called, family, matched
-from tensorir.equality.reals.domain import Unsupported
-from tensorir.equality.reals.residues import Q
+from tensorir.equality.all_sizes.cases import Limits
+from tensorir.equality.all_sizes.proof import Found, compared, size_name, smallest
+from tensorir.equality.programs import Called, Family, Member, called, common_sizes, family, matched, members
+from tensorir.equality.reals.residues import Q, digits
 from tensorir.equality.reals.solver import Solver
-from tensorir.equality.runs import difference, differing_run, edge_difference, first_difference, run, ulps
-from tensorir.equality.verdict import Level, Verdict
-from tensorir.ir import Call
-from tensorir.types import DTYPES, Scalar
-from tensorir.walk import postorder, values
+from tensorir.equality.reals.tensors import Unsupported
+from tensorir.equality.runs import (
+    Agreement,
+    Comparison,
+    Evaluator,
+    Input,
+    at_model,
+    difference,
+    differing_run,
+    edge_difference,
+    equal_by_decisions,
+    equal_by_formulas,
+    first_difference,
+    has_floats,
+    inputs,
+    mild,
+    of_all_magnitudes,
+    run,
+    special,
+    ulps,
+)
+from tensorir.equality.verdict import NONE, Assumptions, Level, Verdict, assumptions, place, shown
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import DTYPES, Scalar
+from tensorir.lifting.nests.affine import Affine, number, quotient, variable
 
-__all__ = ["Level", "Verdict", "equivalent"]
+__all__ = ["Level", "Verdict", "at_sizes", "equivalent"]
+
+# Programs of symbolic sizes: proven for all of them, or compared at some, the smallest first.
+#
+# Where the proof of `tensorir.equality.all_sizes` leaves cases open, their smallest sizes are among those that are
+# tried, so that a fault which begins at n = 1001 is found there. Open cases of few sizes are compared at each of
+# these.
+
+Sizes = Mapping[str, int]
+Compare = Callable[[Member, Member, Sizes], Verdict]
+"""The verdict on two members of families."""
+MOST_OPEN = 12
+"""How many sizes of open cases are compared each, where that proves the rest."""
+LARGEST_TRIED = 1 << 14
+"""The product of sizes of open cases up to which they are tried."""
+FIRST, CHECKED = 4, 2
+"""How many sizes come before a proof is tried, and at how many of these programs are compared that have one."""
+
+
+@dataclass(slots=True)
+class _Tried:
+    """Verdicts at sizes so far."""
+
+    compare: Compare
+    sizes: list[Sizes]
+    verdicts: list[Verdict]
+
+    def all(self, members: Iterable[tuple[Sizes, Member, Member]]) -> Verdict | None:
+        """Compare at further sizes; the first verdict that programs differ."""
+        for sizes, one, other in members:
+            if sizes in self.sizes:
+                continue
+            verdict = self.compare(one, other, sizes)
+            if verdict.level == Level.DIFFERENT:
+                return replace(verdict, sizes=(sizes,))
+            if verdict.level > Level.UNKNOWN or not self.verdicts:
+                self.verdicts.append(verdict)
+                self.sizes.append(sizes)
+        return None
+
+
+def at_sizes(f: Family, g: Family, match: Mapping[str, str], assumed: Assumptions, compare: Compare) -> Verdict:
+    """The verdict on programs of which one at least has symbolic sizes."""
+    tried = _Tried(compare, [], [])
+    usual = common_sizes(f, g, assumed)
+    few = list(islice(usual, FIRST))
+    if not few:
+        message = "there are no sizes at which both programs are of the same arrays."
+        raise refuse("TL04", message, "compare programs of the same arrays.")
+    found = _for_all(f, g, match, assumed, few[-1][1:])
+    level = None
+    if found is not None:
+        level = _all_but_few(f, g, found, tried)
+        few = few[-CHECKED:] if level is not None else few
+        usual = () if level is not None else chain(members(f, g, _worth(found, f.sizes)), usual)
+    different = tried.all(chain(few, usual))
+    if different is not None:
+        return different
+    if level is not None:
+        if level == Level.BITS:
+            return Verdict(level)
+        edges = next((v.edges for v in tried.verdicts if v.edges), "")
+        return Verdict(level, edges=edges, rounded=next((v.rounded for v in tried.verdicts if v.rounded), ()))
+    known = [v for v in tried.verdicts if v.level > Level.UNKNOWN] or tried.verdicts
+    sizes = tuple(s for s, v in zip(tried.sizes, tried.verdicts, strict=True) if v in known)
+    lowest = min(known, key=lambda v: v.level)
+    seen, all_ = (sum(v.branches[k] for v in known) for k in (0, 1))
+    return replace(
+        lowest, sizes=sizes, points=max(v.points for v in known), branches=(seen, all_),
+        ulps=max((v.ulps for v in known if v.ulps is not None), default=None),
+        edges=next((v.edges for v in known if v.edges), ""),
+    )  # fmt: skip
+
+
+def _worth(found: Found, names: Sequence[str]) -> list[Sizes]:
+    """The smallest sizes of open cases, and the next ones, where they are small enough to be tried."""
+    least = smallest(found.open, len(names))
+    worth = [s for s in dict.fromkeys((*least, *(tuple(n + 1 for n in s) for s in least))) if prod(s) <= LARGEST_TRIED]
+    return [dict(zip(names, s, strict=True)) for s in worth]
+
+
+def _for_all(
+    f: Family, g: Family, match: Mapping[str, str], assumed: Assumptions, pair: tuple[Member, Member]
+) -> Found | None:
+    """What is proven for all sizes; None where programs are not followed at symbolic ones."""
+    one, other = pair[0], matched(*pair, match)
+    if f.symbolic is None or g.symbolic is None or len(f.sizes) != len(g.sizes):
+        return None
+    if any(len(ps) != len(qs) for ps, qs in ((one.inputs, other.inputs), (one.outputs, other.outputs))):
+        return None
+    if any(m.tables or m.narrow or not isinstance(p.type.element, Scalar) for m in (one, other) for p in m.params):
+        return None
+    order = f.sizes if set(f.sizes) == set(g.sizes) else g.sizes
+    try:
+        sides = f.symbolic(f.sizes), g.symbolic(order)
+        inputs, outputs = _paired(one.inputs, other.inputs), _paired(one.outputs, other.outputs)
+        limits = {k: _limits(assumed, name, f.sizes) for k, (name, _) in enumerate(inputs)}
+        found = compared(*sides, inputs, outputs, len(f.sizes), _assumed(assumed, f.sizes), limits)
+    except (Unsupported, RecursionError):
+        return None
+    refused = [dict(zip(f.sizes, s, strict=True)) for s in smallest(found.refused, len(f.sizes))]
+    # what a case of sizes is refused for, its sizes are
+    return None if any(True for _ in members(f, g, refused)) else _capped(found, one.keeps_order and other.keeps_order)
+
+
+def _paired(one: Sequence[Var], other: Sequence[Var]) -> list[tuple[str, str]]:
+    return [(p.name, q.name) for p, q in zip(one, other, strict=True)]
+
+
+def _capped(found: Found, keep_order: bool) -> Found:
+    return found if keep_order else replace(found, level=min(found.level, Level.REALS))
+
+
+def _all_but_few(f: Family, g: Family, found: Found, tried: _Tried) -> Level | None:
+    """The level for all sizes, where open cases are of few sizes and equal at each."""
+    left = found.all(len(f.sizes), MOST_OPEN)
+    if left is None or (left and max(map(prod, left)) > LARGEST_TRIED) or found.level < Level.REALS:
+        return None
+    level = found.level
+    for sizes, one, other in members(f, g, [dict(zip(f.sizes, s, strict=True)) for s in left]):
+        level = min(level, tried.compare(one, other, sizes).level)
+    return level if level >= Level.REALS else None
+
+
+def _assumed(assumed: Assumptions, sizes: Sequence[str]) -> list[Affine]:
+    """What is assumed of sizes, as sums that are not negative."""
+    names = {n: variable(size_name(k)) for k, n in enumerate(sizes)}
+    found: list[Affine] = []
+    for a, sign, b in assumed.comparisons:
+        x, y = (names.get(t) or _whole(t) for t in (a, b))
+        if x is None or y is None:
+            continue
+        for less, more, signs in ((x, y, "<≤="), (y, x, ">≥=")):
+            if sign in signs:
+                found.append(more.minus(less).plus(number(-(sign in "<>"))))
+    for name, by, left in assumed.remainders:
+        if name in names:
+            rest = names[name].minus(quotient(names[name], by, {}).times(by)).plus(number(-left))
+            found += [rest, rest.times(-1)]
+    return found
+
+
+def _limits(assumed: Assumptions, name: str, sizes: Sequence[str]) -> Limits:
+    """What the whole numbers of an input are assumed to lie between."""
+    names = {n: variable(size_name(k)) for k, n in enumerate(sizes)}
+    low: Affine | None = None
+    high: Affine | None = None
+    for a, sign, b in assumed.comparisons:
+        for one, other, signs in ((a, b, ">≥="), (b, a, "<≤=")):
+            bound = names.get(other) or _whole(other)
+            if one != name or bound is None:
+                continue
+            if sign in signs:
+                low = bound.plus(number(sign in "<>"))
+            if sign == "=" or sign not in signs:
+                high = bound.plus(number(-(sign in "<>")))
+    return low, high
+
+
+def _whole(term: str) -> Affine | None:
+    return number(int(term)) if term.lstrip("-").isdecimal() else None
+
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+
 
 INPUTS = 12
 """At how many inputs programs are compared at least, half of which are generic."""
@@ -140,7 +324,7 @@ def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verd
         return Verdict(Level.BITS)
     told = _edges(f, g, how, sizes) if how.special else ""
     if proven is not None:
-        return Verdict(proven, edges=told)
+        return Verdict(proven, edges=told, rounded=_rounded(f, g))
     try:
         found = _over_the_reals(f, g, how, sizes, solver)
     except Unsupported as reason:
@@ -151,7 +335,21 @@ def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verd
     if found.level == Level.DIFFERENT:
         return found
     why = "; ".join(filter(None, (found.why, LACKING if solver.lacking else "")))
-    return replace(found, edges=told, why=why)
+    rounded = _rounded(f, g) if found.level == Level.REALS_PROBABLY else ()
+    return replace(found, edges=told, why=why, rounded=rounded)
+
+
+def _rounded(*programs: Member) -> tuple[str, ...]:
+    """The float types to which programs cast values on the way to results of more bits."""
+    found: set[str] = set()
+    for m in programs:
+        most = max((digits(s) for p in m.outputs for s in p.type.leaves), default=0)
+        for e in postorder(*values(m.fencil.closures)):
+            if isinstance(e, Call) and e.op == "cast":
+                (source,), (target,) = e.args[0].tensor.leaves, e.tensor.leaves
+                if target.is_float and digits(target) < min(most, digits(source)):
+                    found.add(target.name)
+    return tuple(sorted(found))
 
 
 def _empty(f: Member) -> bool:
@@ -197,6 +395,8 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
     count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1))) if least < MANY else how.inputs // 2
     evaluate = Evaluator(f, g)
     agreement = Agreement()
+    integers = not any(s.is_float for m in (f, g) for p in m.params for s in p.type.leaves)
+    through_floats = integers and (has_floats(f) or has_floats(g))
     ran: list[Input] = []
     models = () if how.assumed.remainders else solver.models[-MOST_MODELS:]
     suggested = (at_model(next(inputs(f, g, 1, rng, how.assumed, sizes)), m) for m in models)
@@ -207,10 +407,15 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
             found = evaluate(x, rng)
         if found.neither:
             continue
+        verdict = None
         if found.tells_apart:
-            verdict = _refuted(f, g, evaluate, x, rng)
-            if verdict is not None:
-                return replace(verdict, points=agreement.points)
+            at = partial(_evaluated, evaluate, x, rng)
+            verdict = _refuted(f, g, x, lambda a, at=at: at(a).tells_apart, lambda a, at=at: at(a).bounds)
+        elif through_floats and differing_run(f, g, x.arrays):
+            # over the reals nothing is rounded, and integers have no bounds of rounding: runs tell
+            verdict = _refuted(f, g, x, lambda a: bool(differing_run(f, g, a)), lambda _: [0.0] * len(f.outputs))
+        if verdict is not None:
+            return replace(verdict, points=agreement.points)
         if not found.refused:
             agreement.add(found)
             ran = [*ran, x][:3]
@@ -219,7 +424,7 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
     seen = Verdict(
         Level.UNKNOWN, points=agreement.points, branches=evaluate.branches.count, unvisited=evaluate.branches.unvisited
     )
-    if not any(s.is_float for m in (f, g) for p in m.params for s in p.type.leaves):
+    if integers:
         return replace(seen, level=Level.SAMPLED, why="integers were compared, and no formula was")
     if agreement.holds(evaluate.ambiguous):
         return replace(seen, level=Level.REALS_PROBABLY, error=(DEGREE / Q) ** (agreement.points / 2))
@@ -231,19 +436,22 @@ def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], s
     return replace(seen, level=Level.WITHIN, why=why, ulps=apart)
 
 
-def _refuted(f: Member, g: Member, evaluate: Evaluator, x: Input, rng: np.random.Generator) -> Verdict | None:
+def _evaluated(evaluate: Evaluator, x: Input, rng: np.random.Generator, arrays: Sequence[Any]) -> Comparison:
+    """Both programs over the reals at other arrays."""
+    return evaluate(Input(tuple(arrays), x.literal), rng)
+
+
+def _refuted(
+    f: Member, g: Member, x: Input, differs: Callable[[Sequence[Any]], bool],
+    bounds: Callable[[Sequence[Any]], Sequence[Any]],
+) -> Verdict | None:  # fmt: skip
     """The input that tells the programs apart, shrunk, where their own runs differ too."""
-
-    def differs(arrays: Sequence[Any]) -> bool:
-        return evaluate(Input(tuple(arrays), x.literal), rng).tells_apart
-
     for arrays in (_shrunk(x.arrays, differs), list(x.arrays)):
-        found = evaluate(Input(tuple(arrays), x.literal), rng)
-        outcomes = run(f, arrays), run(g, arrays)
-        told = difference(f, *outcomes, found.bounds)
+        outcomes, apart = (run(f, arrays), run(g, arrays)), bounds(arrays)
+        told = difference(f, *outcomes, apart)
         if told:
             names = dict(zip((p.name for p in f.inputs), arrays, strict=True))
-            first = first_difference(*outcomes, found.bounds)
+            first = first_difference(*outcomes, apart)
             places = ("", "") if first is None else (_place(f, first, arrays), _place(g, first, arrays))
             return Verdict(Level.DIFFERENT, counterexample=names, difference=told, places=places)
     return None
@@ -267,7 +475,7 @@ def _sampled(
     if isinstance(f, Called) or isinstance(g, Called):
         if f.proof() == g.proof():
             return Verdict(Level.BITS)
-        generated: Iterator[Input] = (_numbers(f, rng) for _ in range(count))
+        generated: Iterator[Input] = (_numbers(f, rng, turn) for turn in range(count))
         level = Level.SAMPLED
     else:
         generated, level = inputs(f, g, count, rng, assumed, sizes), Level.WITHIN
@@ -290,15 +498,20 @@ def _sampled(
     return Verdict(level, points=ran, ulps=apart)
 
 
-def _numbers(f: Member | Called, rng: np.random.Generator) -> Input:
-    """Random numbers for functions of which no text is known."""
+def _numbers(f: Member | Called, rng: np.random.Generator, turn: int) -> Input:
+    """Random numbers for functions of which no text is known; odd halves and integers of all magnitudes in turns."""
+    integers = all(s.is_integer for p in f.params for s in p.type.leaves)
     arrays: list[Any] = []
     for p in f.inputs:
         element = f.element(p)
         assert isinstance(element, Scalar)
         shape = p.type.dims.shape
-        most = 2 if element.kind == "bool" else 5
-        drawn = rng.normal(size=shape) if element.is_float else rng.integers(0, most, shape)
+        if element.is_float:
+            drawn = rng.normal(size=shape) if turn % 3 else rng.integers(-4, 4, shape) + 0.5
+        elif integers and turn % 2:
+            drawn = of_all_magnitudes(rng, shape, element)
+        else:
+            drawn = rng.integers(0, 2 if element.kind == "bool" else 5, shape)
         arrays.append(np.asarray(drawn).astype(DTYPES[element]))
     return Input(tuple(arrays), tuple(np.zeros(np.shape(a), bool) for a in arrays))
 

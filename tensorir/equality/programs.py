@@ -1,4 +1,17 @@
-"""Programs that are compared: one fencil, or one for every set of sizes; and their canonical form."""
+"""Programs that are compared, with their sizes, and without the names that they give.
+
+Programs without the names that they give: equal ones are one program, whatever its parameters and dims are called.
+
+What is no such name stays as it is: operations, literals (infinities and NaN among them), rules for indices, texts that
+are shown; what an error says is left out.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { y ← x × 2.0; }")
+>>> g = parse("g(b: tensor<float, K[0:3]>, a: tensor<float, K[0:3]>) { b ← a × 2.0; }")
+>>> h = parse("h(b: tensor<float, K[0:3]>, a: tensor<float, K[0:3]>) { b ← a × inf; }")
+>>> nameless(f) == nameless(g), nameless(f) == nameless(h)
+(True, False)
+"""
 
 from __future__ import annotations
 
@@ -8,34 +21,118 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
 from tensorir.binding.arrays import refuse
-from tensorir.build import call, closure, fencil, var
-from tensorir.builtins import TABLE
-from tensorir.definitions import DEFINITIONS
-from tensorir.equality.all_sizes.of_nests import nest_of
+from tensorir.equality.all_sizes.nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
-from tensorir.equality.assumptions import NONE, Assumptions
-from tensorir.equality.nameless import nameless, nameless_text
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.equality.verdict import NONE, Assumptions
+from tensorir.ir.build import DEFINITIONS, call, closure, fencil, var, with_unique_names
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, values, with_label, with_values
+from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir.typing_rules import MODES
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.emission.tensors import cut, renamed, shifted
 from tensorir.lifting.program import Lifted
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
+from tensorir.lifting.rewrites.naming import SLOTS
 from tensorir.lifting.rewrites.tidy import tidied
 from tensorir.lifting.storage.narrow import NARROW
-from tensorir.passes.cse import Cse
-from tensorir.passes.inline import Inline
-from tensorir.passes.simplify import Simplify
-from tensorir.source import Span
-from tensorir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
-from tensorir.walk import postorder, rebuild, rewrite_all, values, with_label, with_values
+from tensorir.passes.closures import Inline
+from tensorir.passes.simplify import Cse, Simplify
+from tensorir.runtime.errors import DiagnosticError, Source, Span
+from tensorir.text.lexer import KEYWORDS, RESERVED, tokenize
 
-__all__ = ["Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched", "members"]
+__all__ = [
+    "Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched", "members", "nameless",
+    "nameless_text",
+]  # fmt: skip
+
+
+def nameless(f: Fencil) -> tuple[object, ...]:
+    """A fencil as its inputs, its outputs, and its nodes, operands first; names are numbers in the order of these."""
+    names = _Names()
+    inputs = [names.declared(p) for p in f.inputs]
+    outputs = [names.declared(p) for p in f.outputs]
+    roots = with_unique_names(values(f.closures), {p.name for p in f.params})
+    places: dict[int, int] = {}
+    nodes: dict[tuple[object, ...], int] = {}
+    for e in postorder(*roots):
+        node = (names.own(e), *(places[id(c)] for c in e.children))
+        places[id(e)] = nodes.setdefault(node, len(nodes))
+    stores = [
+        (names.variable(c.output), places[id(root)], c.region and SLOTS["intervals"][0](c.region, names.dims))
+        for c, root in zip(f.closures, roots, strict=True)
+    ]
+    return tuple(inputs), tuple(outputs), tuple(nodes), tuple(stores)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The numbers of variables and of dims."""
+
+    variables: dict[Var, int] = field(default_factory=dict[Var, int])
+    dims: dict[str, str] = field(default_factory=dict[str, str])
+
+    def variable(self, v: Var) -> int:
+        return self.variables.setdefault(v, len(self.variables))
+
+    def type(self, t: TensorType) -> tuple[object, ...]:
+        return t.element, tuple((self._dim(n), i) for n, i in t.dims.items)
+
+    def declared(self, v: Var) -> tuple[object, ...]:
+        return self.variable(v), self.type(v.type)
+
+    def own(self, e: Expr) -> tuple[object, ...]:
+        """What distinguishes a node besides its operands."""
+        match e:
+            case Literal() | Apply():
+                return e.own()
+            case Var():
+                return "var", self.variable(e)
+            case Lambda(params):
+                return "lambda", *(self.declared(p) for p in params)
+            case Operator(op, types):
+                return "operator", op, *(self.type(t) for t in types)
+            case Call("assert_"):
+                return ("assert_",)  # what an error says, such as a line of the source, is no result
+            case Call(op, _, static):
+                return op, *self._static(TABLE[op].static_slots, static)
+            case _:
+                assert_never(e)
+
+    def _static(self, slots: Sequence[str], static: Sequence[Any]) -> list[object]:
+        found: list[object] = list(static)
+        for k, (slot, value) in enumerate(zip(slots, static, strict=True)):
+            if slot in SLOTS and value is not None:
+                under, mentioned = SLOTS[slot]
+                for n in mentioned(value):
+                    self._dim(n)
+                found[k] = under(value, self.dims)
+        return found
+
+    def _dim(self, name: str) -> str:
+        return self.dims.setdefault(name, f"{len(self.dims)}")
+
+
+_MEANT = KEYWORDS | RESERVED | {*MODES, "tensor", "over", "none", "None", "offsets"}
+"""Words of the notation that no name replaces."""
+
+
+def nameless_text(text: str) -> tuple[str, ...]:
+    """The words and signs of a program as it is written, names as numbers; one without types yet has no nodes."""
+    names: dict[str, str] = {}
+    return tuple(
+        names.setdefault(t.text, f"`{len(names)}`") if t.kind == "name" and t.text not in _MEANT else t.text
+        for t in tokenize(Source("program", text)).tokens
+    )
+
+
+# Programs that are compared: one fencil, or one for every set of sizes; and their canonical form.
 
 LARGEST = 5
 """Sizes run from 1 up to this, each on its own; before them all are 0, and each alone."""
@@ -178,6 +275,14 @@ def matched(f: Member, g: Member, names: Mapping[str, str] | None) -> Member:
 
 def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
     """A function of arrays like these; what it gives is seen from a call with zeros."""
+    if hasattr(args, "shape") or not hasattr(args, "__iter__"):
+        raise refuse(
+            "TL04", f"args is of type {type(args).__name__}, and has an array for each argument.", "args=(x,)."
+        )
+    for k, a in enumerate(args):
+        if not (hasattr(a, "shape") and hasattr(a, "dtype")):
+            message = f"args[{k}] is of type {type(a).__name__}, which has no shape and no element type."
+            raise refuse("TL04", message, "pass an array, or a number with a type: np.float32(0.5).")
     zeros = [np.zeros(a.shape, a.dtype) for a in args]
     inputs, outputs = (
         tuple([_array(f"{name}{k}", x) for k, x in enumerate(arrays)])
@@ -231,14 +336,17 @@ def family(program: Any) -> Family:
         return _family_of(program)
     lifted = getattr(program, "fencil", None)
     if isinstance(lifted, Fencil):
-        return Family((), lambda sizes: Member(lifted))
+        return Family((), lambda sizes: Member(lifted, getattr(program, "tables", {})))
     if callable(lifted):
         kind = type(program).__name__
         raise refuse("TA01", f"programs are compared, and a {kind} is one for given data.", "give op.fencil(data).")
     import tensorir
 
     # a lift that may take sums in another order gives one text to programs that differ
-    usual, exact = _family_of(tensorir.lift(program)), _family_of(tensorir.lift(program, numerics="exact"))
+    found = tensorir.lift(program)
+    if not isinstance(found, Lifted):
+        return family(found)
+    usual, exact = _family_of(found), _family_of(tensorir.lift(program, numerics="exact"))
     return Family(
         usual.sizes, lambda sizes: replace(usual.at(sizes), exact=exact.at(sizes), loose=False),
         thresholds=usual.thresholds, symbolic=usual.symbolic,
@@ -417,7 +525,9 @@ def _defined(f: Fencil) -> Fencil:
     def rule(e: Expr) -> Expr | None:
         return DEFINITIONS[e.op](e, *e.args) if isinstance(e, Call) and e.op in DEFINITIONS else None
 
-    return replace(f, closures=with_values(f.closures, rewrite_all(values(f.closures), rule)))
+    # the functions that definitions bring have names that parameters may have
+    roots = with_unique_names(rewrite_all(values(f.closures), rule), {p.name for p in f.params})
+    return replace(f, closures=with_values(f.closures, roots))
 
 
 MOVES = ("subset", "cartesian_shift", "rename")

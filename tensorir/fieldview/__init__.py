@@ -3,12 +3,12 @@
 A decorated function runs once with typed symbols in place of its fields, so all of Python works in it; what it returns
 is a typed expression of the IR, run by whatever backend there is.
 
->>> from tensorir.dimensions import dims
+>>> from tensorir.ir.dimensions import dims
 >>> I, J = dims("I J")
 >>> @field_operator
 ... def slope(f):
 ...     return f(I + 1) - f(I - 1)
->>> from tensorir.types import tensor
+>>> from tensorir.ir.types import tensor
 >>> print(slope.fencil(f=tensor("float", I=(0, 9))))
 slope(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
   out ← ⟪I, 1⟫(f) - ⟪I, -1⟫(f);
@@ -18,9 +18,9 @@ slope(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
 from __future__ import annotations
 
 from tensorir.fieldview.coordinates import coord
-from tensorir.fieldview.decorator import field_operator
 from tensorir.fieldview.functions import (
     MATHEMATICS,
+    FieldOffset,
     as_offset,
     astype,
     broadcast,
@@ -30,10 +30,8 @@ from tensorir.fieldview.functions import (
     neighbor_sum,
     where,
 )
-from tensorir.fieldview.offsets import FieldOffset
-from tensorir.fieldview.operator import FieldOperator
+from tensorir.fieldview.operator import FieldOperator, field_operator, scan_operator
 from tensorir.fieldview.program import program
-from tensorir.fieldview.scans import scan_operator
 from tensorir.fieldview.traced import Traced
 
 __all__ = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.binding.arrays import is_tuple, refuse
-from tensorir.types import Scalar
+from tensorir.ir.types import Scalar
 
 __all__ = ["FieldType"]
 
@@ -22,8 +22,8 @@ class FieldType:
     def of(parameters: Any) -> FieldType:
         """From the parameters of `Field[[I, J], float64]`.
 
-        >>> from tensorir.dimensions import Dimension
-        >>> from tensorir.types import FLOAT64
+        >>> from tensorir.ir.dimensions import Dimension
+        >>> from tensorir.ir.types import FLOAT64
         >>> print(FieldType.of(([Dimension("I"), Dimension("J")], FLOAT64)))
         Field[[I, J], float64]
         """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from tensorir import Field
-    from tensorir.dimensions import Dimension
+    from tensorir.ir.dimensions import Dimension
 
     Array = TypeVar("Array", bound="Field | xr.DataArray | xr.Dataset | np.ndarray[Any, Any] | jax.Array")
     """What an operator is called on, and gives."""

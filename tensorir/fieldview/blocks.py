@@ -31,19 +31,18 @@ import numpy as np
 
 from tensorir.backends import field_type
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
-from tensorir.binding.coordinates import Labels, stated
-from tensorir.binding.known_coordinates import Coordinate, Coordinates, Round, knowing
+from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
 from tensorir.binding.labels import Place
-from tensorir.builtins import TABLE
 from tensorir.fieldview.array_types import Plain
 from tensorir.fieldview.datasets import is_whole
 from tensorir.fieldview.operator import FieldOperator
-from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
-from tensorir.ir import Call, Fencil, Var
-from tensorir.staggering import Half, halves
-from tensorir.types import DTYPES, Dims, Interval, Scalar, TensorType, hull, scalar_of
-from tensorir.walk import postorder, values
+from tensorir.fieldview.traced import gathered
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Fencil, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.staggering import Half, halves
+from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, hull, scalar_of
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -6,7 +6,7 @@ other, in the order in which they are given, so that a corner follows from the c
 sees the halo of the earlier one.
 
 >>> import numpy as np
->>> from tensorir.dimensions import dims
+>>> from tensorir.ir.dimensions import dims
 >>> import tensorir as ti
 >>> (I,) = dims("I")
 >>> x = ti.as_field({I: (0, 3)}, np.array([1.0, 2.0, 4.0]))
@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from tensorir.binding.arrays import is_tuple
-from tensorir.dimensions import Dimension
 from tensorir.fieldview.array_types import Widths
-from tensorir.fieldview.decorator import field_operator
-from tensorir.fieldview.operator import FieldOperator
+from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
-from tensorir.types import Dims, Interval
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.types import Dims, Interval
 
 __all__ = ["BoundaryCondition", "dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"]
 

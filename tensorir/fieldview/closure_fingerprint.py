@@ -31,8 +31,8 @@ from typing import Any, cast
 import numpy as np
 
 from tensorir.binding.arrays import kind_of
-from tensorir.caches import remembered
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
+from tensorir.runtime.memory import remembered
 
 __all__ = ["closure_fingerprint", "values_read"]
 

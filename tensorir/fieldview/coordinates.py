@@ -24,19 +24,19 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from tensorir import build
-from tensorir.binding.angles import is_degrees
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.binding.known_coordinates import KNOWN, Coordinate, Coordinates, signed_period
+from tensorir.binding.coordinates import KNOWN, Coordinate, Coordinates, signed_period
 from tensorir.binding.labels import calendar_of
-from tensorir.dimensions import Dimension, Offset
-from tensorir.errors import did_you_mean
+from tensorir.binding.quantities import is_degrees
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.boundary import extend, linear, periodic
 from tensorir.fieldview.trace import Tracing, current, fail
 from tensorir.fieldview.traced import Traced, binary, make
-from tensorir.staggering import around, partners
-from tensorir.types import FLOAT64, Dims, Interval
+from tensorir.ir import build
+from tensorir.ir.dimensions import Dimension, Offset
+from tensorir.ir.staggering import around, partners
+from tensorir.ir.types import FLOAT64, Dims, Interval
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["coord"]
 

@@ -30,9 +30,9 @@ import numpy as np
 
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
 from tensorir.binding.labels import labels_of, xarray_option
-from tensorir.errors import DiagnosticError
-from tensorir.staggering import partners
-from tensorir.types import DTYPES, FLOAT64, Dims, Interval, TensorType, scalar_of
+from tensorir.ir.staggering import partners
+from tensorir.ir.types import DTYPES, FLOAT64, Dims, Interval, TensorType, scalar_of
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["AUXILIARY", "auxiliary_names", "auxiliary_of", "cut_to", "is_whole", "members_of_whole", "over_variables"]
 

@@ -1,4 +1,4 @@
-"""Field operators: functions on fields, run on data, inside of JAX, or GT4Py's way."""
+"""Field operators and scan operators: functions on fields, run on data, inside of JAX, or GT4Py's style."""
 
 from __future__ import annotations
 
@@ -11,34 +11,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from tensorir import build
-from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
-from tensorir.binding.bound import bind
-from tensorir.binding.calls import nested
-from tensorir.binding.coordinates import stated
-from tensorir.binding.known_coordinates import Coordinates
+from tensorir.binding.calls import bind, nested
+from tensorir.binding.coordinates import Coordinates, stated
 from tensorir.binding.labels import placed_by_identity
-from tensorir.caches import SIZES, RecentCache
-from tensorir.display import Displayed
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.annotations import FieldType
-from tensorir.fieldview.array_types import Array, Places, Plain, Result
+from tensorir.fieldview.array_types import Array, Named, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.datasets import is_whole, members_of_whole, over_variables
-from tensorir.fieldview.naming import Assigned, named, places
 from tensorir.fieldview.recorder import domain_of, recording
-from tensorir.fieldview.results import (
-    at_path,
-    check_region,
-    gathered,
-    members_of,
-    nest,
-    on_common_dims,
-    output_of,
-    placed_result,
-    spread,
-)
 from tensorir.fieldview.signature import (
     annotations_of,
     argument_type,
@@ -48,21 +30,52 @@ from tensorir.fieldview.signature import (
     structure,
     symbol,
 )
-from tensorir.fieldview.taken_types import TakenType, refuse_beyond
-from tensorir.fieldview.trace import Tracing, check_dims, current, refuse_degrees, tracing
-from tensorir.fieldview.traced import Traced, foreign
-from tensorir.ir import Closure, Fencil, Var
-from tensorir.locations import assigned, here, located, of_function
-from tensorir.source import Span
-from tensorir.staggering import halves
-from tensorir.types import Dims, TensorType
+from tensorir.fieldview.trace import (
+    Assigned,
+    TakenType,
+    Tracing,
+    check_dims,
+    current,
+    fail,
+    named,
+    places,
+    refuse_beyond,
+    refuse_degrees,
+    tracing,
+)
+from tensorir.fieldview.traced import (
+    Traced,
+    assignable,
+    at_path,
+    check_region,
+    foreign,
+    gathered,
+    members_of,
+    nest,
+    number_as,
+    on_common_dims,
+    output_of,
+    placed_result,
+    spread,
+    tuple_of,
+    wrap,
+)
+from tensorir.ir import build
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.nodes import Closure, Fencil, Var
+from tensorir.ir.staggering import halves
+from tensorir.ir.types import Dims, Scalar, TensorType, TupleElement, bcast
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed, Span, did_you_mean
+from tensorir.runtime.locations import assigned, here, located, of_function
+from tensorir.runtime.memory import SIZES, RecentCache
 
 if TYPE_CHECKING:
     from tensorir import Field
     from tensorir.inspect import Inspection
 
-__all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "planned"]
+__all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "field_operator", "planned", "scan_operator"]
 
+# Field operators: functions on fields, run on data, inside of JAX, or GT4Py's way.
 
 NO_TABLES: Mapping[str, Any] = MappingProxyType({})
 
@@ -540,3 +553,163 @@ def table_value(param: Var, table: Any) -> Any:
 def at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
     """A diagnostic at the line where a function is defined."""
     return DiagnosticError(Diagnostic(code, message, of_function(function), help=help))
+
+
+# The decorator of functions on fields; what it is told of the function's result is what calls are said to give.
+#
+# A function without annotations returns what no type checker knows, which is taken as a field: an operator returns
+# fields and numbers, which become fields, and tuples of them.
+
+
+@overload
+def field_operator(function: Callable[..., Field | float]) -> FieldOperator[Field]: ...
+@overload
+def field_operator(function: Callable[..., Named]) -> FieldOperator[Named]: ...
+@overload
+def field_operator(
+    function: Callable[..., tuple[Field | float, Field | float]],
+) -> FieldOperator[tuple[Field, Field]]: ...
+@overload
+def field_operator(
+    function: Callable[..., tuple[Field | float, Field | float, Field | float]],
+) -> FieldOperator[tuple[Field, Field, Field]]: ...
+@overload
+def field_operator(function: Callable[..., tuple[Field | float, ...]]) -> FieldOperator[tuple[Field, ...]]: ...
+@overload
+def field_operator(function: Callable[..., Result]) -> FieldOperator[Result]: ...
+def field_operator(function: Callable[..., Any]) -> FieldOperator[Any]:
+    """A function on fields, traced when it is called (GT4Py's decorator of this name).
+
+    What it gives is called on DataArrays and Fields, whose dims go by name; on arrays of NumPy and JAX where parameters
+    are annotated, `h: ti.Field[[I, J], ti.float64]`, which says the dims of axes and the element type; and on Datasets.
+    It gives the kind that comes in, on the largest intervals on which all is there that it reads, or on `domain=`, with
+    the labels and units that follow (A32 where units differ). Tables come in `offset_provider=`, and `out=` is written.
+
+    >>> from tensorir.ir.dimensions import dims
+    >>> from tensorir.ir.types import tensor
+    >>> (I,) = dims("I")
+    >>> @field_operator
+    ... def rise(h):
+    ...     return h(I + 1) - h
+    >>> print(rise.fencil(h=tensor("float", I=(0, 5))))
+    rise(out: tensor<float, I[0:4]>, h: tensor<float, I[0:5]>) {
+      out ← ⟪I, 1⟫(h) - h;
+    }
+    """
+    return FieldOperator(function, function)
+
+
+# Scan operators: recurrences along an axis, written as a function of the state and of the fields at one level.
+
+_Scan = Callable[[Callable[..., Any]], FieldOperator[Result]]
+
+
+@overload
+def scan_operator(*, axis: Dimension, forward: bool = True, init: float) -> _Scan[Field]: ...
+@overload
+def scan_operator(*, axis: Dimension, forward: bool = True, init: Named) -> _Scan[Named]: ...
+@overload
+def scan_operator(
+    *, axis: Dimension, forward: bool = True, init: tuple[float, float]
+) -> _Scan[tuple[Field, Field]]: ...
+@overload
+def scan_operator(
+    *, axis: Dimension, forward: bool = True, init: tuple[float, float, float]
+) -> _Scan[tuple[Field, Field, Field]]: ...
+@overload
+def scan_operator(*, axis: Dimension, forward: bool = True, init: tuple[float, ...]) -> _Scan[tuple[Field, ...]]: ...
+@overload
+def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[Any]: ...
+def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[Any]:
+    """A recurrence along an axis: the function gets the state and its fields at one level, and returns the next state.
+
+    The result holds the state after each level, on the dims of the fields. `init` is a number, or a (named) tuple of
+    numbers, and says the state's structure and element types. Units: those of `init` and the fields, which are the same
+    where they are added (A32). Raises V23 where no field has the axis, V24 for a state of another type.
+
+    >>> from tensorir.ir.dimensions import dims
+    >>> from tensorir.ir.types import tensor
+    >>> (K,) = dims("K")
+    >>> @scan_operator(axis=K, init=0.0)
+    ... def total(state, x):
+    ...     return state + x
+    >>> print(total.fencil(x=tensor("float", K=(0, 5))))
+    total(out: tensor<float, K[0:5]>, x: tensor<float, K[0:5]>) {
+      out ← scan(λ(state: tensor<float>, x_1: tensor<float>) → state + x_1, true, 0.0)(x);
+    }
+    """
+
+    def decorate(function: Callable[..., Any]) -> FieldOperator[Any]:
+        signature = inspect.signature(function)
+        if not signature.parameters:
+            raise at_function(function, "V19", f"'{function.__name__}' takes no state.", "write def f(state, x).")
+        fields = signature.replace(parameters=list(signature.parameters.values())[1:])
+
+        def body(*args: Any, **more: Any) -> Any:
+            given = bound_arguments(function.__name__, fields, args, more)
+            return _scanned(function, signature, str(axis), forward, init, given)
+
+        operator: FieldOperator[Any] = FieldOperator(function, body)
+        operator.signature = fields
+        return operator
+
+    return decorate
+
+
+def _scanned(
+    function: Callable[..., Any], signature: inspect.Signature, axis: str, forward: bool, init: Any,
+    fields: dict[str, Any],
+) -> Any:  # fmt: skip
+    trace = current()
+    trace.named.add(axis)
+    state = next(iter(signature.parameters))
+    args = {n: wrap(v) for n, v in fields.items()}
+    if not any(axis in a.dims for a in args.values()):
+        fail("V23", f"no field of '{function.__name__}' has the axis {axis}.", "pass a field that varies along it.")
+    start = wrap(init)
+    elements = [a.element for a in args.values() if not a.weak]
+    start = _typed_init(init, start, elements)
+    place = TensorType(start.element, bcast([a.type.dims.without(axis) for a in args.values()]))
+    state_variable = build.var(trace.fresh(state), place)
+    variables = {n: build.var(trace.fresh(n), a.type.on(a.type.dims.without(axis))) for n, a in args.items()}
+    given = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
+    trace.numbers.update({v: args[n].expr for n, v in variables.items() if args[n].weak})
+    arrays = {id(v): known[1] for n, v in variables.items() if (known := trace.arguments.get(id(args[n].expr)))}
+    trace.arguments.update({id(v): (v, arrays[id(v)]) for v in variables.values() if id(v) in arrays})
+    trace.scanned.append(axis)
+    result = applied(function, signature, {state: like(init, tuple_of(Traced(state_variable))), **given})
+    trace.scanned.pop()
+    if result is None:
+        raise at_function(function, "V20", f"'{function.__name__}' returns nothing.", "return the next state.")
+    value = wrap(_as_state(result, place.element))
+    if value.element != place.element:
+        raise at_function(
+            function, "V24", f"'{function.__name__}' returns {value.element}, and its init is {place.element}.",
+            "return the state in the structure of init.",
+        )  # fmt: skip
+    f = build.function([state_variable, *variables.values()], value.expr, span=here())
+    scanned = build.scan(f, forward, start.expr, *(a.expr for a in args.values()), dim=axis, span=here())
+    return like(result, tuple_of(assignable(scanned)))
+
+
+def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:
+    """Numbers of init in the element type of the fields, where the fields have one float type."""
+    floats = {e for e in elements if isinstance(e, Scalar) and e.is_float}
+    if len(floats) != 1:
+        return start
+    (element,) = floats
+
+    def typed(value: Any) -> Any:
+        if is_tuple(value):
+            return tuple(map(typed, value))
+        return number_as(wrap(value), element) if isinstance(value, float) else wrap(value)
+
+    return wrap(typed(init))
+
+
+def _as_state(result: Any, element: Any) -> Any:
+    """Python numbers in a returned state take the types of init."""
+    if is_tuple(result) and isinstance(element, TupleElement) and len(result) == len(element.members):
+        return tuple(_as_state(r, m) for r, m in zip(result, element.members, strict=True))
+    value = wrap(result) if not is_tuple(result) else result
+    return number_as(value, element) if isinstance(value, Traced) and value.weak else value

@@ -9,12 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
-from tensorir.binding.angles import in_degrees
-from tensorir.binding.known_coordinates import Coordinates
+from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
-from tensorir.caches import SIZES, RecentCache
-from tensorir.display import Displayed
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.array_types import Array, Plain
 from tensorir.fieldview.operator import (
     Plan,
@@ -28,11 +25,12 @@ from tensorir.fieldview.operator import (
 )
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
-from tensorir.fieldview.taken_types import refuse_beyond
-from tensorir.fieldview.trace import Tracing, tracing
-from tensorir.ir import Fencil, Var
-from tensorir.locations import located, of_function
-from tensorir.types import TensorType
+from tensorir.fieldview.trace import Tracing, refuse_beyond, tracing
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed
+from tensorir.runtime.locations import located, of_function
+from tensorir.runtime.memory import SIZES, RecentCache
 
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection

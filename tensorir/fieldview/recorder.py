@@ -1,23 +1,38 @@
-"""What a program records while it is traced: the closures of the operators that it calls with `out=`."""
+"""Programs while they are traced: closures of the operators that are called, and programs of the IR.
+
+Programs of the IR called inside of operators: `lap(x=h)["out"]` on traced fields is part of the operator's program.
+
+>>> import numpy as np
+>>> import tensorir as ti
+>>> lap = ti.parse("lap(out: tensor<float, I[1:n-1]>, x: tensor<float, I[0:n]>) { out ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); }")
+>>> @ti.field_operator
+... def relaxed(h):
+...     return h + 0.5 * lap(x=h)["out"]
+>>> relaxed(ti.as_field({"I": (0, 4)}, np.array([0.0, 1.0, 4.0, 9.0]))).data
+array([3., 8.])
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir import build
 from tensorir.binding.arrays import refuse
-from tensorir.fieldview.naming import named
-from tensorir.fieldview.trace import current, fail
-from tensorir.fieldview.traced import Traced, wrap
-from tensorir.ir import Closure, Var
-from tensorir.locations import here
-from tensorir.types import Dims, Interval
+from tensorir.binding.calls import BoundProgram, at_sizes, check_names, missing, nested
+from tensorir.fieldview.trace import current, fail, named
+from tensorir.fieldview.traced import Traced, number_as, tuple_of, wrap
+from tensorir.ir import build
+from tensorir.ir.build import coerced
+from tensorir.ir.nodes import Closure, Expr, Fencil, Var
+from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType
+from tensorir.runtime.locations import here
 
-__all__ = ["Recorder", "domain_of", "recorded", "recording"]
+__all__ = ["Recorder", "called", "domain_of", "recorded", "recording"]
+
+# What a program records while it is traced: the closures of the operators that it calls with `out=`.
 
 
 @dataclass(slots=True)
@@ -75,3 +90,95 @@ def domain_of(domain: Any) -> Dims:
         if i.stop < i.start:
             raise refuse("V22", f"the domain {dim}{i} stops before it starts.", "an interval is (start, stop).")
     return Dims.of(found)
+
+
+def called(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of a program on traced fields, by name; its sizes come from their intervals.
+
+    Fields on more points than a parameter are cut. Raises what a call on arrays does for wrong names, dims and types.
+    """
+    bound = BoundProgram.of(program)
+    check_names(bound, arguments)
+    moved: Mapping[str, int] = {}
+    if not isinstance(bound.program, Fencil):
+        sizes = {n: v for n, v in arguments.items() if n in bound.size_names}
+        arguments = {n: v for n, v in arguments.items() if n not in sizes}
+        shaped = {n: _Shape(wrap(v).type) for n, v in arguments.items()}
+        bound, moved = at_sizes(bound, shaped, sizes)
+    fencil = bound.program
+    assert isinstance(fencil, Fencil)
+    needed = {p.name for p in fencil.inputs}
+    held: dict[Var, Expr] = {}
+    for p in fencil.params:
+        if p.name in bound.constants:
+            held[p] = _constant(p, bound.constants[p.name])
+        elif p.name in arguments:
+            held[p] = _argument(p, _shifted(wrap(arguments[p.name]), moved, 1), fencil.name)
+        elif p.name in needed:
+            raise missing(p, p in fencil.outputs, arguments)
+    for closure in fencil.closures:
+        held[closure.output] = _after(closure, held)
+    return {p.name: tuple_of(_shifted(Traced(held[p]), moved, -1)) for p in fencil.results}
+
+
+def _shifted(value: Traced, moved: Mapping[str, int], way: int) -> Traced:
+    """A field where the program counts from, or (`way` is -1) back where the caller does."""
+    for dim, distance in moved.items():
+        if dim in value.type.dims:
+            value = Traced(build.cartesian_shift(value.expr, dim, way * distance), value.weak)
+    return value
+
+
+class _Shape:
+    """What says the sizes of a template: a field's dims."""
+
+    def __init__(self, type: TensorType) -> None:
+        self.dims = type.dims
+
+
+def _argument(param: Var, value: Traced, owner: str) -> Expr:
+    """A traced field as a parameter's value: cut where it is wider, never broadcast."""
+    kind = param.type
+    if value.weak and isinstance(kind.element, Scalar):
+        value = number_as(value, kind.element)
+    have, need = value.type.dims, kind.dims
+    if value.element != kind.element:
+        told = f"'{param.name}' of '{owner}' needs {kind.element}, and this is {value.element}."
+        fail("A02", told, f"convert it: ti.astype({param.name}, ti.{kind.element}).")
+    if set(have.names) != set(need.names):
+        fail("A05", f"'{param.name}' of '{owner}' is a tensor on {need}, and this is one on {have}.", "broadcast it.")
+    for name, interval in need.items:
+        if not have[name].covers(interval):
+            told = f"'{param.name}' of '{owner}' needs {name}{interval}, and this has {name}{have[name]}."
+            fail("A06", told, "give it the missing points: ti.extend adds a halo.")
+    return coerced(value.expr, kind)
+
+
+def _constant(param: Var, arrays: tuple[Any, ...]) -> Expr:
+    """A bound array as a parameter of the program that is being traced, bound there as well."""
+    trace = current()
+    known = next((v for v, value in trace.constants.values() if value is arrays), None)
+    if known is None:
+        name = trace.fresh(param.name)
+        known = build.var(name, param.type)
+        trace.constants[name] = known, arrays
+    return known
+
+
+def _after(closure: Closure, held: Mapping[Var, Expr]) -> Expr:
+    """What an output holds after a closure."""
+    params = sorted(closure.value.free, key=lambda v: v.name)
+    value = closure.value
+    if params:
+        value = build.apply(build.function(params, value), *(held[p] for p in params), span=here())
+    whole = closure.output.type
+    part = coerced(value, closure.target)
+    if closure.target.dims == whole.dims:
+        return part
+    return build.call("update", held.get(closure.output) or _blank(whole), part, span=here())
+
+
+def _blank(kind: TensorType) -> Expr:
+    """A buffer of which a program reads nothing that it does not write."""
+    zeros = [build.literal(DTYPES[s].type(0).item(), s) for s in kind.leaves]
+    return coerced(wrap(nested(kind.element, [Traced(z) for z in zeros])).expr, kind)

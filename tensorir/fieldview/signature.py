@@ -10,14 +10,14 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse, type_of_named
-from tensorir.errors import DiagnosticError
+from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.annotations import FieldType
 from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, tuple_of
-from tensorir.ir import Expr, Var
-from tensorir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.runtime.errors import DiagnosticError
 
 __all__ = ["annotations_of", "argument_type", "members_of_annotation", "symbol"]
 

@@ -1,25 +1,161 @@
-"""A trace under way: what an operator that is being traced has named, assigned and asked for."""
+"""A trace under way: what has been named, where the user's Python is, numbers that take a field's type.
+
+Names from the user's Python: what an operator assigns to a variable is printed, inspected and explained under it.
+
+>>> from tensorir.ir.dimensions import dims
+>>> from tensorir.ir.types import tensor
+>>> from tensorir.fieldview import field_operator
+>>> (I,) = dims("I")
+>>> @field_operator
+... def curvature(f):
+...     rise = f(I + 1) - f
+...     return rise - rise(I - 1)
+>>> print(curvature.fencil(f=tensor("float", I=(0, 9))))
+curvature(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
+  out ← let rise = ⟪I, 1⟫(f) - f; rise - ⟪I, -1⟫(rise);
+}
+
+Numbers of Python that take the element type of a field: whether the type holds them is seen at every call.
+
+While an operator is traced a number that is passed to it stands for itself alone, and what it meets says its type. Here
+is what was computed of such numbers, with the type that it took; a call computes it of its own numbers, in Python's
+arithmetic, and refuses what would wrap or become infinite.
+
+>>> from tensorir.ir.build import call, var
+>>> from tensorir.ir.types import INT32, SCALARS, TensorType
+>>> k = var("k", TensorType(INT32))
+>>> refuse_beyond([TakenType(call("plus", k, k), SCALARS["int8"])], {"k": 60})
+>>> refuse_beyond([TakenType(call("plus", k, k), SCALARS["int8"])], {"k": 70})
+Traceback (most recent call last):
+tensorir.runtime.errors.DiagnosticError: error[A07]: 'k + k' is int8, which cannot hold 140.
+help: a number takes the type of the field that it meets: convert the field, ti.astype(x, ti.int64), or the number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from tensorir import build
-from tensorir.binding.angles import taken_in_degrees
-from tensorir.binding.known_coordinates import Coordinates
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.fieldview.naming import Assigned
-from tensorir.fieldview.taken_types import TakenType
-from tensorir.ir import Closure, Expr, Var
-from tensorir.locations import here, warn
-from tensorir.source import Span
-from tensorir.staggering import partners
+import numpy as np
 
-__all__ = ["CURRENT", "Tracing", "check_dims", "current", "fail", "refuse_degrees", "tracing"]
+from tensorir.binding.coordinates import Coordinates
+from tensorir.binding.quantities import taken_in_degrees
+from tensorir.ir import build
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Literal, Var
+from tensorir.ir.rewrite import postorder, rebuild, with_label
+from tensorir.ir.staggering import partners
+from tensorir.ir.types import FLOAT64, INT64, Scalar
+from tensorir.reference.scalars import SCALAR
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.locations import here, warn
+
+__all__ = [
+    "CURRENT", "Assigned", "TakenType", "Tracing", "check_dims", "current", "fail", "may_exceed", "named", "places",
+    "refuse_beyond", "refuse_degrees", "tracing",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A value that went to a variable: the name of that, and the expression of Python whose value it is."""
+
+    value: Expr
+    name: str
+    place: Span
+
+
+def places(assigned: Iterable[Assigned]) -> dict[tuple[str, Span], Span]:
+    """By name and by where the value was computed, where it was assigned: elsewhere, if another operator made it."""
+    return {(a.name, a.value.span): a.place for a in assigned if a.place != a.value.span}
+
+
+def named(roots: Sequence[Expr], assigned: Mapping[int, Assigned]) -> list[Expr]:
+    """The expressions with names as labels; `assigned` has by identity what went to a variable."""
+    if not assigned:
+        return list(roots)
+    done: dict[int, Expr] = {}
+    for node in postorder(*roots):
+        new = rebuild(node, tuple(done[id(c)] for c in node.children))
+        if id(node) in assigned and not node.label and isinstance(node, (Call, Apply)):
+            new = with_label(new, assigned[id(node)].name)
+        done[id(node)] = new
+    return [done[id(root)] for root in roots]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenType:
+    """What was computed of numbers of Python alone, and the element type that holds it."""
+
+    expr: Expr
+    element: Scalar
+    span: Span = NOWHERE
+
+
+def may_exceed(have: Scalar, element: Scalar) -> bool:
+    """Whether some number of one type is none of another."""
+    if element.is_integer and have.is_integer:
+        return not (element.range.start <= have.range.start and have.range.stop <= element.range.stop)
+    return element.is_integer or (element.is_float and element != FLOAT64)
+
+
+def refuse_beyond(taken: Iterable[TakenType], numbers: Mapping[str, Any]) -> None:
+    """Raise A07 for the first of `taken` that its type cannot hold where the parameters are these numbers, by name."""
+    for one in taken:
+        value = _value(one.expr, numbers, {})
+        if value is not None and not one.element.holds(value):
+            wide = "float64" if one.element.is_float else "int64"
+            raise DiagnosticError(
+                Diagnostic(
+                    "A07", f"'{one.expr}' is {one.element}, which cannot hold {value}.", one.span,
+                    help="a number takes the type of the field that it meets: convert the field, "
+                    f"ti.astype(x, ti.{wide}), or the number.",
+                )
+            )  # fmt: skip
+
+
+def _value(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any:
+    """The number that an expression of numbers is; None where it is more than elementwise arithmetic."""
+    if id(e) not in known:
+        known[id(e)] = _computed(e, numbers, known)
+    return known[id(e)]
+
+
+def _computed(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any:
+    match e:
+        case Literal():
+            return e.value
+        case Var():
+            return numbers.get(e.name)
+        case Call():
+            args = [_value(a, numbers, known) for a in e.args]
+            kind, made = e.args[0].tensor.element, e.tensor.element
+            match e.op:
+                case _ if any(a is None for a in args):
+                    return None
+                case "make_tuple":
+                    return tuple(args)
+                case "tuple_get":
+                    return args[0][e.static.member]
+                case "cast" if isinstance(made, Scalar) and made.is_number:
+                    return float(args[0]) if made.is_float else int(args[0])
+                case "add_dim" | "cartesian_shift" | "subset" | "rename":
+                    return args[0]
+                case "if":
+                    return args[1] if args[0] else args[2]
+                case op if op in SCALAR and op not in ("popcount", "clz") and isinstance(kind, Scalar):
+                    # whole numbers in more bits than they have there, where it shows what would wrap
+                    with np.errstate(all="ignore"):
+                        return SCALAR[op](INT64 if kind.is_integer else kind, *args).item()
+                case _:
+                    return None
+        case _:
+            return None
+
+
+# A trace under way: what an operator that is being traced has named, assigned and asked for.
 
 
 @dataclass(slots=True)

@@ -1,46 +1,51 @@
-"""The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions."""
+"""The symbol that stands for a field while an operator is traced, and results as outputs of a fencil."""
 
 from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, cast, overload
 
 import ml_dtypes
 import numpy as np
 
-from tensorir import build
-from tensorir.builtins import TABLE
-from tensorir.dimensions import Dimension, Offset
-from tensorir.errors import Diagnostic, DiagnosticError, NoAttribute
-from tensorir.extension_points import inline_program
+from tensorir.binding.arrays import is_tuple, refuse, type_of_named
 from tensorir.fieldview.array_types import Value
-from tensorir.fieldview.naming import Assigned
-from tensorir.fieldview.taken_types import TakenType, may_exceed
-from tensorir.fieldview.trace import CURRENT, Tracing, current, fail
-from tensorir.ir import Expr, Literal
-from tensorir.locations import assigned, here, raised_at
-from tensorir.source import Span
-from tensorir.staggering import half_of, half_way, partners, points_between
-from tensorir.types import (
+from tensorir.fieldview.trace import CURRENT, Assigned, TakenType, Tracing, current, fail, may_exceed
+from tensorir.ir import build
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.dimensions import Dimension, Offset
+from tensorir.ir.nodes import Closure, Expr, Literal, Var
+from tensorir.ir.rewrite import substitute
+from tensorir.ir.staggering import half_of, half_way, partners, points_between
+from tensorir.ir.types import (
     BOOL,
     DTYPES,
     FLOAT64,
     INT32,
     INT64,
     NEIGHBOUR,
+    Dims,
+    Interval,
     Scalar,
     TensorType,
     TupleElement,
     neighbour_counter,
     scalar_of,
 )
-from tensorir.typing_rules import highest_neighbour, neighbour_source
-from tensorir.walk import substitute
+from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
+from tensorir.runtime.assembly import inline_program
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, did_you_mean
+from tensorir.runtime.locations import assigned, here, raised_at
 
-__all__ = ["Shifting", "Traced", "expression", "tuple_of", "unify", "wrap"]
+__all__ = [
+    "Shifting", "Traced", "at_path", "check_region", "expression", "gathered", "members_of", "nest", "on_common_dims",
+    "output_of", "placed_result", "spread", "tuple_of", "unify", "wrap",
+]  # fmt: skip
+
+# The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions.
 
 
 @dataclass(frozen=True, eq=False)
@@ -581,3 +586,105 @@ def through(x: Traced, table: Traced, local: str | None) -> Traced:
     name = f"{NEIGHBOUR}{local}"
     current().locals.add(local)
     return make("rename", shifted, static=(((made, name),),))
+
+
+# The results of operators: nested tuples of fields as outputs of a fencil, on the parts that a call asks for.
+
+
+def on_common_dims(result: Any) -> Any:
+    """A result as one field, or, where the members of a tuple have dims or intervals of their own, as a tuple."""
+    if not is_tuple(result):
+        return wrap(result)
+    members = tuple(map(on_common_dims, result))
+    first = members[0] if members else None
+    if isinstance(first, Traced) and all(isinstance(m, Traced) and m.type.dims == first.type.dims for m in members):
+        return wrap(members)
+    return members
+
+
+def members_of(value: Any, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], Traced]:
+    """The fields of a result by where they stand in it."""
+    if isinstance(value, Traced):
+        return {path: value}
+    return {at: field for k, member in enumerate(value) for at, field in members_of(member, (*path, k)).items()}
+
+
+def nest(names: Mapping[tuple[int, ...], str]) -> Any:
+    """Names by where they stand, as a nested tuple.
+
+    >>> nest({(0,): "a", (1, 0): "b", (1, 1): "c"}), nest({(): "a"})
+    (('a', ('b', 'c')), 'a')
+    """
+    if () in names:
+        return names[()]
+    count = 1 + max(path[0] for path in names)
+    return tuple(nest({p[1:]: name for p, name in names.items() if p[0] == k}) for k in range(count))
+
+
+def gathered(results: Any, outputs: Mapping[str, Any]) -> Any:
+    """The results of an operator from the outputs of its fencil."""
+    return outputs[results] if isinstance(results, str) else tuple(gathered(r, outputs) for r in results)
+
+
+def spread(results: Any, out: Any, name: str) -> dict[str, Any]:
+    """The buffers of a call by parameter; raises A04 where they are not nested as the result is."""
+    if isinstance(results, str):
+        return {results: out}
+    if not is_tuple(out) or len(out) != len(results):
+        got = f"a tuple of {len(out)}" if is_tuple(out) else type(out).__name__
+        raise refuse("A04", f"'{name}' takes a tuple of {len(results)} fields, and this is {got}.")
+    found: dict[str, Any] = {}
+    for k, (result, member) in enumerate(zip(results, out, strict=True)):
+        found.update(spread(result, member, f"{name}[{k}]"))
+    return found
+
+
+def at_path(out: Any, path: tuple[int, ...]) -> Any:
+    """The buffer for one member of a result, None where there is none (`_spread` says so)."""
+    for k in path:
+        out = out[k] if is_tuple(out) and k < len(out) else None
+    return out
+
+
+def output_of(name: str, value: Expr, kind: TensorType, region: Dims | None) -> tuple[Var, Closure]:
+    """An output parameter and the closure that fills it, on the part of a region along the dims that it has."""
+    output = build.var(name, kind)
+    if region is None:
+        return output, build.closure(output, value, span=value.span)
+    part = _part(region, kind)
+    for dim, i in part.items:
+        have = kind.dims[dim]
+        if not have.covers(i):
+            fail("V22", f"the domain {dim}{i} is not inside of {dim}{have}, all of '{name}'.", "make it smaller.")
+    return output, build.closure(output, value, kind.dims.replaced(part), span=value.span)
+
+
+def _part(region: Dims, kind: TensorType) -> Dims:
+    return Dims(tuple(item for item in region.items if item[0] in kind.dims))
+
+
+def check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
+    have = dict.fromkeys(n for kind in kinds for n in kind.dims)
+    unknown = [n for n in region if n not in have]
+    if unknown:
+        shown = str(kinds[0].dims) if len(kinds) == 1 else ", ".join(have)
+        told = f"the domain names {', '.join(unknown)}, and the result has {shown}."
+        fail("V22", told, did_you_mean(unknown[0], list(have)))
+
+
+def placed_result(out: Any, kind: TensorType, region: Dims | None, placed: Mapping[int, Dims]) -> TensorType:
+    """The type of a result in the buffer that is given for it, or, without one, on the region alone."""
+    if out is None:
+        return kind if region is None else kind.on(kind.dims.replaced(_part(region, kind)))
+    first = out
+    while is_tuple(first):
+        first = first[0]
+    named = type_of_named(first, placed)
+    if named is not None:
+        return kind.on(named.dims)
+    shape = tuple(getattr(first, "shape", ()))
+    if len(shape) != len(kind.dims):
+        raise refuse("A03", f"'out' has {len(shape)} axes, and the result has {kind.dims}.")
+    if region is None and shape == kind.dims.shape:
+        return kind
+    return kind.on(Dims(tuple((n, Interval(0, s)) for n, s in zip(kind.dims.names, shape, strict=True))))

@@ -25,14 +25,11 @@ from typing import TYPE_CHECKING, Any
 from tensorir.inspect.intermediates import Inspection, Intermediate, inspect, observed
 
 if TYPE_CHECKING:
-    from tensorir.inspect.change import before_after
-    from tensorir.inspect.distribution_pictures import distribution
-    from tensorir.inspect.domain_pictures import domains
-    from tensorir.inspect.flow import dataflow
+    from tensorir.inspect.flow import before_after, dataflow
+    from tensorir.inspect.footprints import domains, footprint
     from tensorir.inspect.formulas import Equations, latex
-    from tensorir.inspect.neighbours import table
+    from tensorir.inspect.meshes import distribution, table
     from tensorir.inspect.picture import Picture
-    from tensorir.inspect.reading import footprint
 
 __all__ = [
     "Equations", "Inspection", "Intermediate", "Picture", "before_after", "dataflow", "distribution", "domains",

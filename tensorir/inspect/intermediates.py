@@ -12,21 +12,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir import build
 from tensorir.analysis.absence import analyse_absence
 from tensorir.binding.arrays import refuse, size_of
-from tensorir.binding.bound import BoundProgram, at_sizes
+from tensorir.binding.calls import BoundProgram, at_sizes
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place, brought
 from tensorir.binding.quantities import units_of
-from tensorir.caches import WeakCache
-from tensorir.display import Displayed
-from tensorir.errors import did_you_mean
-from tensorir.ir import Call, Closure, Expr, Fencil, Lambda, Var
-from tensorir.passes.inline import Inline
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, Scalar, TensorType, TupleElement
-from tensorir.walk import postorder, rebuild
+from tensorir.ir import build
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, rebuild
+from tensorir.ir.types import BOOL, Scalar, TensorType, TupleElement
+from tensorir.passes.closures import Inline
+from tensorir.runtime.errors import NOWHERE, Displayed, Span, did_you_mean
+from tensorir.runtime.memory import WeakCache
 
 __all__ = ["Inspection", "Intermediate", "inspect", "observed"]
 

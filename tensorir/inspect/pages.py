@@ -1,25 +1,541 @@
-"""What a notebook shows of a type, an expression, a program or a field.
+"""Pages of types, programs, fields and diagnostics: foldable trees, listings, one style for light and dark.
 
->>> from tensorir.types import Interval
+Pieces of HTML: a foldable tree, one style for light and dark, and the only place where text becomes markup.
+
+`Markup` is HTML that is safe to put on a page; everything else is escaped on its way there. Nothing is loaded from
+elsewhere and nothing runs: folding is HTML's own `<details>`.
+
+>>> markup("<b>{}</b>{}", "<script>", Markup("<i>kept</i>"))
+'<b>&lt;script&gt;</b><i>kept</i>'
+>>> "<summary>f</summary>" in page(Fold(markup("f"), (Fold(markup("x")),)))
+True
+
+The text of a program as a page shows it: what each name and each piece is appears on hover, dims have their colour.
+
+>>> import tensorir as ti
+>>> f = ti.parse("f(out: tensor<float, I[0:4]>, x: tensor<float, I[0:5]>) { out ← ⟪I, 1⟫(x) - x; }")
+>>> '<span title="tensor&lt;float, I[-1:4]&gt;">⟪' in listing(f)
+True
+
+Programs as foldable trees: every node with its type, what is shared shown once.
+
+>>> import tensorir as ti
+>>> f = ti.parse("f(out: tensor<float, I[0:4]>, x: tensor<float, I[0:5]>) { out ← ⟪I, 1⟫(x) - x; }")
+>>> "⟪I, 1⟫" in f._repr_html_()
+True
+
+Diagnostics and reports as pages.
+
+>>> from tensorir.runtime.errors import Diagnostic
+>>> "<b>" in Diagnostic("A01", "<b>")._repr_html_()
+False
+
+What a notebook shows of a type, an expression, a program or a field.
+
+>>> from tensorir.ir.types import Interval
 >>> "[0:3]" in page_of(Interval(0, 3))
 True
 """
 
 from __future__ import annotations
 
-from typing import Any
+import html
+import linecache
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tensorir.binding.arrays import Array, is_array
-from tensorir.binding.bound import BoundProgram
-from tensorir.inspect.listing import listing, plain_listing
-from tensorir.inspect.page import Fold, Markup, coloured, joined, markup, page, pre, range_of
-from tensorir.inspect.trees import bound_values, closure_tree, expression_tree, fencil_tree
-from tensorir.ir import Closure, Fencil
-from tensorir.types import Dims, FunctionType, Interval, TensorType
+from tensorir.binding.calls import BoundProgram
+from tensorir.inspect.picture import hue, themed
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, use_counts
+from tensorir.ir.types import Dims, FunctionType, Interval, TensorType, Type
+from tensorir.runtime.errors import NOWHERE, Source, Span
+from tensorir.text import parse
+from tensorir.text.lexer import tokenize
 
-__all__ = ["field_page", "operator_page", "page_of"]
+if TYPE_CHECKING:
+    from tensorir.analysis.cost import Worth
+    from tensorir.inspect.intermediates import Inspection
+    from tensorir.passes.decisions import Plan
+    from tensorir.passes.explain import Explanation
+    from tensorir.passes.pipeline import Pipeline
+    from tensorir.runtime.errors import Diagnostic, DiagnosticError
+
+__all__ = [
+    "Fold", "Markup", "bound_values", "closure_tree", "coloured", "diagnostic_page", "diagnostics_page", "error_page",
+    "explanation_page", "expression_tree", "fencil_tree", "field_page", "inspection_page", "joined", "listing",
+    "markup", "operator_page", "page", "page_of", "pipeline_page", "plain_listing", "plan_page", "pre", "range_of",
+    "table", "traceback_of", "worth_page",
+]  # fmt: skip
+
+MAX_DEPTH = 32
+"""Levels of a tree that are shown."""
+MAX_NODES = 400
+"""Nodes of a tree that are shown."""
+MAX_TEXT = 400
+"""Characters of a name, a unit or a label that are shown."""
+
+
+class Markup(str):
+    """HTML that was made here, of text that was escaped."""
+
+    __slots__ = ()
+
+
+def markup(template: str, *parts: object) -> Markup:
+    """The template, which is HTML, with every part in its place; what is no Markup is escaped."""
+    return Markup(template.format(*map(_safe, parts)))
+
+
+def _safe(part: object) -> str:
+    if isinstance(part, Markup):
+        return part
+    text = str(part)
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]}… ({len(text):,} characters)"
+    # a character that no page can hold is shown as its replacement
+    return html.escape("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text))
+
+
+def joined(parts: Iterable[Markup], between: str = "") -> Markup:
+    """Pieces one after the other; `between` is HTML."""
+    return Markup(between.join(parts))
+
+
+def pre(text: str) -> Markup:
+    """A text as it is, however long."""
+    return Markup(f"<pre>{html.escape(text)}</pre>")
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One node of a foldable tree: a line, and what unfolds under it."""
+
+    head: Markup
+    children: tuple[Fold, ...] = ()
+    open: bool = True
+
+
+def page(*roots: Fold | Markup) -> str:
+    """Trees and other pieces as one piece of HTML with its style; what is beyond the limits is counted, not shown."""
+    return f'<div class="tensorir"><style>{STYLE}</style>{"".join(map(_rendered, roots))}</div>'
+
+
+def _rendered(root: Fold | Markup) -> str:
+    if isinstance(root, Markup):
+        return root
+    parts: list[str] = []
+    shown = 0
+    stack: list[tuple[Fold, int] | str] = [(root, 0)]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            parts.append(item)
+            continue
+        node, depth = item
+        if shown >= MAX_NODES:
+            stack = [s for s in stack if isinstance(s, str)]
+            parts.append('<div class="more">… more is not shown</div>')
+            continue
+        shown += 1
+        if not node.children:
+            parts.append(f'<div class="leaf">{node.head}</div>')
+        elif depth >= MAX_DEPTH:
+            parts.append(f'<div class="leaf">{node.head} <span class="more">… more below is not shown</span></div>')
+        else:
+            parts.append(f"<details{' open' if node.open else ''}><summary>{node.head}</summary>")
+            stack.append("</details>")
+            stack.extend((child, depth + 1) for child in reversed(node.children))
+    return "".join(parts)
+
+
+def range_of(values: Array) -> Markup:
+    """The least and the largest number, and how many are none."""
+    if not values.size or values.dtype.kind not in "iuf":
+        return Markup("")
+    kept = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    if not kept.size:
+        return markup(' <span class="where">{}</span>', "no finite number")
+    missing = values.size - kept.size
+    lost = f", {missing:,} not finite" if missing else ""
+    return markup(' <span class="where">{:} to {:}{}</span>', f"{kept.min():.6g}", f"{kept.max():.6g}", lost)
+
+
+def coloured(thing: Dims | Interval | Type) -> Markup:
+    """A type, or dims, or an interval, each dim in its colour."""
+    match thing:
+        case Interval():
+            return markup('<code class="interval">{}</code>', thing)
+        case Dims():
+            dims = [markup('<span class="dim" style="--hue:{}">{}{}</span>', hue(n), n, i) for n, i in thing.items]
+            return joined(dims, " ") if dims else markup('<span class="none">{}</span>', "no dims")
+        case TensorType():
+            element = str(TensorType(thing.element)).removeprefix("tensor<").removesuffix(">")
+            inner = markup(" {}", coloured(thing.dims)) if thing.dims.items else Markup("")
+            return markup('<code class="type"><span class="element">{}</span>{}</code>', element, inner)
+        case FunctionType():
+            made = joined((coloured(r) for r in thing.results), ", ")
+            shown = made if len(thing.results) == 1 else markup("{{{}}}", made)
+            return markup("({}) → {}", joined((coloured(p) for p in thing.params), ", "), shown)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Markup:
+    """A table; cells that are no Markup are escaped."""
+    titles = joined(markup("<th>{}</th>", h) for h in head)
+    body = joined(markup("<tr>{}</tr>", joined(markup("<td>{}</td>", c) for c in row)) for row in rows)
+    return markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", titles, body)
+
+
+LIGHT = "--ink:#222;--pale:#777;--line:#ccc;--light:34%;--error:#b00020;--old:#fbe3e3;--new:#ddf3e1;--mark:#e3eafc"
+DARK = "--ink:#ddd;--pale:#999;--line:#555;--light:74%;--error:#ff8a80;--old:#5a2a2a;--new:#22482c;--mark:#2f3f63"
+STYLE = f"""
+.tensorir{{{LIGHT};color:var(--ink);font-size:13px;line-height:1.5}}
+{themed({".tensorir": LIGHT}, {".tensorir": DARK})}
+.tensorir details>details,.tensorir details>.leaf,.tensorir details>.more{{margin-left:1.2em}}
+.tensorir .leaf{{padding-left:1em}}
+.tensorir summary{{cursor:pointer}}
+.tensorir code,.tensorir pre{{font-family:monospace;background:none;color:inherit;margin:0}}
+.tensorir .dim{{color:hsl(var(--hue) 75% var(--light));font-weight:600}}
+.tensorir .element,.tensorir .none,.tensorir .more,.tensorir .where{{color:var(--pale)}}
+.tensorir .name{{font-weight:700}}
+.tensorir .op{{font-family:monospace}}
+.tensorir .type{{margin-left:.7em}}
+.tensorir .error{{color:var(--error);font-weight:700}}
+.tensorir .old{{background:var(--old)}}
+.tensorir .new{{background:var(--new)}}
+.tensorir pre{{white-space:pre-wrap}}
+.tensorir .text [title]:hover:not(:has([title]:hover)){{background:var(--mark)}}
+.tensorir table{{border-collapse:collapse;margin:.4em 0;font-size:inherit;color:inherit}}
+.tensorir th,.tensorir td{{text-align:left;padding:.1em .8em .1em 0;border-bottom:1px solid var(--line)}}
+.tensorir svg{{max-width:100%;height:auto}}
+"""
+
+MAX_CHARACTERS = 20_000
+"""Of a program's text on a page."""
+MAX_MARKS = 4 * MAX_NODES
+"""Pieces of a text that say on hover what they are."""
+
+
+class _Mark(NamedTuple):
+    """A piece of the text, and the tag that it is put into."""
+
+    start: int
+    stop: int
+    tag: Markup
+
+
+def listing(fencil: Fencil) -> Markup:
+    """The text of a program; hovering over a name or an expression shows its type with the intervals."""
+    text = str(fencil)
+    if len(text) > MAX_CHARACTERS:
+        return plain_listing(text)
+    # the text parses back to the same program, whose spans are places of this text
+    read: Fencil = parse(text)
+    marks = {(m.start, m.stop): m for m in (*_expressions(read), *_names(read, text))}
+    ordered = sorted(marks.values(), key=lambda m: (m.start, -m.stop))
+    return Markup(f'<pre class="text">{"".join(_nested(text, ordered[:MAX_MARKS]))}</pre>')
+
+
+def plain_listing(text: str) -> Markup:
+    """A text without its types, of which what is beyond the limit is counted."""
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[:MAX_CHARACTERS]}\n… {len(text) - MAX_CHARACTERS:,} more characters are not shown"
+    return pre(text)
+
+
+def _expressions(fencil: Fencil) -> Iterator[_Mark]:
+    """Everything that is computed. A later mark of one piece of text stands for it: a node comes after its operands."""
+    for node in postorder(*(c.value for c in fencil.closures)):
+        # a variable's span is where it was declared
+        if not isinstance(node, (Var, Literal)) and node.span.source is fencil.span.source:
+            yield _Mark(node.span.start, node.span.stop, markup('<span title="{}">', node.type))
+
+
+def _names(fencil: Fencil, text: str) -> Iterator[_Mark]:
+    """Variables with their types, bold where a line gives them a value, and dims in their colours."""
+    nodes = [*fencil.params, *postorder(*(c.value for c in fencil.closures))]
+    # closures may give one name to several things: it is what was declared last
+    declared: dict[str, dict[int, Any]] = defaultdict(dict)
+    for node in nodes:
+        if isinstance(node, Var) or node.label:
+            declared[node.name if isinstance(node, Var) else node.label][node.span.start] = node.type
+    dims = {name for node in nodes if isinstance(node.type, TensorType) for name in node.type.dims.names}
+    targets = {c.span.start: c.target for c in fencil.closures}
+    tokens = tokenize(Source("", text)).tokens
+    for (before, token), (_, after) in pairwise(pairwise(tokens)):
+        name = token.text.strip("`")
+        if token.kind not in ("name", "quoted"):
+            continue
+        if name in dims and (before.text in ("⟪", ",") or after.text == "["):
+            yield _Mark(token.start, token.stop, markup('<span class="dim" style="--hue:{}">', hue(name)))
+        elif token.start in targets:
+            yield _Mark(token.start, token.stop, markup('<span class="name" title="{}">', targets[token.start]))
+        elif places := declared.get(name):
+            # the value of a let stands after its name
+            bound = before.text == "let"
+            known = [place for place in places if (place > token.start) == bound]
+            given = Markup(' class="name"' if bound or after.text == ":" else "")
+            if known:
+                kind = places[min(known) if bound else max(known)]
+                yield _Mark(token.start, token.stop, markup('<span{} title="{}">', given, kind))
+
+
+def _nested(text: str, marks: list[_Mark]) -> Iterator[str]:
+    """The text with its marks inside of each other; one that begins in another and ends outside is left out."""
+    place, open_ = 0, list[int]()
+    for mark in marks:
+        while open_ and open_[-1] <= mark.start:
+            yield html.escape(text[place : open_[-1]]) + "</span>"
+            place = open_.pop()
+        if open_ and mark.stop > open_[-1]:
+            continue
+        yield html.escape(text[place : mark.start]) + mark.tag
+        place = mark.start
+        open_.append(mark.stop)
+    for stop in reversed(open_):
+        yield html.escape(text[place:stop]) + "</span>"
+        place = stop
+    yield html.escape(text[place:])
+
+
+def fencil_tree(fencil: Fencil) -> Fold:
+    """Parameters with their roles and closures with their expressions, folded: the text stands before it."""
+    outputs, inputs = {p.name for p in fencil.outputs}, {p.name for p in fencil.inputs}
+
+    def role(p: Var) -> str:
+        return "in and out" if p.name in outputs & inputs else "out" if p.name in outputs else "in"
+
+    params = tuple(
+        Fold(markup('<span class="name">{}</span>{} <span class="where">{}</span>', p.name, coloured(p.type), role(p)))
+        for p in fencil.params
+    )
+    seen: dict[int, str] = {}
+    uses = use_counts(*(c.value for c in fencil.closures))
+    return Fold(
+        markup('the tree of <span class="name">{}</span>, {} nodes', fencil.name, f"{len(uses):,}"),
+        (
+            Fold(markup("{} parameters", len(params)), params),
+            *(_closure(c, uses, seen) for c in fencil.closures[:MAX_NODES]),
+        ),
+        open=False,
+    )
+
+
+def bound_values(bound: BoundProgram) -> Fold:
+    """What is bound of a program."""
+    fixed = [
+        *(markup('<span class="name">{}</span>{}', n, _shape(v[0])) for n, v in bound.constants.items()),
+        *(markup('<span class="name">{}</span> waits for sizes', n) for n in bound.pending),
+        *(markup('<span class="name">{}</span> = {}', n, s) for n, s in bound.sizes.items()),
+    ]
+    return Fold(markup("{} bound", len(fixed)), tuple(map(Fold, fixed)))
+
+
+def _shape(array: Any) -> Markup:
+    return markup(" {} {}", array.dtype, " × ".join(map(str, array.shape)) or "number")
+
+
+def closure_tree(closure: Closure) -> Fold:
+    """What is stored where."""
+    return _closure(closure, use_counts(closure.value), {})
+
+
+def _closure(closure: Closure, uses: dict[int, int], seen: dict[int, str]) -> Fold:
+    head = markup('<span class="name">{}</span>{} ←', closure.output.name, coloured(closure.target))
+    return Fold(head, (_expression(closure.value, uses, seen),))
+
+
+def expression_tree(root: Expr) -> Fold:
+    """An expression: each node with its operands below it."""
+    return _expression(root, use_counts(root), {})
+
+
+def _expression(root: Expr, uses: dict[int, int], seen: dict[int, str]) -> Fold:
+    """The part of a tree that a page shows: depth first, shared nodes unfolded where they are met first."""
+    made: dict[tuple[int, int], Fold] = {}
+    children: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    # a place is a node and how many were met before it: what is shared stands in several places
+    order: list[tuple[tuple[int, int], Expr, bool]] = []
+    stack: list[tuple[Expr, int, list[tuple[int, int]]]] = [(root, 0, [])]
+    while stack and len(order) <= 2 * MAX_NODES:
+        node, depth, siblings = stack.pop()
+        place = (id(node), len(order))
+        siblings.append(place)
+        again = id(node) in seen and bool(node.children)
+        order.append((place, node, again))
+        own = children[place] = []
+        if again or depth > MAX_DEPTH or len(order) > MAX_NODES:
+            continue
+        if node.children and uses.get(id(node), 0) > 1:
+            seen[id(node)] = node.label or f"#{len(seen) + 1}"
+        stack.extend((child, depth + 1, own) for child in reversed(node.children))
+    for place, node, again in reversed(order):
+        below = tuple(made[c] for c in children[place])
+        if node.children and not below and not again:
+            below = (Fold(markup('<span class="more">{}</span>', "… more is not shown")),)
+        made[place] = Fold(_head(node, seen.get(id(node), ""), again), below, open=len(order) <= 60)
+    return made[order[0][0]]
+
+
+def _head(node: Expr, name: str, again: bool) -> Markup:
+    named = node.label or name
+    label = markup('<span class="name">{}</span> = ', named) if named else Markup("")
+    if again:
+        return markup('<span class="name">{}</span>{} <span class="where">as above</span>', named, coloured(node.type))
+    # a variable's span is where it was declared
+    where = Markup("") if isinstance(node, (Var, Literal)) else _where(node.span)
+    return joined([label, markup('<span class="op">{}</span>{}', spelled(node), coloured(node.type)), where])
+
+
+def _where(span: Span) -> Markup:
+    return Markup("") if span is NOWHERE else markup(' <span class="where">line {}</span>', span.line)
+
+
+def spelled(node: Expr) -> str:
+    """What a node is, without its operands.
+
+    >>> from tensorir.ir.build import call, literal
+    >>> spelled(call("plus", literal(1.0), literal(2.0)))
+    '· + ·'
+    """
+    match node:
+        case Literal(value):
+            return str(value).lower() if isinstance(value, bool) else repr(value)
+        case Var(name):
+            return name
+        case Operator(op):
+            return TABLE[op].glyphs[0] if TABLE[op].glyphs else op
+        case Lambda(params):
+            return f"λ({', '.join(p.name for p in params)})"
+        case Apply():
+            return "apply"
+        case Call("cartesian_shift", _, (dim, distance)):
+            return f"⟪{dim}, {distance}⟫"
+        case Call("unstructured_shift", (table, *_), (slot,)):
+            return f"⟪{_table(table)}, {slot}⟫"
+        case Call("shift_init", (table, *_)):
+            return f"⟪{_table(table)}⟫"
+        case Call("if"):
+            return "if · then · else ·"
+        case Call("tuple_get", _, (k,)):
+            return f"·[{k}]"
+        case Call(op, _, static) if TABLE[op].glyphs and not static:
+            glyph = TABLE[op].glyphs[0]
+            return f"· {glyph} ·" if TABLE[op].is_infix else f"{glyph}·"
+        case Call(op, _, static):
+            return f"{op}({', '.join(map(str, static))})" if static else op
+
+
+def _table(node: Expr) -> str:
+    return node.name if isinstance(node, Var) else node.label or "table"
+
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_OURS = tuple(os.path.join(_ROOT, package) + os.sep for package in ("tensorir", "lowering"))
+
+
+def diagnostic_page(found: Diagnostic) -> str:
+    """One diagnostic."""
+    return diagnostics_page([found])
+
+
+def error_page(error: DiagnosticError) -> str:
+    """All diagnostics of an error."""
+    return diagnostics_page(error.diagnostics)
+
+
+def diagnostics_page(found: Iterable[Diagnostic]) -> str:
+    """Every diagnostic: its sentence, the line with its mark, notes and help."""
+    return page(*map(_one, found))
+
+
+def _one(d: Diagnostic) -> Fold:
+    first, *rest = str(d).split("\n")
+    sentence = first.rpartition(f"{d.severity}[{d.code}]: ")[2] if d.severity in first else first
+    where = "" if not (place := first.partition(f"{d.severity}[")[0]) else f" {place.rstrip(': ')}"
+    head = markup(
+        '<span class="error">{} {}</span> {} <span class="where">{}</span>', d.severity, d.code, sentence, where
+    )
+    return Fold(head, (Fold(pre("\n".join(rest))),) if rest else ())
+
+
+def traceback_of(error: DiagnosticError, trace: TracebackType | None) -> list[str]:
+    """What a notebook shows where the error ends a cell: the user's lines that led there, and the diagnostics."""
+    lines: list[str] = []
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        text = linecache.getline(name, trace.tb_lineno, trace.tb_frame.f_globals).strip()
+        if text and "site-packages" not in name and not name.startswith(_OURS):
+            lines.append(f"  line {trace.tb_lineno}: {text}")
+        trace = trace.tb_next
+    return [*(["called in", *lines[-3:], ""] if lines else []), *str(error).split("\n")]
+
+
+def explanation_page(explanation: Explanation) -> str:
+    """Who needs which points: a table, the words, and the domains as a picture."""
+    from tensorir.inspect.footprints import domains_of
+
+    rows = [(markup("<code>{}</code>", n), str(p), f"{len(p):,}") for n, p in explanation.needs.items()]
+    picture = Markup(domains_of(explanation.domains).svg) if explanation.needs else Markup("")
+    return page(table(("of", "needed", "points"), rows), picture, pre(str(explanation)))
+
+
+def inspection_page(inspection: Inspection) -> str:
+    """Every intermediate: its type, its line, its range, and its numbers below."""
+    folds: list[Fold] = []
+    for one in inspection.intermediates:
+        head = markup('<span class="name">{}</span>{} ', one.name, coloured(one.type))
+        below: list[Fold] = [Fold(markup("<code>{}</code>", one.text))]
+        for member in one.members:
+            array = inspection.arrays[member]
+            unit = array.attrs.get("units", "")
+            what = joined([markup("<code>{}</code> ", member), range_of(array.values), markup(" {}", unit)])
+            numbers = pre(np.array2string(array.values, threshold=60, edgeitems=3))
+            below.append(Fold(what, (Fold(numbers),), open=False))
+        where = markup('<span class="where">line {}</span>', one.line) if one.line else Markup("")
+        folds.append(Fold(joined([head, where]), tuple(below), open=False))
+    return page(Fold(markup("{} intermediates", len(folds)), tuple(folds)))
+
+
+def worth_page(*figures: Worth) -> str:
+    """What buffers are worth."""
+    rows = [
+        (markup("<code>{}</code>", w.name), w.uses, f"{w.work:g}", f"{w.saved:,}", f"{w.added:,}", f"{w.per_byte:.2f}")
+        for w in figures
+    ]
+    head = ("buffer", "places", "operations per point", "operations saved", "bytes added", "saved per byte")
+    return page(table(head, rows))
+
+
+def plan_page(plan: Plan) -> str:
+    """A plan: what was chosen, as a table, and why below."""
+    from tensorir.passes.decisions import HEAD
+
+    head, *more = plan.head()
+    folds = [Fold(markup("{}", line)) for line in plan.notes()]
+    return page(
+        Fold(markup('<span class="name">{}</span>', head), tuple(Fold(markup("{}", line)) for line in more)),
+        table(HEAD, [(markup("<code>{}</code>", name), *rest) for name, *rest in plan.rows()]),
+        Fold(markup("{}", "why, and what switches it off"), tuple(folds), open=False),
+    )
+
+
+def pipeline_page(pipeline: Pipeline) -> str:
+    """The passes with their options and what each does."""
+    rows = [
+        (markup("<code>{}</code>", one.name()), repr(one), (type(one).__doc__ or "").strip().partition("\n")[0])
+        for one in pipeline.passes
+    ]
+    return page(joined([table(("pass", "options", "what it does"), rows)]))
 
 
 def page_of(thing: Any) -> str:
@@ -48,7 +564,7 @@ def _program(program: Any) -> tuple[Markup | Fold, ...]:
 
 def field_page(field: Any) -> str:
     """A field: its type, its range, and its numbers as NumPy abbreviates them."""
-    from tensorir.types import scalar_of
+    from tensorir.ir.types import scalar_of
 
     data = field.data
     dtype = getattr(data, "dtype", None)

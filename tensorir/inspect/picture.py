@@ -1,4 +1,21 @@
-"""A picture as SVG: drawn from few shapes, readable on light and on dark paper, shown by notebooks and saved.
+"""A picture as SVG: few shapes, a colour per dim, light or dark as the page has it.
+
+Light or dark, as the page has it in which something stands, and only where a page says nothing as the system has it.
+
+Notebooks say it by an attribute (JupyterLab, VS Code), pages of documents by theirs (Sphinx, mkdocs-material), and
+xarray's own pages follow the same ones.
+
+>>> print(themed({".a": "color:black"}, {".a": "color:white"}).splitlines()[0])
+@media (prefers-color-scheme: dark){.a{color:white}}
+
+A colour per dim, the same in every page and picture, readable on light and on dark paper.
+
+>>> hue("I") != hue("J"), hue("Edge") == hue("_NB_Edge")
+(True, True)
+>>> middle(210)
+'#2b7fd4'
+
+A picture as SVG: drawn from few shapes, readable on light and on dark paper, shown by notebooks and saved.
 
 >>> drawing = Drawing("one box", 40, 20)
 >>> drawing.rect(1, 1, 38, 18, fill="none")
@@ -9,16 +26,108 @@ True
 
 from __future__ import annotations
 
+import colorsys
 import html
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tensorir.binding.arrays import refuse
-from tensorir.inspect.theme import themed
+from tensorir.binding.calls import BoundProgram
+from tensorir.ir.nodes import Fencil
+from tensorir.ir.types import NEIGHBOUR
 
-__all__ = ["Drawing", "Picture"]
+__all__ = ["Drawing", "Picture", "fencil_of", "hue", "middle", "program_of", "subject", "themed"]
+
+DARK = (
+    "html[theme=dark]", "html[data-theme=dark]", "body[data-theme=dark]", "body[data-jp-theme-light=false]",
+    "body.vscode-dark", "[data-md-color-scheme=slate]",
+)  # fmt: skip
+LIGHT = (
+    "html[theme=light]", "html[data-theme=light]", "body[data-theme=light]", "body[data-jp-theme-light=true]",
+    "body.vscode-light", "[data-md-color-scheme=default]",
+)  # fmt: skip
+"""What is on pages that say which they are."""
+
+
+def themed(light: Mapping[str, str], dark: Mapping[str, str]) -> str:
+    """Rules by selector that are added to those of light paper, which stand for themselves."""
+    lines = [f"@media (prefers-color-scheme: dark){{{_rules('', dark)}}}"]
+    lines += [_rules(f":is({','.join(pages)}) ", rules) for pages, rules in ((LIGHT, light), (DARK, dark))]
+    return "\n".join(lines)
+
+
+def _rules(before: str, rules: Mapping[str, str]) -> str:
+    return "".join(f"{before}{selector}{{{declared}}}" for selector, declared in rules.items())
+
+
+_USUAL = {"I": 210, "J": 25, "K": 140, "Vertex": 280, "Edge": 345, "Cell": 175}
+"""Far apart for the dims that programs usually have together."""
+
+
+def hue(dim: str) -> int:
+    """The angle of a dim's colour on the wheel, in degrees; neighbour dims have that of what they lead to."""
+    name = dim.removeprefix(NEIGHBOUR)
+    return _USUAL.get(name, zlib.crc32(name.encode()) % 360)
+
+
+def middle(hue: int, lightness: float = 0.5) -> str:
+    """A colour that stands out from white and from black."""
+    red, green, blue = colorsys.hls_to_rgb(hue / 360, lightness, 0.66)
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+
+
+# What a picture is of: a fencil, a bound program, a compiled or a lifted one, an operator as it was called last.
+
+
+def program_of(program: Any) -> Any:
+    """The fencil, or the program with sizes, that something runs; raises I05 for an operator that was not called.
+
+    >>> import tensorir as ti
+    >>> program_of(ti.parse("f(out: tensor<float, I[0:n]>) { out ← 1.0; }").bind(n=4)).name
+    'f'
+    """
+    return _bound(program).program
+
+
+def _bound(program: Any) -> BoundProgram:
+    engine: Any = getattr(program, "engine", None)
+    if engine is not None:
+        program = engine.program
+    plans: Any = getattr(program, "plans", None)
+    if plans is not None:
+        if not plans:
+            raise refuse(
+                "I05", f"'{program.name}' was not called yet, so its types are not known.",
+                f"give its fencil: {program.name}.fencil(x).",
+            )  # fmt: skip
+        program = next(reversed(plans.values())).fencil
+    if hasattr(program, "report") and hasattr(program, "at"):
+        program = program.fencil  # of a lifted program; where only a call tells its sizes it says so
+    return BoundProgram.of(program)
+
+
+def subject(program: Any) -> Fencil | BoundProgram:
+    """The program with its sizes known; raises I05 for an operator that was not called, B09 where sizes are missing.
+
+    >>> import tensorir as ti
+    >>> subject(ti.parse("f(out: tensor<float, I[0:4]>) { out ← 1.0; }")).name
+    'f'
+    """
+    bound = _bound(program)
+    if not isinstance(bound.program, Fencil):
+        raise refuse("B09", f"'{bound.name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")
+    return bound if bound.constants else bound.program
+
+
+def fencil_of(program: Any) -> Fencil:
+    """The fencil alone."""
+    found = BoundProgram.of(subject(program)).program
+    assert isinstance(found, Fencil)
+    return found
+
 
 INK, PALE, LINE, PAPER = "#222222", "#777777", "#c4c4c4", "#ffffff"
 """What has no colour of its own; on dark paper it is turned around."""

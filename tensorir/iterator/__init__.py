@@ -7,7 +7,7 @@ programs that run in a block.
 
 from __future__ import annotations
 
-from tensorir.iterator.imports.imported import Imported, from_gt4py
+from tensorir.iterator.imports import Imported, from_gt4py
 from tensorir.iterator.nodes import Program
 from tensorir.iterator.recorded import RecordedStep, record
 from tensorir.iterator.text import parse

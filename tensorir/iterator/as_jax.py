@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import is_traced
-from tensorir.caches import SIZES, RecentCache
-from tensorir.iterator.imports.imported import from_gt4py
-from tensorir.iterator.labels import coordinates, in_order, is_labelled, labelled
+from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.iterator.imports import from_gt4py
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Options, Specialised, natural, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
-from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType
-from tensorir.iterator.refusals import refused
-from tensorir.types import Dims, Interval, TensorType
+from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType, refused
+from tensorir.iterator.running import coordinates, in_order, is_labelled, labelled
+from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.memory import SIZES, RecentCache
 
 __all__ = ["JaxFunction", "as_jax"]
 
@@ -35,21 +35,43 @@ __all__ = ["JaxFunction", "as_jax"]
 def as_jax(source: Any, *, domain: Any = None, offset_provider: Any = None, **options: Any) -> JaxFunction:
     """A program or operator of GT4Py as a pure function of arrays: `jax.grad`, `vmap` and `jit` go through it.
 
-    An operator's function takes its arguments and gives what it returns, on `domain`, an interval per dim, or on the
-    largest domain there is. A program's function takes all parameters, and gives those that are stored by name; where
-    one is stored only in part, the rest is what was passed. Axes are in the order of the declared dims, from 0 on;
-    those of DataArrays go by name, and then results are DataArrays with the coordinates of what they were made of.
+    An operator's function takes its arguments and gives what it returns, on `domain`, an interval per dim, a domain of
+    GT4Py or a tuple of them for its results, or on the largest domain there is. A program's function takes all
+    parameters, and gives those that are stored by name; where one is stored only in part, the rest is what was passed.
+    `offset_provider` has dims and neighbour tables; those that the program's own offsets name may be plain arrays. Axes
+    are in the order of the declared dims, from 0 on; those of DataArrays go by name, and then results are DataArrays
+    with the coordinates of what they were made of.
     """
     imported = from_gt4py(source)
-    named = None
-    if domain is not None:
-        pairs = {str(getattr(d, "value", d)): ends for d, ends in dict(domain).items()}
-        named = {d: ends if isinstance(ends, tuple) else (0, int(ends)) for d, ends in pairs.items()}
     operator = not hasattr(source, "gtir")
-    return JaxFunction(imported.program, offsets(offset_provider), imported.column, operator, named, Options(**options))
+    provider = offsets(offset_provider, imported.field_offsets)
+    return JaxFunction(imported.program, provider, imported.column, operator, _intervals(domain), Options(**options))
 
 
-@dataclass(eq=False)
+def _intervals(domain: Any) -> Any:
+    """A domain, or a tuple of domains, as intervals by the names of dims."""
+    if domain is None:
+        return None
+    if isinstance(domain, tuple):
+        return tuple(map(_intervals, domain))
+    pairs = {str(getattr(d, "value", d)): ends for d, ends in dict(domain).items()}
+    return {d: _interval(d, ends) for d, ends in pairs.items()}
+
+
+def _interval(dim: str, ends: Any) -> tuple[int, int]:
+    match ends:
+        case tuple((start, stop)):
+            return int(start), int(stop)
+        case int() | np.integer():
+            return 0, int(ends)
+        case _ if hasattr(ends, "start") and hasattr(ends, "stop"):
+            return int(ends.start), int(ends.stop)
+        case _:
+            said = f"the interval of {dim} is {ends!r}."
+            raise refused("TI06", said, help=f"domain={{'{dim}': (0, 10)}}, or a domain of GT4Py.")
+
+
+@dataclass(eq=False, repr=False)
 class JaxFunction:
     """A program as a function of arrays, specialised per set of shapes."""
 
@@ -57,14 +79,18 @@ class JaxFunction:
     provider: Mapping[str, Target]
     column: str | None
     operator: bool
-    domain: Mapping[str, tuple[int, int]] | None
+    domain: Any
+    """An interval per dim, or of a tuple of results a tuple of these; None for the largest there is."""
     options: Options
     made: RecentCache[Any, tuple[Specialised, Any, Any]] = field(
         default_factory=lambda: RecentCache("iterator programs as functions of arrays", SIZES)
     )
 
+    def __repr__(self) -> str:
+        return f"<'{self.program.name}' as a function of {', '.join(p.name for p in self.params)}>"
+
     def __call__(self, *args: Any, **named: Any) -> Any:
-        given = {**dict(zip([p.name for p in self.params], args, strict=False)), **named}
+        given = self._given(args, named)
         if any(is_labelled(a) for value in given.values() for a in leaves(value)):
             return self._labelled(given)
         special, places, call = self.prepared(given)
@@ -78,6 +104,22 @@ class JaxFunction:
             return None if self.operator else {}
         results = call(**{n: flat[n] for n in special.inputs})
         return self._returned(special, places, results, flat)
+
+    def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by the names of parameters."""
+        names, own = [p.name for p in self.params], f"'{self.program.name}'"
+        for word in named:
+            if word in names:
+                continue
+            if word in ("offset_provider", "domain"):
+                said = f"'{word}' is told when the function is made, and is no argument of {own}."
+                raise refused("TI11", said, help=f"ti.as_jax({self.program.name}, {word}=...)({', '.join(names)}).")
+            said = f"{own} has no parameter '{word}'."
+            raise refused("TI11", said, help=did_you_mean(word, names) or f"its parameters are {', '.join(names)}.")
+        if len(args) > len(names):
+            said = f"{own} takes {len(names)} argument{'s' * (len(names) != 1)}, and {len(args)} are given."
+            raise refused("TI11", said, help=f"its parameters are {', '.join(names)}; results are returned.")
+        return {**dict(zip(names, args, strict=False)), **named}
 
     @property
     def params(self) -> tuple[Param, ...]:
@@ -168,10 +210,17 @@ def _result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
     """The types of an operator's results."""
     boxes = iter(() if domain else leaves(whole()))
 
-    def one(t: Any) -> Any:
+    def one(t: Any, domain: Any) -> Any:
         if isinstance(t, TupleType):
-            return tuple(one(m) for m in t.members)
-        box = domain or next(boxes)
-        return TensorType(t.element, Dims(tuple((a.name, Interval(*box[a.name])) for a in t.dims)))
+            parts = domain if isinstance(domain, tuple) else (domain,) * len(t.members)
+            if len(parts) != len(t.members):
+                said = f"there are {len(parts)} domains, and the operator returns {len(t.members)} fields."
+                raise refused("TI06", said, help="give a domain for each, or one for all.")
+            return tuple(one(m, d) for m, d in zip(t.members, parts, strict=True))
+        box, names = domain or next(boxes), [a.name for a in t.dims]
+        if isinstance(box, tuple) or (domain and set(box) != set(names)):
+            said = f"a result has the dims {', '.join(names)}, and its domain is {box}."
+            raise refused("TI06", said, help=f"domain={{{', '.join(f'{n!r}: (0, 10)' for n in names)}}}.")
+        return TensorType(t.element, Dims(tuple((n, Interval(*box[n])) for n in names)))
 
-    return one(kind)
+    return one(kind, domain)

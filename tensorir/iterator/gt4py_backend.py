@@ -17,13 +17,10 @@ from importlib import metadata
 from typing import Any
 
 from tensorir.backends import backend
-from tensorir.iterator.imports.nodes_of import program as imported
+from tensorir.iterator.imports import program_of as imported
 from tensorir.iterator.lift.program import Options
-from tensorir.iterator.memory import Accelerator, Host
-from tensorir.iterator.nodes import Program
-from tensorir.iterator.refusals import refused
-from tensorir.iterator.running import Runner
-from tensorir.iterator.variants import Variant
+from tensorir.iterator.nodes import Program, refused
+from tensorir.iterator.running import Accelerator, Host, Runner, Variant
 
 __all__ = ["make_backend", "variants", "xla_cpu"]
 

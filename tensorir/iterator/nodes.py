@@ -1,24 +1,102 @@
-"""The nodes of iterator IR: programs of statements over stencils, as GT4Py has them.
+"""The nodes of iterator IR, its builtins on values, and steps of recursion that no depth ends.
+
+The table of iterator IR's builtins on values, and what each is in the tensor IR.
+
+>>> ARITHMETIC["minimum"].core, ARITHMETIC["minus"].glyph
+('min', '-')
+
+The nodes of iterator IR: programs of statements over stencils, as GT4Py has them.
 
 A stencil is a function of iterators, which are positions in fields: `deref` reads there, `shift` moves. Programs store
 fields, `SetAt`, that `as_fieldop` makes of stencils.
 
 >>> Call(Ref("deref"), (Call(Call(Ref("shift"), (Offset("Ioff"), Offset(1))), (Ref("x"),)),)).args[0].args[0]
 Ref(name='x')
+
+Computations in steps: recursion that no depth of an expression ends.
+
+>>> def depth(n):
+...     return 0 if n == 0 else 1 + (yield depth(n - 1))
+>>> run(depth(20_000))
+20000
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import inspect
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-from tensorir.extension_points import print_iterator
-from tensorir.source import NOWHERE, Span
-from tensorir.types import Scalar
+from tensorir.ir.types import SCALARS, Scalar
+from tensorir.runtime.assembly import print_iterator
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
 __all__ = [
-    "Axis", "Call", "CartesianOffset", "Expr", "FieldType", "FunctionDefinition", "If", "Infinity", "Lambda", "Literal",
-    "NoValue", "Offset", "Param", "ParamType", "Program", "Ref", "SetAt", "Statement", "Temporary", "TupleType",
+    "ARITHMETIC", "CASTS", "NAMES", "STRUCTURAL", "Axis", "Call", "CartesianOffset", "Expr", "FieldType",
+    "FunctionDefinition", "If", "Infinity", "Lambda", "Literal", "NoValue", "Offset", "Param", "ParamType", "Program",
+    "Ref", "Row", "SetAt", "Statement", "Steps", "Temporary", "TupleType", "located", "refused", "run",
 ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An elementwise builtin: its name, the tensor IR's, its number of operands, and how its text spells it."""
+
+    name: str
+    core: str
+    arity: int = 2
+    glyph: str = ""
+
+
+_SAME = "sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh sqrt exp log cbrt floor ceil trunc"
+_ROWS = (
+    Row("plus", "plus", 2, "+"),
+    Row("minus", "minus", 2, "-"),
+    Row("multiplies", "multiplies", 2, "×"),
+    Row("divides", "divides", 2, "/"),
+    Row("mod", "mod", 2, "%"),
+    Row("floordiv", "floordiv", 2, "//"),
+    Row("fmod", "rem"),
+    Row("power", "power"),
+    Row("minimum", "min"),
+    Row("maximum", "max"),
+    Row("and_", "and", 2, "∧"),
+    Row("or_", "or", 2, "∨"),
+    Row("xor_", "xor"),
+    Row("not_", "not", 1, "¬"),
+    Row("eq", "eq", 2, "=="),
+    Row("not_eq", "not_eq", 2, "≠"),
+    Row("less", "less", 2, "<"),
+    Row("less_equal", "less_equal", 2, "≤"),
+    Row("greater", "greater", 2, ">"),
+    Row("greater_equal", "greater_equal", 2, "≥"),
+    Row("neg", "neg", 1),
+    Row("abs", "abs", 1),
+    Row("gamma", "gamma", 1),
+    Row("isfinite", "isfinite", 1),
+    Row("isinf", "isinf", 1),
+    Row("isnan", "isnan", 1),
+    *(Row(name, name, 1) for name in _SAME.split()),
+)
+ARITHMETIC = {row.name: row for row in _ROWS}
+
+CASTS = {
+    **{n: s for n, s in SCALARS.items() if n in ("bool", "float16", "float32", "float64") or s.is_integer},
+    "int": SCALARS["int32"],
+    "float": SCALARS["float64"],
+}
+"""The names of types, which are functions, too."""
+
+_OTHERS = (
+    "as_fieldop broadcast can_deref cartesian_domain cast_ concat_where deref get_domain_range if_ index lift list_get "
+    "make_const_list make_tuple map_list map_tuple named_range neighbors reduce scan shift tree_map_tuple tuple_get "
+    "unstructured_domain"
+)
+STRUCTURAL = frozenset(_OTHERS.split())
+
+NAMES = frozenset({*ARITHMETIC, *CASTS, *STRUCTURAL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +261,50 @@ class Program:
 
     def __str__(self) -> str:
         return print_iterator(self)
+
+
+# What is said of iterator IR that cannot be read or lifted.
+
+
+def refused(code: str, message: str, span: Span = NOWHERE, help: str = "", *notes: str) -> DiagnosticError:
+    # a program that went through a pickle has the span of no text as a copy
+    return DiagnosticError(Diagnostic(code, message, span if span.source.text else NOWHERE, notes, help))
+
+
+OURS = ("tensorir", "lowering", "gt4py")
+"""The packages between a caller's line and what runs."""
+
+
+def located(problem: DiagnosticError, program: str) -> DiagnosticError:
+    """What is said of a call of a program, with the caller's line."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
+        frame = frame.f_back
+    at = f" at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else ""
+    note = f"in the call of '{program}'{at}."
+    return DiagnosticError([replace(d, notes=(*d.notes, note)) for d in problem.diagnostics])
+
+
+DEEPEST = 300_000
+"""How many computations may wait for one another: more are a function that is applied to itself."""
+
+Steps = Generator[Any, Any, Any]
+"""A computation in steps: it yields computations whose results it needs, so that no depth is too deep for Python."""
+
+
+def run(steps: Steps) -> Any:
+    """The result of a computation in steps."""
+    stack = [steps]
+    sent: Any = None
+    while stack:
+        try:
+            asked = stack[-1].send(sent)
+        except StopIteration as done:
+            stack.pop()
+            sent = done.value
+        else:
+            if len(stack) == DEEPEST:
+                raise refused("TI04", "a function is applied to itself without end.", help="use scan or reduce.")
+            stack.append(asked)
+            sent = None
+    return sent

@@ -1,20 +1,23 @@
-"""Programs that run on fields: specialised once per set of sizes, results copied into the caller's fields.
+"""Programs that run on fields: where these lie in memory, specialisations per sizes, results.
 
-A call finds its program by the domains of its fields and by the scalars that sizes were made of. Everything is computed
-before anything is written, into buffers that stay with the program; then each result is copied once into its field.
+Why a program was compiled once more: what a call had that no call before it had.
+
+>>> first = Call({"x": ("I[0:6]", (8,))}, {"n": 5}, {})
+>>> reason(first, []), reason(Call({"x": ("I[0:7]", (8,))}, {"n": 5}, {}), [first])
+('its first call', "'x' is on I[0:7], and was on I[0:6]")
 """
 
-# What programs evaluate to is of many kinds, which only running tells.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportPrivateUsage=false
+# pyright: reportMissingParameterType=false, reportPrivateUsage=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
@@ -23,20 +26,173 @@ from typing import Any
 import numpy as np
 
 from tensorir.backends import backend
-from tensorir.caches import SIZES, RecentCache
-from tensorir.errors import DiagnosticError
+from tensorir.ir.types import DTYPES, Dims, Interval, scalar_of
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
-from tensorir.iterator.memory import Accelerator, Host
-from tensorir.iterator.nodes import Program
-from tensorir.iterator.recording import TAPE, Form
-from tensorir.iterator.refusals import located, refused
-from tensorir.iterator.variants import Call, Variant, reason
-from tensorir.types import DTYPES, Dims, Interval, scalar_of
+from tensorir.iterator.nodes import FieldType, ParamType, Program, TupleType, located, refused
+from tensorir.iterator.recorded import TAPE, Form
+from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.memory import SIZES, RecentCache
 
-__all__ = ["Runner"]
+__all__ = [
+    "Accelerator", "Call", "Host", "Runner", "Variant", "coordinates", "in_order", "is_labelled", "labelled", "reason",
+]  # fmt: skip
+
+# Arguments whose axes have names, xarray's DataArrays: turned to the order of declared dims, and results labelled.
+
+# xarray is no dependency, and its types are not known here.
+
+
+def is_labelled(value: Any) -> bool:
+    """Whether the axes of an array have names: whether it is a DataArray."""
+    return hasattr(value, "dims") and hasattr(value, "coords")
+
+
+def in_order(name: str, value: Any, kind: ParamType | None) -> Any:
+    """The array of a DataArray, its axes as the parameter's dims; raises TI11 for other dims. Other arrays stay."""
+    if isinstance(kind, TupleType):
+        return tuple(in_order(f"{name}_{k}", v, t) for k, (v, t) in enumerate(zip(value, kind.members, strict=True)))
+    if not is_labelled(value) or not isinstance(kind, FieldType):
+        return value
+    dims = [a.name for a in kind.dims]
+    if set(value.dims) != set(dims):
+        said = f"'{name}' has the dims {', '.join(dims) or 'of a number'}, and this array has {', '.join(value.dims)}."
+        raise refused("TI11", said, help="rename its dims: array.rename({...}).")
+    return value.transpose(*dims).data if dims else value.item()
+
+
+def coordinates(values: Iterable[Any]) -> dict[str, Any]:
+    """The coordinates along each dim, of the first array that has some."""
+    found: dict[str, Any] = {}
+    for array in (a for value in values for a in leaves(value) if is_labelled(a)):
+        for d in array.dims:
+            if d in array.coords:
+                found.setdefault(str(d), array.coords[d].values)
+    return found
+
+
+def labelled(array: Any, dims: Dims, known: Mapping[str, Any]) -> Any:
+    """A result as a DataArray: coordinates are those at its points, counted from 0."""
+    import xarray
+
+    here = {
+        d: known[d][i.start : i.stop] for d, i in dims.items if d in known and i.start >= 0 and i.stop <= len(known[d])
+    }
+    return xarray.DataArray(array, dims=dims.names, coords=here)
+
+
+# Where the fields of a call lie: how a program sees their memory, and how results come into it.
+
+# What arrays are is known to the library that made them.
+
+
+@dataclass(frozen=True)
+class Host:
+    """Memory that NumPy's arrays have."""
+
+    def view(self, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, bool]:
+        """An array with its axes turned and padded as they lie, and whether it is the array's own memory.
+
+        Such a view does not keep the memory: whoever remembers it looks whether the array is still there.
+        """
+        made = _turned(np, array, order, shape)
+        own = np.may_share_memory(made, array) and made.flags.writeable
+        view = backend().view(_unowned(made) if own else made)
+        return view, own and view.unsafe_buffer_pointer() == made.ctypes.data
+
+    def store(self, target: Any, result: Any) -> None:
+        np.copyto(target, np.asarray(result))
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Memory of a GPU, which CuPy's arrays have: programs see it through DLPack, and nothing goes through the host."""
+
+    arrays: Any
+    """The module `cupy`."""
+
+    def view(self, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, bool]:
+        made = _turned(self.arrays, array, order, shape)
+        return backend().view(made), made.data.ptr == array.data.ptr
+
+    def store(self, target: Any, result: Any) -> None:
+        target[...] = self.arrays.from_dlpack(result)
+
+
+def _unowned(array: Any) -> Any:
+    """The memory of an array in one piece, as an array that does not keep it."""
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    return np.frombuffer(memory, array.dtype).reshape(array.shape) if array.nbytes else array
+
+
+def _turned(arrays: Any, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """The array with its axes in the order of memory, in one piece: its own memory, or a copy."""
+    turned = array.transpose(order)
+    if turned.shape == shape or not shape:
+        return arrays.ascontiguousarray(turned).reshape(turned.shape)
+    strides = [array.itemsize]
+    for extent in reversed(shape[1:]):
+        strides.append(strides[-1] * extent)
+    return arrays.lib.stride_tricks.as_strided(turned, shape, tuple(reversed(strides)))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a variant is told by: fields with their domain and strides, numbers that sizes depend on, and offsets."""
+
+    fields: Mapping[str, tuple[str, tuple[int, ...]]]
+    numbers: Mapping[str, Any]
+    offsets: Mapping[str, int]
+    """By name, the identity of what was passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A program compiled for calls of one kind: why it came, and the seconds until it could run."""
+
+    program: str
+    why: str
+    call: Call
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.program}: {self.why} ({self.seconds:.2f} s)"
+
+
+def reason(call: Call, before: Sequence[Call]) -> str:
+    """The differences to the call before that has the fewest."""
+    if not before:
+        return "its first call"
+    found = min((tuple(_differences(call, other)) for other in reversed(before)), key=lambda d: sum(w for w, _ in d))
+    return "; ".join(text for _, text in found) or "calls of more kinds than are kept"
+
+
+def _differences(call: Call, before: Call) -> Iterator[tuple[int, str]]:
+    """What differs, with how much it is apart: strides follow from a domain."""
+    for name, (domain, strides) in call.fields.items():
+        old_domain, old_strides = before.fields[name]
+        if domain != old_domain:
+            yield 2, f"'{name}' is on {domain}, and was on {old_domain}"
+        elif strides != old_strides:
+            yield 1, f"'{name}' lies with the strides {strides}, and lay with {old_strides}"
+    for name, number in call.numbers.items():
+        if name in before.numbers and number != before.numbers[name]:
+            yield 1, f"'{name}' is {number}, and was {before.numbers[name]}"
+    for name, identity in call.offsets.items():
+        if identity != before.offsets.get(name):
+            yield 1, f"the offset '{name}' leads through another table"
+
+
+# Programs that run on fields: specialised once per set of sizes, results copied into the caller's fields.
+#
+# A call finds its program by the domains of its fields and by the scalars that sizes were made of. Everything is
+# computed before anything is written, into buffers that stay with the program; then each result is copied once into
+# its field.
+
+# What programs evaluate to is of many kinds, which only running tells.
+
 
 VIEWS = 4
 """Of how many fields each parameter remembers the view: models swap time levels."""

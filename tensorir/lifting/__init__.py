@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 
 __all__ = ["lift"]
 
@@ -54,8 +55,19 @@ def lift(func: object, /, **options: Any) -> Any:
         kind = type(func).__name__
         message = f"a function of TIR is lifted, and this is of type {kind}."
         hint = "a fencil is a tensor program already: call it, or compile it." if kind == "Fencil" else ""
+        if hasattr(func, "gtir") or hasattr(func, "__gt_itir__"):
+            message = "a program of GT4Py has the sizes of its fields, which are not told here."
+            hint = "ti.as_jax(program) is a function of arrays; ti.lift(ti.iterator.from_gt4py(program, sizes=...))."
         raise DiagnosticError(Diagnostic("TA01", message, help=hint))
-    return import_module(name).lift(func, **options)
+    found = import_module(name).lift
+    known = signature(found).parameters.values()
+    names = [p.name for p in known if p.kind is Parameter.KEYWORD_ONLY]
+    for option in options:
+        if option not in names and not any(p.kind is Parameter.VAR_KEYWORD for p in known):
+            message = f"the lift of a {type(func).__name__} has no option '{option}'."
+            help = did_you_mean(option, names) or f"its options are {', '.join(names)}."
+            raise DiagnosticError(Diagnostic("TA07", message, help=help))
+    return found(func, **options)
 
 
 def _room(kind: type) -> str | None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tensorir.build import closure, fencil, literal, var
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Expr, Fencil
+from tensorir.ir.build import closure, fencil, literal, var
+from tensorir.ir.nodes import Expr, Fencil
+from tensorir.ir.rewrite import substitute_all
+from tensorir.ir.types import BOOL, TensorType
 from tensorir.lifting.accesses.last_store import last_store
 from tensorir.lifting.emission.closures import ordered_closures
 from tensorir.lifting.emission.emit import Emitter
@@ -31,9 +32,7 @@ from tensorir.lifting.nests.terms import Buffer
 from tensorir.lifting.rewrites.tidy import tidied
 from tensorir.lifting.storage.sharing import with_shared_terms
 from tensorir.lifting.ways import Chosen, Way, chosen
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, TensorType
-from tensorir.walk import substitute_all
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span
 
 __all__ = ["Built", "assemble"]
 

@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import is_traced, refuse
-from tensorir.binding.device_memory import lies_on_device
-from tensorir.caches import SIZES, RecentCache
-from tensorir.errors import DiagnosticError
-from tensorir.extension_points import device_array
-from tensorir.ir import Fencil
+from tensorir.binding.arrays import is_traced, lies_on_device, refuse
+from tensorir.ir.nodes import Fencil
+from tensorir.ir.types import scalar_of
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.nests.nest import SymbolicNest
-from tensorir.types import scalar_of
+from tensorir.runtime.assembly import device_array
+from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.memory import SIZES, RecentCache
 
 __all__ = ["Argument", "Lifted", "Specialised"]
 
@@ -191,7 +190,7 @@ class Lifted:
         return str(self.fencil)
 
     def _repr_html_(self) -> str:
-        from tensorir.inspect.page import markup, page, pre
+        from tensorir.inspect.pages import markup, page, pre
 
         shown = pre(str(self)) if self.static is not None or self.cache else markup("<p>{}</p>", repr(self))
         return page(shown)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, values
 from tensorir.lifting.dataflow.uncovered import Uncovered
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.loops.abreast import abreast
@@ -29,8 +30,7 @@ from tensorir.lifting.storage.partials import Whole
 from tensorir.lifting.storage.shapes import trimmed, with_axes
 from tensorir.lifting.storage.threads import with_threads_apart
 from tensorir.lifting.storage.trees import with_trees_folded
-from tensorir.source import Span
-from tensorir.walk import postorder, values
+from tensorir.runtime.errors import Span
 
 __all__ = ["Chosen", "Way", "by_dependences", "by_flow", "chosen", "prepared"]
 

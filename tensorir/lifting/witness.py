@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from tensorir.errors import Diagnostic, DiagnosticError, Note
-from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, values
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Number
-from tensorir.source import NOWHERE, Span
-from tensorir.walk import postorder, values
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span
 
 __all__ = ["in_words"]
 

@@ -14,21 +14,11 @@ f(out: tensor<float>, x: tensor<float>) {
 from __future__ import annotations
 
 from tensorir.passes.base import Pass
-from tensorir.passes.combine_shifts import CombineShifts
-from tensorir.passes.condition_propagation import PropagateConditions
-from tensorir.passes.cse import Cse
-from tensorir.passes.fold_constants import FoldConstants
-from tensorir.passes.fuse_closures import FuseClosures
-from tensorir.passes.fuse_into_scans import FuseIntoScans
-from tensorir.passes.fuse_scans import FuseScans
-from tensorir.passes.inline import Inline
-from tensorir.passes.pipeline import Pipeline
-from tensorir.passes.prune import Prune
-from tensorir.passes.simplify import Simplify
-from tensorir.passes.split_closures import SplitClosures
-from tensorir.passes.split_scans import SplitScans
-from tensorir.passes.table import PASSES
-from tensorir.passes.temporaries import Temporaries
+from tensorir.passes.closures import FuseClosures, Inline, Prune, SplitClosures, Temporaries
+from tensorir.passes.conditionals import PropagateConditions
+from tensorir.passes.pipeline import PASSES, Pipeline
+from tensorir.passes.scans import FuseIntoScans, FuseScans, SplitScans
+from tensorir.passes.simplify import CombineShifts, Cse, FoldConstants, Simplify
 
 __all__ = [
     "PASSES",

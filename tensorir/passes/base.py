@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from tensorir.analysis.absence import SkipValues
-from tensorir.binding.bound import BoundProgram
-from tensorir.build import fencil as make_fencil
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Closure, Expr, Fencil, Var
+from tensorir.binding.calls import BoundProgram
+from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.build import fencil as make_fencil
+from tensorir.ir.nodes import Closure, Expr, Fencil, Var
+from tensorir.ir.rewrite import rewrite_all, values, with_values
+from tensorir.ir.types import TensorType, tensor
 from tensorir.passes.decisions import Decision, Places, Threshold, calls_made, closures_changed, shortened
-from tensorir.walk import rewrite_all, values, with_values
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.text import parse, parse_expr
 
-__all__ = ["Pass", "remade", "rewritten", "with_fencil"]
+__all__ = ["Pass", "remade", "rewritten", "show", "shown", "with_fencil"]
 
 
 class Pass:
@@ -138,3 +141,27 @@ def rewritten(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:
         if all(a is b for a, b in zip(new, values(closures), strict=True)):
             return remade(fencil, closures)
         closures = with_values(closures, new)
+
+
+# Before and after of a pass, as the docstrings show it.
+
+
+def show(a_pass: Pass, text: str, **variables: Any) -> None:
+    """Print what a pass makes of a program, or of an expression over variables of given types."""
+    print(shown(a_pass, text, **variables))
+
+
+def shown(a_pass: Pass, text: str, **variables: Any) -> str:
+    """What a pass makes of a text. Variables are floats, on the intervals given, or of the type given.
+
+    >>> from tensorir.passes.simplify import Simplify
+    >>> shown(Simplify(), "x × 1.0", x={"I": (0, 5)})
+    'x'
+    """
+    if not variables:
+        return str(a_pass(parse(text)))
+    kinds = {n: t if isinstance(t, TensorType) else tensor("float", t) for n, t in variables.items()}
+    value = parse_expr(text, kinds)
+    output = var("result", value.tensor)
+    before = fencil("shown", [output, *(var(n, t) for n, t in kinds.items())], [closure(output, value)])
+    return str(a_pass(before).closures[0].value)

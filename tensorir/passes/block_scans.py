@@ -6,17 +6,15 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorir.analysis.cost import bytes_of
-from tensorir.analysis.independence import independent
-from tensorir.analysis.uses import surface
-from tensorir.build import call, fresh, function, var
-from tensorir.builtins import TABLE
-from tensorir.coercion import cut
-from tensorir.ir import Call, Closure, Expr, Fencil, Literal, Var
+from tensorir.analysis.uses import independent, surface
+from tensorir.ir.build import call, cut, fresh, function, var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal, Var
+from tensorir.ir.rewrite import binders, rebuild, runs, use_counts, values, with_values
+from tensorir.ir.types import Dims, FunctionType, Interval, TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Threshold
-from tensorir.passes.split_scans import computes_points
-from tensorir.types import Dims, FunctionType, Interval, TensorType
-from tensorir.walk import binders, rebuild, runs, use_counts, values, with_values
+from tensorir.passes.scans import computes_points
 
 __all__ = ["BlockScans"]
 
@@ -29,7 +27,7 @@ class BlockScans(Pass):
     find what was stored in the cache, and a transposition that brings the scanned dim outermost stays within it.
     `block` is the bytes of a block, `least` those from which on a program is blocked.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(BlockScans(block=720, least=1000), '''
     ...   scan(λ(s: tensor<float, I[0:50]>, a: tensor<float, I[0:50]>) → a + s, true, 0.0)(x) × 2.0''',
     ...   x={"I": (0, 50), "K": (0, 9)})

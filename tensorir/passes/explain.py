@@ -18,9 +18,9 @@ from typing import Any
 
 from tensorir.analysis.domains import Domains, domains
 from tensorir.analysis.integer_sets import IntegerSet
-from tensorir.display import Displayed
-from tensorir.ir import Call, Expr, Fencil, Var
-from tensorir.walk import postorder
+from tensorir.ir.nodes import Call, Expr, Fencil, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.runtime.errors import Displayed
 
 __all__ = ["Explanation", "explain"]
 
@@ -59,7 +59,7 @@ def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
 
     `out` maps dims, or outputs and then dims, to intervals, `{I: (0, 3)}`.
     """
-    from tensorir.inspect.subject import subject
+    from tensorir.inspect.picture import subject
 
     found = domains(subject(program), out)
     needs: dict[str, IntegerSet] = {}

@@ -1,22 +1,60 @@
-"""Passes in a row, by name: `Pipeline("inline, cse, temporaries(min_uses=2)")`."""
+"""Passes in a row, by name; the table of passes, and their stages in a compilation."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from tensorir.display import Displayed
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.ir import Fencil
+from tensorir.analysis.absence import SkipValues, analyse_absence
+from tensorir.analysis.annotations import Annotations, annotated
+from tensorir.ir.nodes import Fencil
 from tensorir.passes.base import Pass, with_fencil
-from tensorir.passes.table import PASSES
-from tensorir.source import NOWHERE, Source, Span
+from tensorir.passes.block_scans import BlockScans
+from tensorir.passes.closures import FuseClosures, Inline, Materialise, Prune, SplitClosures, Temporaries
+from tensorir.passes.conditionals import Conditionals, PropagateConditions
+from tensorir.passes.decisions import Decision
+from tensorir.passes.reductions import ArgumentReductions, Contractions, Pools, TopK
+from tensorir.passes.restrict import NeededPoints
+from tensorir.passes.scans import FuseIntoScans, FuseScans, SplitScans
+from tensorir.passes.simplify import CombineShifts, Cse, FoldConstants, Simplify, UnrollLoops
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Source, Span, did_you_mean
 
-__all__ = ["Pipeline"]
+__all__ = ["DEFAULT_PASSES", "PASSES", "Pipeline", "Stage", "Stages", "staged"]
+
+# The table of passes: every one by the name that it has in a pipeline.
+
+_ALL: tuple[type[Pass], ...] = (
+    ArgumentReductions,
+    BlockScans,
+    CombineShifts,
+    Conditionals,
+    Contractions,
+    Cse,
+    FoldConstants,
+    FuseClosures,
+    FuseIntoScans,
+    FuseScans,
+    Inline,
+    Materialise,
+    NeededPoints,
+    Pools,
+    Prune,
+    PropagateConditions,
+    Simplify,
+    SplitClosures,
+    SplitScans,
+    Temporaries,
+    TopK,
+    UnrollLoops,
+)
+PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}
+"""Every pass by its name in a pipeline."""
+
+# Passes in a row, by name: `Pipeline("inline, cse, temporaries(min_uses=2)")`.
 
 
 @dataclass(frozen=True, init=False)
@@ -128,3 +166,133 @@ def _option(made: Any, key: str, text: str, span: Span) -> Any:
             Diagnostic("T50", f"the option '{key}' is {kind}.", span, help=f"its default is {default!r}.")
         )
     return value
+
+
+# What passes do to a program, in their order: a stage per pass, with the program before and after.
+#
+# A compiler's stages are of fencils; those of kernels of tiles, `ti.tt.pipeline`, are of functions of TIR.
+
+DEFAULT_PASSES: tuple[Pass, ...] = (
+    UnrollLoops(),
+    FuseIntoScans(),
+    SplitScans(),
+    Contractions(),
+    ArgumentReductions(),
+    TopK(),
+    Materialise(),
+    Pools(),
+    Conditionals(),
+    BlockScans(),
+    NeededPoints(),
+)
+"""The passes that every program goes through when it is compiled, in their order."""
+
+
+P = TypeVar("P")
+"""What passes rewrite: a fencil, a function of TIR, a module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage(Generic[P]):
+    """One pass: what it is called, what it is for, and the program before and after it."""
+
+    name: str
+    """The pass with its options, as a pipeline spells it."""
+    reason: str
+    before: P
+    after: P
+    by: Pass | None = field(default=None, compare=False, repr=False)
+    """The pass, with its options, where it is one of fencils."""
+    parts: tuple[str, ...] = ()
+    """What it parted the program into, where that stays as it is: a line for each."""
+
+    def decided(self: Stage[Fencil]) -> tuple[Decision, ...]:
+        """What the pass chose, a row for each place."""
+        return () if self.by is None else self.by.decided(self.before, self.after)
+
+    @property
+    def changed(self) -> bool:
+        return self.after is not self.before and self.after != self.before
+
+    def __str__(self) -> str:
+        if self.parts:
+            return "\n".join([f"{self.name}: {self.reason}", *(f"  {part}" for part in self.parts)])
+        if not self.changed:
+            return f"{self.name}: nothing to do"
+        return f"{self.name}: {self.reason}\n{self.after}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Stages(Generic[P]):
+    """The stages of a pipeline, in order.
+
+    >>> from tensorir.text import parse
+    >>> f = parse("f(y: tensor<float>, a: tensor<float, K[0:9]>) { y ← reduce(+, 0.0, K)(a × a); }")
+    >>> print(staged(f, DEFAULT_PASSES))
+    f(y: tensor<float>, a: tensor<float, K[0:9]>) {
+      y ← reduce(+, 0.0, K)(a × a);
+    }
+    fuse_into_scans: nothing to do
+    split_scans: nothing to do
+    contractions: a sum of products is one operation of the backend
+    f(y: tensor<float>, a: tensor<float, K[0:9]>) {
+      y ← contract(float, K)(a, a);
+    }
+    argument_reductions: nothing to do
+    top_k: nothing to do
+    materialise: nothing to do
+    pools: nothing to do
+    conditionals: nothing to do
+    block_scans: nothing to do
+    """
+
+    source: P
+    stages: tuple[Stage[P], ...] = ()
+
+    @property
+    def result(self) -> P:
+        """The program after the last pass, which is the one that is emitted."""
+        return self.stages[-1].after if self.stages else self.source
+
+    def annotations(self: Stages[Fencil]) -> Annotations:
+        """What analyses say of the program that is emitted, where nothing is known of its tables."""
+        return annotated(self.result, analyse_absence(self.result, {}))
+
+    def __iter__(self) -> Iterator[Stage[P]]:
+        return iter(self.stages)
+
+    def __len__(self) -> int:
+        return len(self.stages)
+
+    def __getitem__(self, name: str) -> Stage[P]:
+        """The stage of a pass, by its name without options."""
+        return next(s for s in self.stages if s.name.partition("(")[0] == name)
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.source), *map(str, self.stages)])
+
+    __repr__ = __str__
+
+
+def staged(
+    fencil: Fencil, passes: Sequence[Pass], exact: bool = False, tables: Mapping[str, SkipValues] | None = None,
+    full: frozenset[str] = frozenset(), platform: str = "cpu",
+) -> Stages[Fencil]:  # fmt: skip
+    """Run passes in their order; those that add floats in another order are left out where `exact`.
+
+    So are those that do not pay on the platform.
+
+    `tables` says of each table that was looked at which slots hold -1; those in `full` are declared to hold none.
+    """
+    stages: list[Stage[Fencil]] = []
+    now = fencil
+    for one in passes:
+        chosen = one.in_order() if exact else one
+        chosen = chosen and chosen.on(platform)
+        if chosen is None:
+            continue
+        one = chosen.knowing(tables or {}, full)
+        after = one.checked(now)
+        stages.append(Stage(one.spelled(), one.reason(), now, after, one))
+        now = after
+    return Stages(fencil, tuple(stages))

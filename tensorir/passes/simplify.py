@@ -1,30 +1,321 @@
-"""Algebra that is exact: the same bits for every value, zeros of both signs, infinities and NaN among them.
-
-`RULES` is the table: each rule looks at one node whose operands are simplified, and returns None for "unchanged".
-What a rule returns must have the type of the node; where it would not (a literal has no dims) nothing is done.
-"""
+"""Exact algebra: constants, equal expressions, shifts in a row, loops of few rounds."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from tensorir.build import call, cartesian_shift, literal
-from tensorir.coercion import coerced
-from tensorir.ir import Call, Expr, Fencil, Literal
-from tensorir.passes.base import Pass, rewritten
-from tensorir.types import Dims, Scalar
-from tensorir.walk import with_label
+import numpy as np
 
-__all__ = ["RULES", "Simplify"]
+from tensorir.ir.build import call, cartesian_shift, coerced, literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Var
+from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, substitute_all, values, with_label, with_values
+from tensorir.ir.substitution import rescoped
+from tensorir.ir.types import BOOL, Dims, Interval, Scalar
+from tensorir.passes.base import Pass, remade, rewritten
+from tensorir.passes.decisions import Threshold
+from tensorir.reference.scalars import SCALAR, bitcast, cast, scalar
+
+__all__ = ["RULES", "CombineShifts", "Cse", "FoldConstants", "Simplify", "UnrollLoops", "shared"]
+
+# Operations on literals are done before the program runs.
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Elementwise operations whose operands are all literals become literals.
+
+    What is exact to a few units in the last place only is left for the backend, unless `transcendental` is true.
+
+    >>> from tensorir.passes.base import show
+    >>> show(FoldConstants(), "(1.0 + 2.0) / 8.0 × x + cos(0.5)", x={"I": (0, 5)})
+    0.375 × x + cos(0.5)
+    """
+
+    transcendental: bool = False
+
+    def run(self, fencil: Fencil) -> Fencil:
+        return rewritten(fencil, self.rule)
+
+    def rule(self, e: Expr) -> Expr | None:
+        if not isinstance(e, Call) or not TABLE[e.op].elementwise:
+            return None
+        operands = [a for a in e.args if isinstance(a, Literal)]
+        if len(operands) < len(e.args) or (TABLE[e.op].transcendental and not self.transcendental):
+            return None
+        with np.errstate(all="ignore"):
+            value = _value(e, operands)
+        element = e.tensor.element
+        assert isinstance(element, Scalar)
+        if element.is_float and _subnormal(float(value), element):
+            return None
+        return literal(value.item() if not element.is_float else float(value), element, e.span)
+
+
+def _value(e: Call, operands: list[Literal]) -> Any:
+    values: list[Any] = [scalar(o.element, o.value) for o in operands]
+    target = e.tensor.element
+    assert isinstance(target, Scalar)
+    match e.op:
+        case "if":
+            return values[1] if values[0] else values[2]
+        case "cast":
+            return cast(operands[0].element, target, values[0])
+        case "bitcast":
+            return bitcast(target, values[0])
+        case op:
+            return SCALAR[op](operands[0].element, *values)
+
+
+_LEAST = {
+    "float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14,
+    "float8_e5m2": 2.0**-14, "float8_e4m3": 2.0**-6, "float8_e4m3fn": 2.0**-6,
+}  # fmt: skip
+"""The least normal number of every float type."""
+
+
+def _subnormal(value: float, element: Scalar) -> bool:
+    """Backends may take it for zero."""
+    return value != 0 and math.isfinite(value) and abs(value) < _LEAST[element.name]
+
+
+# Equal expressions become one node, which is computed once and prints as a `let`.
+
+
+@dataclass(frozen=True)
+class Cse(Pass):
+    """Common subexpressions: one node for all that is equal, names of parameters of functions aside.
+
+    >>> from tensorir.passes.base import show
+    >>> show(Cse(), "cos(x) + cos(x)", x={"I": (0, 5)})
+    let t1 = cos(x); t1 + t1
+    """
+
+    def run(self, fencil: Fencil) -> Fencil:
+        return remade(fencil, with_values(fencil.closures, shared(values(fencil.closures))))
+
+
+def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
+    """The expressions with one node for each value.
+
+    Functions that differ in the names of their parameters only are equal too: for the comparison they are named by
+    the height of the function, so that a function never has the names of one inside of it.
+    """
+    roots = tuple(roots)
+    height = _heights(roots)
+    if not height:
+        return _merged(roots)
+    original: dict[int, Lambda] = {}
+    kept: list[tuple[Var, ...]] = []
+
+    def canonical(node: Lambda) -> tuple[Var, ...]:
+        # a blank is in no name that a program can have
+        params = tuple(dataclasses.replace(p, name=f" {height[id(node)]} {k}") for k, p in enumerate(node.params))
+        kept.append(params)
+        original[id(params[0])] = node
+        return params
+
+    def named_again(node: Lambda) -> tuple[Var, ...]:
+        return original[id(node.params[0])].params
+
+    merged = _merged(rescoped(roots, canonical, applied=False))
+    result = rescoped(merged, named_again, applied=False)
+    return tuple(old if old == new and _same_size(old, new) else new for old, new in zip(roots, result, strict=True))
+
+
+def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
+    """How many functions are inside of each other in each function, itself included."""
+    inside: dict[int, int] = {}
+    found: dict[int, int] = {}
+    for node in postorder(*roots):
+        inside[id(node)] = max((inside[id(c)] for c in node.children), default=0) + isinstance(node, Lambda)
+        if isinstance(node, Lambda):
+            found[id(node)] = inside[id(node)]
+    return found
+
+
+def _same_size(a: Expr, b: Expr) -> bool:
+    return sum(1 for _ in postorder(a)) == sum(1 for _ in postorder(b))
+
+
+def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """One node for every structure; it has the first label that one of them had."""
+    number: dict[int, int] = {}
+    numbers: dict[Any, int] = {}
+    label: dict[int, str] = {}
+    for node in postorder(*roots):
+        key = (type(node), node.own(), tuple([number[id(c)] for c in node.children]))
+        n = number[id(node)] = numbers.setdefault(key, len(numbers))
+        if node.label:
+            label.setdefault(n, node.label)
+    made: dict[int, Expr] = {}
+    for node in postorder(*roots):
+        n = number[id(node)]
+        if n not in made:
+            new = rebuild(node, tuple([made[number[id(c)]] for c in node.children]))
+            made[n] = with_label(new, label[n]) if n in label else new
+    return tuple([made[number[id(r)]] for r in roots])
+
+
+# Shifts in a row become one per dim.
+
+
+@dataclass(frozen=True)
+class CombineShifts(Pass):
+    """Distances along one dim add up, a shift by 0 goes, and dims come in the order of their names.
+
+    >>> from tensorir.passes.base import show
+    >>> from tensorir.ir.types import tensor
+    >>> show(CombineShifts(), "⟪J, 3, I, 1, J, -1, I, 2⟫(x)", x={"I": (0, 9), "J": (0, 9)})
+    ⟪I, 3, J, 2⟫(x)
+
+    All neighbours, and then one of them, is that neighbour:
+
+    >>> show(CombineShifts(), "shift_apply(1)(⟪V2E⟫(x))", x={"E": (0, 9)}, V2E=tensor("int", V=(0, 5), _NB_E=(0, 3)))
+    ⟪V2E, 1⟫(x)
+    """
+
+    def run(self, fencil: Fencil) -> Fencil:
+        return rewritten(fencil, self.rule)
+
+    def rule(self, e: Expr) -> Expr | None:
+        match e:
+            case Call("cartesian_shift"):
+                return _combined(e)
+            case Call("shift_apply", (Call("shift_init", (table, x)),), (slot,)):
+                return call("unstructured_shift", table, x, static=(slot,), span=e.span)
+            case _:
+                return None
+
+
+def _combined(e: Call) -> Expr | None:
+    found: list[tuple[str, int]] = []
+    inner: Expr = e
+    while isinstance(inner, Call) and inner.op == "cartesian_shift":
+        found.append(inner.static)
+        inner = inner.args[0]
+    total: dict[str, int] = {}
+    for dim, offset in found:
+        total[dim] = total.get(dim, 0) + offset
+    wanted = sorted((dim, offset) for dim, offset in total.items() if offset)
+    if wanted == found:
+        return None
+    for dim, offset in reversed(wanted):
+        inner = cartesian_shift(inner, dim, offset, e.span)
+    return inner
+
+
+# Loops of few rounds that all run, written out round by round.
+
+
+@dataclass(frozen=True)
+class UnrollLoops(Pass):
+    """Loops of few rounds that all run are written out, each round at its own number.
+
+    A GPU launches all operations of a round anew; written out, they are fused, and what is read or put at the number
+    of a round is a part of an array.
+
+    >>> from tensorir.passes.base import show
+    >>> from tensorir.ir.types import tensor
+    >>> show(UnrollLoops(), '''loop(0, 2)(λ(i: tensor<int>, s: tensor<float>) → true,
+    ...   λ(i: tensor<int>, s: tensor<float>) → {s + gather(K, clamp)(x, i)}, y)''', x={"K": (0, 9)}, y=tensor("float"))
+    y + gather(K, clamp)(x, 0) + gather(K, clamp)(x, 1)
+    """
+
+    rounds: int = 8
+    """The most rounds of a loop."""
+    nodes: int = 2000
+    """The most nodes that a loop may become: they cost compile time."""
+
+    def run(self, fencil: Fencil) -> Fencil:
+        roots = values(fencil.closures)
+        done: dict[int, Expr] = {}
+        made: dict[tuple[int, ...], tuple[Expr, ...]] = {}
+        for n in postorder(*roots):
+            done[id(n)] = loop = rebuild(n, tuple(done[id(c)] for c in n.children))
+            if isinstance(loop, Call) and loop.op == "loop" and self._is_short(loop):
+                key = (loop.static.limit, *map(id, loop.args))
+                if key not in made:
+                    made[key] = _written_out(loop)
+                done[id(n)] = made[key][loop.static.carried]
+        if all(done[id(r)] is r for r in roots):
+            return fencil
+        return remade(fencil, with_values(fencil.closures, [done[id(r)] for r in roots]))
+
+    def _is_short(self, node: Call) -> bool:
+        condition, step, *_ = node.args
+        limit: int | None = node.static.limit
+        if limit is None or limit > self.rounds or not isinstance(condition, Lambda) or not isinstance(step, Lambda):
+            return False
+        always = condition.results == (Literal(True, BOOL),)
+        inside = list(postorder(*step.results))
+        return always and len(inside) * limit <= self.nodes and not any(map(_checks, inside))
+
+    def on(self, platform: str) -> Pass | None:
+        return self if platform == "gpu" else None
+
+    def reason(self) -> str:
+        return "the operations of all rounds are fused, and not launched in each"
+
+    def thresholds(self) -> tuple[Threshold, ...]:
+        where = "set, and not measured"
+        return (
+            Threshold("rounds", self.rounds, "rounds of a loop that is written out", where),
+            Threshold("nodes", self.nodes, "nodes that a loop may become", where),
+        )
+
+
+def _checks(node: Expr) -> bool:
+    """Whether a node says something when it runs, which names the round."""
+    if not isinstance(node, Call):
+        return False
+    row = TABLE[node.op]
+    return row.effect or (row.checks and node.static.mode == "checked")
+
+
+def _written_out(loop: Call) -> tuple[Expr, ...]:
+    """What is carried after all rounds."""
+    _, step, *start = loop.args
+    assert isinstance(step, Lambda)
+    number, *params = step.params
+    states = tuple(coerced(s, p.tensor) for s, p in zip(start, params, strict=True))
+    for k in range(loop.static.limit):
+        known = {number: literal(k), **dict(zip(params, states, strict=True))}
+        found = rewrite_all(substitute_all(step.results, known), _put)
+        states = tuple(coerced(s, p.tensor) for s, p in zip(found, params, strict=True))
+    return states
+
+
+def _put(node: Expr) -> Expr | None:
+    """What is put at a number is a part of an array."""
+    match node:
+        case Call("scatter", (Lambda((_, new), (result,)), base, Literal(at), value)) if result == new:
+            (dim,), whole = node.static.dims, base.tensor.dims
+            if node.static.over or int(at) not in whole[dim]:
+                return None
+            point = Interval(int(at), int(at) + 1)
+            part = call("add_dim", value, static=(dim, point.start, point.stop), span=node.span)
+            part = coerced(part, base.tensor.on(whole.with_interval(dim, point)))
+            return call("update", base, part, span=node.span)
+        case _:
+            return None
+
+
+# Algebra that is exact: the same bits for every value, zeros of both signs, infinities and NaN among them.
+#
+# `RULES` is the table: each rule looks at one node whose operands are simplified, and returns None for "unchanged".
+# What a rule returns must have the type of the node; where it would not (a literal has no dims) nothing is done.
 
 
 @dataclass(frozen=True)
 class Simplify(Pass):
     """Every rule of the table, until none applies.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Simplify(), "-(-x) × 1.0 - 0.0", x={"I": (0, 5)})
     x
     >>> show(Simplify(), "x + 0.0", x={"I": (0, 5)})        # -0.0 + 0.0 is 0.0

@@ -3,8 +3,8 @@
 It follows the sentences of `docs/language.md` and remembers what it computed; it does nothing else to be fast. What
 is absent is a marker of its own beside the values, one per scalar leaf.
 
->>> from tensorir.build import call, cartesian_shift, closure, fencil, var
->>> from tensorir.types import tensor
+>>> from tensorir.ir.build import call, cartesian_shift, closure, fencil, var
+>>> from tensorir.ir.types import tensor
 >>> x, y = var("x", tensor("float", I=(0, 4))), var("y", tensor("float", I=(0, 3)))
 >>> f = fencil("differences", [y, x], [closure(y, call("minus", cartesian_shift(x, "I", 1), x))])
 >>> run(f, x=np.array([1.0, 2.0, 4.0, 8.0]))
@@ -23,15 +23,16 @@ import numpy as np
 
 from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import nested, prepare_call, refuse_absent_outputs
-from tensorir.errors import Diagnostic, NoAttribute
-from tensorir.ir import Closure, Expr, Fencil, Var
-from tensorir.reference.expressions import Run, Scope
+from tensorir.ir.nodes import Closure, Expr, Fencil, Var
+from tensorir.ir.types import DTYPES
 from tensorir.reference.rules import RULES
 from tensorir.reference.tensors import (
     ABSENT,
     Answer,
     Outside,
     Point,
+    Run,
+    Scope,
     Tensor,
     Value,
     any_absent,
@@ -39,7 +40,7 @@ from tensorir.reference.tensors import (
     leaves_of,
     points,
 )
-from tensorir.types import DTYPES
+from tensorir.runtime.errors import Diagnostic, NoAttribute
 
 __all__ = ["ABSENT", "Interpreter", "Outside", "backend", "run", "trace"]
 

@@ -4,7 +4,7 @@
 are computed without bounds and wrapped once. Floats of 16 bits and less are computed in float32 and rounded once;
 functions of the `math` module are computed in float64 and rounded once.
 
->>> from tensorir.types import SCALARS
+>>> from tensorir.ir.types import SCALARS
 >>> int8 = SCALARS["int8"]
 >>> SCALAR["plus"](int8, np.int8(127), np.int8(1)), SCALAR["divides"](int8, np.int8(-7), np.int8(0))
 (np.int8(-128), np.int8(-1))
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.types import DTYPES, Scalar
+from tensorir.ir.types import DTYPES, Scalar
 
 __all__ = ["SCALAR", "bitcast", "cast", "scalar"]
 
@@ -280,7 +280,7 @@ SCALAR: dict[str, Function] = {
 def cast(source: Scalar, target: Scalar, value: Any) -> Any:
     """The nearest value of another type: floats to integers saturate, NaN gives 0, integers wrap.
 
-    >>> from tensorir.types import SCALARS
+    >>> from tensorir.ir.types import SCALARS
     >>> cast(SCALARS["float64"], SCALARS["int8"], np.float64(-1e9))
     np.int8(-128)
     """

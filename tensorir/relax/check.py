@@ -5,10 +5,10 @@ Shapes and data types are compared with their annotations when the text is read.
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, did_you_mean
 from tensorir.relax import nodes as r
+from tensorir.runtime.errors import Diagnostic, did_you_mean
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import children
+from tensorir.tir.trees import children
 
 __all__ = ["check_relax"]
 

@@ -1,4 +1,6 @@
-"""Shapes and data types of Relax's operators.
+"""Shapes and data types of calls of operators: the rule of each by its word in the table.
+
+Shapes and data types of Relax's operators.
 
 A rule returns the type of the result, an `ObjectType` where it cannot know, or raises `Contradiction` with a sentence.
 Sizes are expressions; two contradict each other only where their difference is a constant other than zero.
@@ -18,13 +20,39 @@ from collections.abc import Mapping
 
 from tensorir.relax import nodes as r
 from tensorir.relax.operators import OPERATORS
-from tensorir.relax.rules import RULES
-from tensorir.relax.rules.operands import Contradiction, check_operands, differ, say, word
+from tensorir.relax.rules_of_elements import (
+    ELEMENTWISE,
+    MAKERS,
+    PRODUCTS,
+    REDUCTIONS,
+    Contradiction,
+    Rule,
+    check_operands,
+    differ,
+    say,
+    word,
+)
+from tensorir.relax.rules_of_structure import IMAGES, NETWORKS, SHAPES
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT64
 
-__all__ = ["Contradiction", "agree", "infer", "type_of"]
+__all__ = ["RULES", "Contradiction", "agree", "infer", "type_of"]
+
+# The rules of inference by the word that the table of operators has for them: one table that joins those beside it.
+
+RULES: dict[str, Rule] = {
+    **ELEMENTWISE,
+    **MAKERS,
+    **PRODUCTS,
+    **REDUCTIONS,
+    **SHAPES,
+    **NETWORKS,
+    **IMAGES,
+    "object": lambda call, type_of: r.ObjectType(),
+    "void": lambda call, type_of: r.TupleType(()),
+}
+"""Every rule."""
 
 Types = Mapping[str, r.RelaxType]
 

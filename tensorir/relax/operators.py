@@ -1,4 +1,20 @@
-"""The table of Relax's operators: parameters in TVM's order, and the rule of their results.
+"""The table of Relax's operators: parameters in TVM's order, subscripts of sums, layouts of axes, padding.
+
+Subscripts of sums of products: which dimension of which operand each letter names, as NumPy reads them.
+
+>>> named("...ij,jk", (4, 2))
+(('ABij', 'jk'), 'ABik')
+>>> named("ij,jk->k", (2, 2))
+(('ij', 'jk'), 'k')
+
+Orders of axes, as TVM names them: a letter for each, and `NCHW4c` for channels in packs of four.
+
+>>> import numpy as np
+>>> x = np.arange(8).reshape(1, 2, 2, 1, 2)
+>>> reordered(x, "NCHW2c", "NHWC", np.transpose, np.reshape)[0, 1, 0]
+array([2, 3, 6, 7])
+
+The table of Relax's operators: parameters in TVM's order, and the rule of their results.
 
 Parameters before `*` are values, those behind it are attributes. Reader, printer and inference read these rows; the
 interpreter must have a meaning for each.
@@ -10,12 +26,120 @@ interpreter must have a meaning for each.
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from string import ascii_letters, ascii_uppercase
+from typing import Any, TypeAlias, TypeVar
 
 from tensorir.relax.nodes import Tuple
 
-__all__ = ["OPERATORS", "Operator", "is_left_out"]
+__all__ = ["OPERATORS", "Operator", "is_left_out", "letters_of", "named", "reordered", "sides_of", "with_last_windows"]
+
+
+def named(subscripts: str, ranks: Sequence[int]) -> tuple[tuple[str, ...], str]:
+    """A letter for every dimension of every operand, and those of the result; an ellipsis has letters of its own.
+
+    The dimensions of ellipses are counted from the last. Raises ValueError, with a sentence, for what names no sum.
+    """
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(ranks):
+        raise ValueError(f"subscripts of {len(parts)} operands, and there are {len(ranks)}")
+    free = [c for c in ascii_uppercase + ascii_letters if c not in left]
+    letters = {part: _letters(part) for part in (*parts, right)}
+    further = [rank - len(letters[part]) for part, rank in zip(parts, ranks, strict=True)]
+    for part, rank, more in zip(parts, ranks, further, strict=True):
+        if more < 0 or (more and "..." not in part):
+            raise ValueError(f"'{part}' names {len(letters[part])} dimensions of a tensor of {rank}")
+    most = max((more for part, more in zip(parts, further, strict=True) if "..." in part), default=0)
+    own = "".join(free[:most])
+    if len(own) < most:
+        raise ValueError("more dimensions than there are letters")
+    inputs = tuple([part.replace("...", own[most - more :]) for part, more in zip(parts, further, strict=True)])
+    if not arrow:
+        once = sorted(c for c in set("".join(letters[p] for p in parts)) if left.count(c) == 1)
+        return inputs, own + "".join(once)
+    if own and "..." not in right:
+        raise ValueError(f"the result '{right}' has no place for the dimensions of '...'")
+    if wrong := next((c for c in letters[right] if c not in left or right.count(c) > 1), None):
+        raise ValueError(f"the result names {wrong!r} twice, or no operand has it")
+    return inputs, right.replace("...", own)
+
+
+def _letters(part: str) -> str:
+    """The letters of one operand, or of the result."""
+    found = part.replace("...", "", 1)
+    if not all(c in ascii_letters for c in found):
+        raise ValueError(f"'{part}' is not letters with one '...'")
+    return found
+
+
+T = TypeVar("T", bound=Any)
+
+
+def reordered(
+    x: T, layout: str, wanted: str, permute: Callable[[T, list[int]], T], reshape: Callable[[T, list[int]], T]
+) -> T:
+    """What has one layout in another one; a small letter is the place within a pack.
+
+    ValueError where they have other letters.
+    """
+    given, packs = letters_of(layout)
+    target, sizes = letters_of(wanted)
+    if sorted(c for c in given if c.isupper()) != sorted(c for c in target if c.isupper()):
+        raise ValueError(f"the layout {layout} has other axes than {wanted}")
+    plain = [c for c in target if c.isupper()]
+    if packs:
+        extent = dict(zip(given, x.shape, strict=True))
+        x = permute(x, [given.index(c) for d in plain for c in (d, d.lower()) if c in given])
+        x = reshape(x, [extent[d] * extent.get(d.lower(), 1) for d in plain])
+        given = plain
+    x = permute(x, [given.index(c) for c in plain])
+    if sizes:
+        apart = [c for d in plain for c in (d, d.lower()) if c in target]
+        extent = dict(zip(plain, x.shape, strict=True))
+        x = reshape(x, [sizes.get(c) or extent[c] // sizes.get(c.lower(), 1) for c in apart])
+        x = permute(x, [apart.index(c) for c in target])
+    return x
+
+
+def letters_of(layout: str) -> tuple[list[str], dict[str, int]]:
+    """The axes in order, and the sizes of packs."""
+    parts: list[tuple[str, str]] = re.findall(r"(\d*)([A-Za-z])", layout)
+    return [c for _, c in parts], {c: int(size) for size, c in parts if size}
+
+
+# How much is put around the spatial dimensions of an operator.
+
+
+def sides_of(numbers: Sequence[int], count: int) -> list[tuple[int, int]]:
+    """Padding before and behind each of `count` dimensions: one number for each, or all in front and then all behind.
+
+    >>> sides_of([1, 2], 2), sides_of([1, 2, 3, 4], 2)
+    ([(1, 1), (2, 2)], [(1, 3), (2, 4)])
+    """
+    if len(numbers) == 2 * count:
+        return list(zip(numbers[:count], numbers[count:], strict=True))
+    return [(p, p) for p in numbers]
+
+
+def with_last_windows(
+    sides: Sequence[tuple[int, int]], extents: Sequence[int], size: Sequence[int], steps: Sequence[int],
+    gaps: Sequence[int],
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Padding with which the last windows of a pool fit whole, where they start inside: what `ceil_mode` asks for.
+
+    >>> with_last_windows([(0, 0), (1, 1)], [6, 6], [3, 3], [2, 2], [1, 1])
+    [(0, 1), (1, 2)]
+    """
+    found: list[tuple[int, int]] = []
+    for (a, b), extent, window, step, gap in zip(sides, extents, size, steps, gaps, strict=True):
+        room = extent + a + b - gap * (window - 1) - 1
+        behind = -(-room // step) * step >= extent + a  # where the last window would start
+        found.append((a, b + (-room) % step - (step if behind else 0)))
+    return found
+
 
 Default: TypeAlias = "bool | str | tuple[()]"
 REQUIRED = object()

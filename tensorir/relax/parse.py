@@ -8,21 +8,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.relax import calls, parts
+from tensorir.relax import calls
+from tensorir.relax import calls as parts
 from tensorir.relax import nodes as r
-from tensorir.relax.infer import Contradiction, agree, type_of
+from tensorir.relax.infer import agree, type_of
 from tensorir.relax.operators import Operator
-from tensorir.relax.rules.operands import say
-from tensorir.source import Span
+from tensorir.relax.rules_of_elements import Contradiction, say
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT64, DataType
 from tensorir.tir.script.arithmetic import IllTyped, binary, compare, negate
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.syntax import Located
-from tensorir.tir.script.values import Broken, DataTypeName, Metadata, ModuleRef, Name, TypeVariable, Value, members
-from tensorir.tir.script.words import describe
+from tensorir.tir.script.values import (
+    Broken,
+    DataTypeName,
+    Metadata,
+    ModuleRef,
+    Name,
+    TypeVariable,
+    Value,
+    describe,
+    members,
+)
 
 __all__ = ["read_function"]
 

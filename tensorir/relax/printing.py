@@ -10,9 +10,8 @@ from tensorir.relax.infer import type_of
 from tensorir.relax.operators import OPERATORS
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32, INT64, DataType
-from tensorir.tir.printing.expressions import ExpressionPrinter, number_text, quote
-from tensorir.tir.printing.names import Names
-from tensorir.tir.walk import walk
+from tensorir.tir.printing.expressions import ExpressionPrinter, Names, number_text, quote
+from tensorir.tir.trees import walk
 
 __all__ = ["function_lines", "show"]
 

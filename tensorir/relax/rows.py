@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.relax.interpret.operators import MEANINGS
+from tensorir.relax.infer import RULES
+from tensorir.relax.interpret.networks import MEANINGS
 from tensorir.relax.lift.operators import OPERATORS as LIFTED
 from tensorir.relax.operators import OPERATORS, Operator
-from tensorir.relax.rules import RULES
-from tensorir.relax.rules.operands import Rule
+from tensorir.relax.rules_of_elements import Rule
 
 __all__ = ["ROWS", "Row"]
 

@@ -9,18 +9,14 @@ cores, tile by tile. `emit` writes a program in the calls of tt-metal, for a car
 
 from __future__ import annotations
 
-from tensorir.tenstorrent.defaults import defaults
 from tensorir.tenstorrent.estimate import Choice, Estimate, choose, estimate
+from tensorir.tenstorrent.grid import defaults, shard, sized
 from tensorir.tenstorrent.kernels.check import check
-from tensorir.tenstorrent.kernels.faults import Fault
 from tensorir.tenstorrent.kernels.nodes import Program
+from tensorir.tenstorrent.kernels.protocol import Fault
 from tensorir.tenstorrent.kernels.simulate import Simulation, simulate
 from tensorir.tenstorrent.metal.emit import Emitted, emit
-from tensorir.tenstorrent.persistent import persistent
-from tensorir.tenstorrent.pipeline import pipeline
-from tensorir.tenstorrent.schedule import partition, schedule
-from tensorir.tenstorrent.shard import shard
-from tensorir.tenstorrent.sizes import sized
+from tensorir.tenstorrent.schedule import partition, persistent, pipeline, schedule
 from tensorir.tenstorrent.split import split
 from tensorir.tenstorrent.verify import Verdict, verify
 

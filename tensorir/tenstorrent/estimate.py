@@ -11,17 +11,16 @@ from math import prod
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.nodes import Program
-from tensorir.tenstorrent.metal.cards import card_named
 from tensorir.tenstorrent.metal.emit import emit
+from tensorir.tenstorrent.metal.values import card_named
 from tensorir.tenstorrent.schedule import schedule_of
-from tensorir.tenstorrent.shards import shards_of
 from tensorir.tenstorrent.split import split
-from tensorir.tenstorrent.traffic import lines_of, moves, reached, row_of
+from tensorir.tenstorrent.traffic import lines_of, moves, reached, row_of, shards_of
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Gemm, is_tile, operation
-from tensorir.tir.walk import children
+from tensorir.tir.trees import children
 
 __all__ = ["Choice", "Estimate", "choose", "estimate"]
 

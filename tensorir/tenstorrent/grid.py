@@ -1,4 +1,6 @@
-"""The grid of a kernel: the loops, or attributes, that bind the indices of its blocks.
+"""The grid of a kernel: loops that bind indices, sizes as numbers, shards, buffers padded to tiles, defaults.
+
+The grid of a kernel: the loops, or attributes, that bind the indices of its blocks.
 
 >>> from tensorir.tir import parse
 >>> module = parse('''
@@ -14,18 +16,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tensorir.errors import Diagnostic, DiagnosticError
+import numpy as np
+
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tir import nodes as n
-from tensorir.tir.tags import is_block, is_hardware
-from tensorir.tir.walk import walk
+from tensorir.tir.build import const
+from tensorir.tir.builtins import is_block, is_hardware
+from tensorir.tir.ranges import interval
+from tensorir.tir.trees import substitute, transform, walk
 
-__all__ = ["AXES", "Axis", "Grid", "agreeing", "binding", "grid_of", "is_persistent", "number", "on_functions",
-           "plain", "with_attributes"]  # fmt: skip
+__all__ = [
+    "AXES", "DEFAULTS", "LAYOUTS", "Axis", "Grid", "agreeing", "binding", "chosen", "defaults", "grid_of",
+    "is_persistent", "layout_of", "matrix_extents", "number", "on_functions", "pad_arrays", "padded", "padded_shape",
+    "plain", "shard", "sized", "sizes_of", "with_attributes",
+]  # fmt: skip
+
+# Kernels with the sizes that only a call would tell, as numbers: what is given to cores is counted before a call.
+
+
+def sizes_of(func: n.PrimFunc) -> dict[str, n.Var]:
+    """The names in the extents of a kernel's buffers that are no parameters."""
+    extents = [e for buffer in func.buffer_map.values() for e in buffer.shape]
+    found = {v.name: v for e in extents for v in walk(e) if isinstance(v, n.Var) and v not in func.params}
+    return dict(sorted(found.items()))
+
+
+def sized(func: n.PrimFunc, **sizes: int) -> n.PrimFunc:
+    """The kernel with some of its sizes as numbers, wherever they are used.
+
+    Raises TN13 for a name that is no size, and for what is no number from 0 up.
+
+    >>> from tensorir.tir import parse
+    >>> main = parse('''
+    ... @T.prim_func
+    ... def main(a: T.handle):
+    ...     m = T.int32()
+    ...     A = T.match_buffer(a, (m, 16))
+    ...     for bx in T.thread_binding((m + 7) // 8, thread="blockIdx.x"):
+    ...         A[bx * 8, 0] = 1.0
+    ... ''')["main"]
+    >>> print(sized(main, m=21))
+    # from tvm.script import tirx as T
+    <BLANKLINE>
+    @T.prim_func
+    def main(A: T.Buffer((21, 16), "float32")):
+        for bx in T.thread_binding(3, thread="blockIdx.x"):
+            A[bx * 8, 0] = T.float32(1.0)
+    <BLANKLINE>
+    """
+    known = sizes_of(func)
+    for name, value in sizes.items():
+        if name not in known:
+            names = f"has the sizes {', '.join(known)}" if known else "has no sizes left"
+            message = f"{name!r} is no size of {func.name!r}, which {names}."
+            help = did_you_mean(name, known) or "name one of its buffers' extents."
+            raise DiagnosticError(Diagnostic("TN13", message, func.span, help=help))
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            message = f"the size {name!r} of {func.name!r} is {value!r}."
+            raise DiagnosticError(Diagnostic("TN13", message, func.span, help="a size is a whole number, 0 or more."))
+    values: dict[n.Var, n.Expr] = {known[k]: const(v, known[k].dtype) for k, v in sizes.items()}
+    made = {
+        buffer: replace(
+            buffer,
+            shape=tuple(_number(substitute(e, values)) for e in buffer.shape),
+            strides=tuple(_number(substitute(e, values)) for e in buffer.strides),
+        )
+        for buffer in func.buffer_map.values()
+    }
+    # buffers first: with other sizes below it, a buffer would be another one
+    body = substitute(substitute(func.body, {}, made), values)
+    body = transform(body, lambda node: _folded(node) if isinstance(node, n.Expr) else None)
+    return replace(func, buffer_map={p: made[b] for p, b in func.buffer_map.items()}, body=body)
+
+
+def _folded(expr: n.Expr) -> n.Expr | None:
+    """An expression of numbers as one; None for any other."""
+    if not isinstance(expr, n.BinaryOp) or not expr.dtype.is_integer:
+        return None
+    found = interval(expr, {})
+    return None if found is None or found[0] != found[1] else n.IntImm(found[0], expr.dtype, expr.span)
+
+
+def _number(expr: n.Expr) -> n.Expr:
+    return _folded(expr) or expr
+
 
 AXES = ("x", "y", "z")
 
@@ -159,3 +238,183 @@ def on_functions(func: F, rule: Callable[[n.PrimFunc], n.PrimFunc]) -> F:
         return replace(func, functions=made)
     message = f"a pass takes a function of TIR or a module of them, and this is of type {type(func).__name__}."
     raise DiagnosticError(Diagnostic("TN01", message, n.NOWHERE, help="read the text with ti.tir.parse."))
+
+
+# Default annotations: how tiles are given to cores, how buffers lie in memory, how large a tile of the hardware is.
+
+LAYOUTS = ("dram_interleaved", "height_sharded", "width_sharded", "block_sharded")
+"""How a buffer lies: tile by tile in DRAM, or one shard in the L1 memory of each core: rows, columns or rectangles."""
+
+DEFAULTS: dict[str, n.Attribute] = {
+    "tt_schedule_policy": "contiguous",
+    "tt_schedule_order": "row_major",
+    "tt_layout_type": "dram_interleaved",
+    "tt_tile_height": 32,
+    "tt_tile_width": 32,
+}
+"""What a function gets that does not say otherwise."""
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "tt_schedule_policy": ("contiguous",),
+    "tt_schedule_order": ("row_major", "column_major"),
+    "tt_layout_type": LAYOUTS,
+}
+
+
+def chosen(func: n.PrimFunc) -> None:
+    """Raise TN05 for a policy, an order or a layout, of all buffers or of one, that no program is made for."""
+    for name, value in func.attrs.items():
+        layout = name.startswith("tt_buffer_") and name.endswith("_layout")
+        known = _CHOICES.get("tt_layout_type" if layout else name)
+        if known is not None and value not in known:
+            words = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+            message = f"{name} of {func.name!r} is {value!r}, and programs are made for {words} only."
+            help = did_you_mean(value, known) if isinstance(value, str) else ""
+            raise DiagnosticError(Diagnostic("TN05", message, func.span, help=help or f"write {known[0]}."))
+
+
+def layout_of(func: n.PrimFunc, buffer: n.Buffer) -> str:
+    """How a buffer lies: as its own attribute says, or the function's."""
+    whole = func.attrs.get("tt_layout_type", DEFAULTS["tt_layout_type"])
+    return str(func.attrs.get(f"tt_buffer_{buffer.name}_layout", whole))
+
+
+def defaults(func: F) -> F:
+    """The function, or every function of a module, with the default annotations; the body is unchanged.
+
+    Attributes that a function has already stay as they are. Raises TN01 for what is no function and no module,
+    TN05 for a policy, an order or a layout that no program is made for.
+
+    >>> from tensorir.tir import parse
+    >>> main = parse('@T.prim_func\\ndef main(A: T.Buffer((4,))):\\n    T.func_attr({"tt_tile_width": 16})')["main"]
+    >>> print(defaults(main))
+    # from tvm.script import tirx as T
+    <BLANKLINE>
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        T.func_attr({"tt_layout_type": "dram_interleaved", "tt_schedule_order": "row_major", "tt_schedule_policy": \
+"contiguous", "tt_tile_height": 32, "tt_tile_width": 16})
+        pass
+    <BLANKLINE>
+    """
+    return on_functions(func, _defaults)
+
+
+def _defaults(func: n.PrimFunc) -> n.PrimFunc:
+    chosen(func)
+    return with_attributes(func, DEFAULTS)
+
+
+# Shards: how the buffers of a kernel are made of tiles of the hardware.
+
+
+def shard(func: F, layouts: Mapping[str, str] | None = None) -> F:
+    """The function, or every one of a module, with the tiles of each buffer parameter as attributes; the body stays.
+
+    Tiles lie along the last two dims; a buffer of one dim is one row. A buffer needs padding where either extent is no
+    multiple of the tile. `layouts` says by name how buffers lie: "dram_interleaved", or in the cores' L1 memory
+    "height_sharded", "width_sharded" or "block_sharded". Raises TN02 for a buffer whose extents only a call tells, TN05
+    for a layout that no program is made for or of a buffer that there is not, TN14 for an attribute that the function
+    has already with another value.
+
+    >>> from tensorir.tir import parse
+    >>> main = parse('@T.prim_func\\ndef main(A: T.Buffer((64, 100))):\\n    A[0, 0] = 1.0')["main"]
+    >>> {k: v for k, v in shard(main).attrs.items() if k.startswith("tt_buffer")}  # doctest: +NORMALIZE_WHITESPACE
+    {'tt_buffer_A_layout': 'dram_interleaved', 'tt_buffer_A_tile_shape': (32, 32), 'tt_buffer_A_num_tiles_height': 2,
+     'tt_buffer_A_num_tiles_width': 4, 'tt_buffer_A_needs_padding': 1}
+    """
+    return on_functions(func, lambda f: _shard(f, layouts or {}))
+
+
+def _shard(func: n.PrimFunc, layouts: Mapping[str, str]) -> n.PrimFunc:
+    names = [buffer.name for buffer in func.buffer_map.values()]
+    for name in layouts:
+        if name not in names:
+            message = f"{name!r} is given a layout, and {func.name!r} has no such buffer."
+            help = did_you_mean(name, names) or f"its buffers are {', '.join(names)}."
+            raise DiagnosticError(Diagnostic("TN05", message, func.span, help=help))
+    made: dict[str, n.Attribute] = {f"tt_buffer_{name}_layout": layout for name, layout in layouts.items()}
+    func = replace(func, attrs={**func.attrs, **made})
+    chosen(func)
+    whole = with_attributes(func, DEFAULTS)
+    tile = number(whole, "tt_tile_height", "defaults"), number(whole, "tt_tile_width", "defaults")
+    made = {}
+    why: dict[str, str] = {}
+    for buffer in (func.buffer_map[p] for p in func.params if p in func.buffer_map):
+        high, wide = matrix_extents(buffer)
+        prefix = f"tt_buffer_{buffer.name}"
+        made[f"{prefix}_layout"] = layout_of(whole, buffer)
+        made[f"{prefix}_tile_shape"] = tile
+        made[f"{prefix}_num_tiles_height"] = -(-high // tile[0])
+        made[f"{prefix}_num_tiles_width"] = -(-wide // tile[1])
+        made[f"{prefix}_needs_padding"] = int(high % tile[0] != 0 or wide % tile[1] != 0)
+        own = {name: value for name, value in made.items() if name.startswith(f"{prefix}_")}
+        why |= {k: f"{high} × {wide} elements in tiles of {tile[0]} × {tile[1]} make it {v!r}" for k, v in own.items()}
+    return agreeing(func, made, why, "shard")
+
+
+def matrix_extents(buffer: n.Buffer) -> tuple[int, int]:
+    """The rows and columns of a buffer: its last two extents, of which one that it does not have is 1."""
+    found: list[int] = []
+    for extent in buffer.shape[-2:]:
+        if not isinstance(extent, n.IntImm):
+            message = f"{buffer.name!r} has {extent} elements along a dim, and its tiles are counted before a call."
+            raise DiagnosticError(
+                Diagnostic("TN02", message, buffer.span, help="give its sizes: ti.tt.sized(f, m=64).")
+            )
+        found.append(extent.value)
+    high, wide = (1,) * (2 - len(found)) + tuple(found)
+    return high, wide
+
+
+# Kernels on buffers whose extents are multiples of the hardware's tiles.
+
+
+def padded_shape(func: n.PrimFunc, buffer: n.Buffer) -> tuple[int, ...]:
+    """The extents of a buffer with the last two (of one dim: the last) rounded up to multiples of the tile.
+
+    Raises TN02 for extents that only a call tells.
+    """
+    whole = with_attributes(func, DEFAULTS)
+    tile = [number(whole, f"tt_tile_{side}", "defaults") for side in ("height", "width")]
+    matrix_extents(buffer)
+    fixed = [e.value if isinstance(e, n.IntImm) else 1 for e in buffer.shape]
+    inner = tile[-len(fixed) :] if fixed else []
+    outer = fixed[: len(fixed) - len(inner)]
+    return (*outer, *(-(-e // t) * t for e, t in zip(fixed[len(outer) :], inner, strict=True)))
+
+
+def padded(func: n.PrimFunc) -> n.PrimFunc:
+    """The kernel on padded buffers; its body is the same, so that what it guards by the extents it reads as padding.
+
+    >>> from tensorir.tir import parse
+    >>> main = parse('@T.prim_func\\ndef main(A: T.Buffer((3, 40, 64))):\\n    A[0, 0, 0] = 1.0')["main"]
+    >>> next(iter(padded(main).buffer_map.values())).shape
+    (3, 64, 64)
+    """
+    made: dict[n.Buffer, n.Buffer] = {}
+    for buffer in func.buffer_map.values():
+        shape = padded_shape(func, buffer)
+        sizes = tuple(const(e, old.dtype) for e, old in zip(shape, buffer.shape, strict=True))
+        made[buffer] = replace(buffer, shape=sizes, strides=())
+    return replace(
+        func,
+        buffer_map={param: made[buffer] for param, buffer in func.buffer_map.items()},
+        body=substitute(func.body, {}, made),
+    )
+
+
+def pad_arrays(func: n.PrimFunc, arrays: Sequence[Any]) -> list[Any]:
+    """The arguments of a kernel for the padded one: zeros behind the elements that there are."""
+    found: list[Any] = []
+    for param, value in zip(func.params, arrays, strict=False):
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            found.append(value)
+            continue
+        array = np.asarray(value)
+        whole = np.zeros(padded_shape(func, buffer), array.dtype)
+        whole[tuple(slice(e) for e in array.shape)] = array
+        found.append(whole)
+    return found

@@ -1,19 +1,77 @@
-"""A kernel as a list of tiles that move, computations on tiles, and the control around them."""
+"""A kernel as a list of tiles that move and computations on tiles: boxes of buffers, their words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.staging import staged
-from tensorir.tenstorrent.words import in_words
 from tensorir.tir import nodes as n
+from tensorir.tir.build import const
+from tensorir.tir.dtypes import HANDLE, INT32, DataType
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose, is_tile, operation
-from tensorir.tir.walk import children, walk
+from tensorir.tir.trees import children, walk
 
-__all__ = ["Compute", "Control", "Item", "Move", "items_of", "names_of_tiles", "refuse", "uses"]
+__all__ = [
+    "Compute", "Control", "Item", "Move", "all_of", "block_of", "copy", "extents_of", "in_words", "is_whole",
+    "items_of", "names_of_tiles", "own_block", "pages_of", "refuse", "region", "uses", "with_box",
+]  # fmt: skip
+
+# What a part of a kernel is, in the words of a message.
+
+_WORDS: Mapping[type[n.Node], str] = {
+    n.Div: "a division", n.Mod: "a remainder", n.FloorDiv: "a division that rounds down", n.Add: "a sum",
+    n.FloorMod: "a remainder that is never below 0", n.Sub: "a difference", n.Mul: "a product", n.Min: "a minimum",
+    n.Max: "a maximum", n.EQ: "a comparison", n.NE: "a comparison", n.LT: "a comparison", n.LE: "a comparison",
+    n.GT: "a comparison", n.GE: "a comparison", n.And: "a condition", n.Or: "a condition", n.Not: "a condition",
+    n.Select: "a choice of two values", n.Ramp: "a vector", n.Broadcast: "a vector", n.Shuffle: "a vector",
+    n.StringImm: "a text", n.Reduce: "a reduction", n.While: "a while loop", n.IfThenElse: "a condition",
+    n.AssertStmt: "an assertion", n.Break: "the end of a loop", n.Continue: "the next iteration of a loop",
+    n.Prefetch: "a prefetch", n.AllocateConst: "a constant array", n.Block: "a block", n.BlockRealize: "a block",
+}  # fmt: skip
+
+
+def in_words(node: n.Node) -> str:
+    """What an expression or a statement is.
+
+    >>> from tensorir.tir.dtypes import INT32
+    >>> in_words(n.Evaluate(n.Call(INT32, "prefetch", ())))
+    'T.prefetch'
+    >>> in_words(n.While(n.IntImm(1, INT32), n.Evaluate(n.IntImm(0, INT32))))
+    'a while loop'
+    """
+    match node:
+        case n.Call(op=n.GlobalVar(name)):
+            return f"a call of {name!r}"
+        case n.Call(op=op):
+            return f"T.{op}"
+        case n.Evaluate(value):
+            return in_words(value)
+        case n.Cast(value, dtype):
+            return f"a conversion of {value.dtype} to {dtype}"
+        case n.Var(name):
+            return repr(name)
+        case n.For(var):
+            return f"the loop over {var.name!r}"
+        case n.Let(var) | n.LetStmt(var):
+            return f"the name {var.name!r}"
+        case n.AttrStmt(attr_key=key):
+            return f"the attribute {key!r}"
+        case n.BufferLoad(buffer):
+            return f"a load of {buffer.name!r}"
+        case n.BufferStore(buffer, predicate=predicate):
+            return f"a store to {buffer.name!r}" + ("" if predicate is None else " under a predicate")
+        case n.AllocBuffer(buffer) | n.DeclBuffer(buffer) | n.BufferRealize(buffer):
+            return f"the buffer {buffer.name!r}"
+        case _:
+            return _WORDS.get(type(node), f"{type(node).__name__} of TIR")
+
+
+# A kernel as a list of tiles that move, computations on tiles, and the control around them.
 
 _MOVES = (Copy, Transpose, Im2col, Atomic)
 
@@ -284,3 +342,58 @@ def uses(node: n.Node) -> tuple[set[n.Buffer], set[n.Buffer]]:
             case _:
                 pass
     return used, written
+
+
+# Boxes of buffers, blocks that hold what is in them, and the calls that move one to the other.
+
+
+def pages_of(func: n.PrimFunc, block: n.Buffer) -> int:
+    """How many tiles of the hardware a block needs: along its last two dims, for each of the others."""
+    high, wide = number(func, "tt_tile_height", "defaults"), number(func, "tt_tile_width", "defaults")
+    sizes = [e.value if isinstance(e, n.IntImm) else 1 for e in block.shape]
+    rows, columns = [1, 1, *sizes][-2:]
+    return prod(sizes[:-2]) * -(-rows // high) * -(-columns // wide)
+
+
+def is_whole(box: Box) -> bool:
+    """Whether a box is all of its buffer."""
+    return all(isinstance(s, n.IntImm) and s.value == 0 for s in box.starts) and all(
+        isinstance(e, n.IntImm) and isinstance(size, n.IntImm) and e.value == size.value
+        for e, size in zip(box.extents, box.buffer.shape, strict=True)
+    )
+
+
+def extents_of(box: Box) -> tuple[int, ...]:
+    return tuple(e.value if isinstance(e, n.IntImm) else 0 for e in box.extents)
+
+
+def block_of(like: n.Buffer, box: Box, dtype: DataType) -> n.Buffer:
+    """A block of a box's extents, named after a buffer, with memory of its own."""
+    if any(not isinstance(e, n.IntImm) for e in box.extents):
+        refuse(f"the tile of {box.buffer.name!r} has extents that only a call tells.", box.span,
+                "write the extents of the tile as numbers.")  # fmt: skip
+    return own_block(like, "block", extents_of(box), dtype)
+
+
+def own_block(like: n.Buffer, word: str, sizes: Sequence[int], dtype: DataType) -> n.Buffer:
+    """A block that a core has for itself, named after a buffer, with memory of its own."""
+    name = f"{like.name}_{word}"
+    data = n.Var(name, n.PointerType(n.PrimType(dtype), "shared"), like.span)
+    return n.Buffer(data, dtype, tuple(const(size, INT32) for size in sizes), name=name, span=like.span)
+
+
+def all_of(block: n.Buffer) -> Box:
+    return Box(block, tuple(const(0, INT32) for _ in block.shape), block.shape, block.span)
+
+
+def region(box: Box, mode: int) -> n.Call:
+    first = n.BufferLoad(box.buffer, box.starts, span=box.span)
+    return n.Call(HANDLE, "region", (first, const(mode, INT32), *box.extents), span=box.span)
+
+
+def with_box(call: n.Call, place: int, region: n.Call) -> n.Call:
+    return replace(call, args=(*call.args[:place], region, *call.args[place + 1 :]))
+
+
+def copy(src: n.Call, dst: n.Call, span: Span) -> n.Call:
+    return n.Call(HANDLE, "copy", (src, dst), span=span)

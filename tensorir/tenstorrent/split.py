@@ -12,21 +12,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from tensorir.source import Span
-from tensorir.tenstorrent.blocks import (
+from tensorir.runtime.errors import Span
+from tensorir.tenstorrent.grid import is_persistent, shard
+from tensorir.tenstorrent.in_place import is_safe_in_place
+from tensorir.tenstorrent.items import (
+    Compute,
+    Control,
+    Item,
+    Move,
     all_of,
     block_of,
     copy,
     extents_of,
     is_whole,
+    items_of,
+    names_of_tiles,
     pages_of,
+    refuse,
     region,
+    uses,
     with_box,
 )
-from tensorir.tenstorrent.grid import is_persistent
-from tensorir.tenstorrent.in_place import is_safe_in_place
-from tensorir.tenstorrent.items import Compute, Control, Item, Move, items_of, names_of_tiles, refuse, uses
-from tensorir.tenstorrent.kernels.faults import tiles
 from tensorir.tenstorrent.kernels.nodes import (
     Barrier,
     Bind,
@@ -40,9 +46,8 @@ from tensorir.tenstorrent.kernels.nodes import (
     Work,
     without_unused,
 )
-from tensorir.tenstorrent.pipeline import pipeline
-from tensorir.tenstorrent.schedule import schedule_of
-from tensorir.tenstorrent.shard import shard
+from tensorir.tenstorrent.kernels.protocol import tiles
+from tensorir.tenstorrent.schedule import pipeline, schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.tiles.normal import normal

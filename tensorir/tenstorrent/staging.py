@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing
 from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.ranges import Bounds, interval
-from tensorir.tir.walk import transform, walk
+from tensorir.tir.trees import transform, walk
 
 __all__ = ["Staged", "staged"]
 

@@ -19,18 +19,25 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.tenstorrent.defaults import DEFAULTS, chosen
-from tensorir.tenstorrent.grid import AXES, binding, grid_of, is_persistent
-from tensorir.tenstorrent.kinds import blocks_of_tiles, kinds_of_tiles, meet_nowhere
-from tensorir.tenstorrent.padding import pad_arrays, padded, padded_shape
-from tensorir.tenstorrent.persistent import RUNTIME_ARGS
-from tensorir.tenstorrent.schedule import agreeing_grid, partition, shares_of, uncovered
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.tenstorrent.grid import (
+    AXES,
+    DEFAULTS,
+    binding,
+    chosen,
+    grid_of,
+    is_persistent,
+    pad_arrays,
+    padded,
+    padded_shape,
+)
+from tensorir.tenstorrent.in_place import blocks_of_tiles, kinds_of_tiles, meet_nowhere
+from tensorir.tenstorrent.schedule import RUNTIME_ARGS, agreeing_grid, partition, shares_of, uncovered
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32
 from tensorir.tir.interpret import interpret
 from tensorir.tir.interpret.machine import held_type
-from tensorir.tir.walk import transform
+from tensorir.tir.trees import transform
 
 __all__ = ["Verdict", "arguments", "verify"]
 

@@ -19,20 +19,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.ir import Expr, Fencil, Var
-from tensorir.source import Source, Span
+from tensorir.ir.nodes import Expr, Fencil, Var
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean
 from tensorir.text.elaborate import elaborate, elaborate_expression
-from tensorir.text.expressions import parse_expression
-from tensorir.text.inventory import inventory, inventory_of
-from tensorir.text.limits import MAX_TEXT
-from tensorir.text.offsets import provide
-from tensorir.text.parser import parse_programs
-from tensorir.text.sizes import solve
-from tensorir.text.spelling import ELEMENTS
-from tensorir.text.syntax import Program
-from tensorir.text.template import Template
-from tensorir.types import TensorType
+from tensorir.text.lexer import ELEMENTS, MAX_TEXT
+from tensorir.text.parser import parse_expression, parse_programs
+from tensorir.text.scope import provide
+from tensorir.text.sizes import Template, solve
+from tensorir.text.syntax import Program, inventory, inventory_of
 
 __all__ = ["ELEMENTS", "Template", "parse", "parse_all", "parse_expr", "read", "solve"]
 
@@ -76,7 +71,7 @@ def parse_expr(
 ) -> Expr:
     """One expression over variables of given types.
 
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> parse_expr("⟪I, 1⟫(x) - x", {"x": tensor("float", I=(0, 5))}).type
     tensor<float, I[0:4]>
     """

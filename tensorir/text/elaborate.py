@@ -1,9 +1,27 @@
-"""Syntax trees to typed fencils: names are looked up, sizes put in, types checked as nodes are built.
+"""Syntax trees to typed fencils: names are looked up, sizes put in, types of functions inferred.
+
+The types of a function's parameters where the notation leaves them out: they follow from what it is applied to.
+
+>>> from tensorir.ir.types import FLOAT64, Dims
+>>> x = TensorType(FLOAT64, Dims.of(V=(0, 5), _NB_0=(0, 7)))
+>>> parameter_types("reduce", (None,), (TensorType(FLOAT64), x), ())
+(tensor<float, V[0:5]>, tensor<float, V[0:5]>)
+
+Expressions of syntax trees to typed ones: names are looked up, sizes put in, types checked as nodes are built.
+
+>>> from tensorir.runtime.errors import Source
+>>> from tensorir.text.parser import parse_expression
+>>> from tensorir.text.layout import run
+>>> e = Elaboration(frozenset("I"), {}, {"n": 5})
+>>> run(typed(e, parse_expression(Source("p", "pos(I, add_dim(I, 0, n, false))")))).type
+tensor<int, I[0:5]>
+
+Syntax trees to typed fencils: names are looked up, sizes put in, types checked as nodes are built.
 
 An expression that is wrong is reported once and gives None; what contains it is still looked at, and says nothing
 further about it. So several findings come at once and none is a consequence of another.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.parser import parse_programs
 >>> (program,) = parse_programs(Source("p", "f(out: tensor<int, I[1:n]>, x: tensor<int, I[0:n]>) { out ← ⟪I, -1⟫(x) }"))
 >>> elaborate(program, {"n": 5}).closures[0].value.type
@@ -12,27 +30,555 @@ tensor<int, I[1:6]>
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from tensorir import build, ir
-from tensorir.errors import did_you_mean
+from tensorir.ir import build, nodes
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.rewrite import rename_bound, with_label
+from tensorir.ir.types import INT32, NEIGHBOUR, Complaint, Dims, TensorType, bcast, neighbour_counter
+from tensorir.ir.typing_rules import reduced_dim
+from tensorir.ir.wellformed import check_closure
+from tensorir.runtime.errors import Span, did_you_mean
 from tensorir.text import syntax
-from tensorir.text.inventory import inventory
+from tensorir.text.cursor import fix
+from tensorir.text.layout import Rule, run
+from tensorir.text.lexer import MAX_BOUND, MAX_TUPLE_NESTING, OFFSET
 from tensorir.text.scope import Elaboration, moved
-from tensorir.text.trampoline import Rule, run
-from tensorir.text.typed import bound_value, typed
-from tensorir.wellformed import check_closure
+from tensorir.text.syntax import inventory
 
-__all__ = ["elaborate", "elaborate_expression", "elaborate_parts"]
+__all__ = [
+    "bound_value", "elaborate", "elaborate_expression", "elaborate_parts", "function_count", "parameter_types", "typed",
+]  # fmt: skip
+
+Declared = Sequence[TensorType | None]
 
 
-def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -> ir.Fencil:
+def function_count(op: str, operands: int) -> int:
+    """How many of the operands of a builtin are functions; they come first.
+
+    >>> function_count("reduce", 3), function_count("loop", 4), function_count("plus", 2)
+    (1, 2, 0)
+    """
+    if op in ("loop", "cond"):
+        return min(2, operands)
+    if op == "blocked":
+        return min(1, operands)
+    return sum(slot == "f" for group in TABLE[op].form for slot in group)
+
+
+def parameter_types(
+    op: str, static: tuple[Any, ...], operands: Sequence[TensorType], declared: Declared
+) -> tuple[TensorType, ...] | None:
+    """What a function gets in a call of a builtin with these operands; None where that cannot be told.
+
+    `declared` are the types that its parameters are declared with, None for those that are left out. Raises a
+    Complaint where the operands do not fit each other, or have no dim to fold.
+    """
+    match op, static, operands:
+        case "reduce", (dim,), (init, *args) if args:
+            return _folded(init, args, dim or reduced_dim(args))
+        case "scan", (_, dim), (init, *args) if args:
+            dim = dim or _scanned(args, declared)
+            return None if dim is None else _folded(init, args, dim)
+        case "scatter", _, (base, *_, updates):
+            return TensorType(base.element), TensorType(updates.element)
+        case "loop", _, carried:
+            return TensorType(INT32), *carried
+        case "blocked", _, operands:
+            return tuple(operands)
+        case "cond", _, (_, *operands):
+            return tuple(operands)
+        case _:
+            return None
+
+
+def _folded(init: TensorType, args: Sequence[TensorType], dim: str) -> tuple[TensorType, ...]:
+    levels = [a.on(a.dims.without(dim)) for a in args]
+    return init.on(bcast(levels)), *levels
+
+
+def _scanned(args: Sequence[TensorType], declared: Declared) -> str | None:
+    """The dim that arguments have and declared parameters lack; without any declared, the only dim that there is."""
+    places = list(declared[1:])
+    known = [(a, p) for a, p in zip(args, places, strict=False) if p is not None]
+    if known:
+        lacking = {d for a, p in known for d in a.dims if d not in p.dims}
+    elif declared and (state := declared[0]) is not None:
+        lacking = {d for a in args for d in a.dims if d not in state.dims}
+    else:
+        lacking = {d for a in args for d in a.dims}
+    if len(lacking) > 1:
+        raise Complaint(
+            "T20",
+            f"the scanned dim is not clear: the arguments have {', '.join(sorted(lacking))}.",
+            help="name it: scan(f, true, init, K)(x).",
+        )
+    return next(iter(lacking), None)
+
+
+def bound_value(e: Elaboration, name: str, node: syntax.Expression) -> Rule[nodes.Expr | None]:
+    """The value of a binding."""
+    e.defining.append(name)
+    value: nodes.Expr | None = yield typed(e, node)
+    e.defining.pop()
+    # a second name of one node leaves it the first
+    return with_label(value, name) if value is not None and not value.label else value
+
+
+def typed(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
+    """A tensor or a function; None where something is wrong, which has been reported."""
+    match node:
+        case syntax.Name():
+            return _value_of(e, node)
+        case syntax.Number():
+            return e.attempt(lambda: _literal(node), node.span)
+        case syntax.Call():
+            return (yield _call(e, node))
+        case syntax.Shift():
+            return (yield _shift(e, node))
+        case syntax.Apply():
+            return (yield _apply(e, node))
+        case syntax.Lambda():
+            return (yield _lambda(e, node, _UNKNOWN))
+        case syntax.Let():
+            return (yield _let(e, node, typed))
+        case syntax.Operator():
+            return _operator(e, node, _UNKNOWN)
+        case syntax.Results():
+            e.report(
+                "T14",
+                "several results stand where one value is needed.",
+                node.span,
+                "they end a function that a loop repeats, λ(i, a, b) → {a + 1, b}; a tuple is written (a, b).",
+            )
+            return None
+
+
+def _literal(node: syntax.Number) -> nodes.Literal:
+    result = build.literal(node.value, node.element, node.span)
+    if isinstance(node.value, float) and math.isfinite(node.value) and not math.isfinite(result.value):
+        raise Complaint(
+            "S12", f"{node.value} is larger than every {node.element}.", help="use a wider type, such as float64."
+        )
+    return result
+
+
+def _value_of(e: Elaboration, node: syntax.Name) -> nodes.Expr | None:
+    name = node.name
+    if name in e.scope:
+        return e.scope[name]
+    if name in e.sizes:
+        return e.attempt(lambda: e.size(name, node.span), node.span)
+    if name in e.defining:
+        e.report("N06", f"'{name}' is used in its own definition.", node.span, "a let cannot refer to itself.")
+    elif name in e.stale:
+        e.report(
+            "N13",
+            f"'{name}' reads '{e.stale[name]}', into which a closure has stored since.",
+            node.span,
+            f"bind it again behind that closure: let {name} = ...;",
+        )
+    elif name in e.dims:
+        e.report("N01", f"'{name}' is a dim, not a value.", node.span, f"its coordinates are pos({name}, x).")
+    elif name.removeprefix("__") in TABLE:
+        e.report("T14", f"'{name}' is a function, and a tensor is needed here.", node.span, f"apply it: {name}(x).")
+    else:
+        e.report("N01", f"'{name}' is not known here.", node.span, did_you_mean(name, e.scope))
+    return None
+
+
+def _tensor(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
+    """An expression that is not a function."""
+    value: nodes.Expr | None = yield typed(e, node)
+    if value is not None and not isinstance(value.type, TensorType):
+        e.report("T14", "a function stands where a tensor is needed.", node.span, "apply it: f(x).")
+        return None
+    return value
+
+
+T = TypeVar("T")
+
+
+def _let(e: Elaboration, node: syntax.Let, body: Callable[[Elaboration, syntax.Expression], Rule[T]]) -> Rule[T]:
+    """What `body` makes of the expression behind bindings."""
+    shadowed: list[tuple[str, Any]] = []
+    inner: syntax.Expression = node
+    while isinstance(inner, syntax.Let):
+        value: nodes.Expr | None = yield bound_value(e, inner.name, inner.value)
+        shadowed.append((inner.name, e.scope.get(inner.name, _MISSING)))
+        e.scope[inner.name] = value
+        inner = inner.body
+    result: T = yield body(e, inner)
+    _leave(e, shadowed)
+    return result
+
+
+_MISSING = object()
+
+
+def _leave(e: Elaboration, shadowed: list[tuple[str, Any]]) -> None:
+    for name, value in reversed(shadowed):
+        if value is _MISSING:
+            del e.scope[name]
+        else:
+            e.scope[name] = value
+
+
+# Functions
+
+
+@dataclass(frozen=True, slots=True)
+class _Hint:
+    """The types that a function will be applied to, if they are known; `broken` where something went wrong there."""
+
+    types: tuple[TensorType, ...] | None
+    broken: bool = False
+
+
+_UNKNOWN = _Hint(None)
+_BROKEN = _Hint(None, broken=True)
+
+
+def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[nodes.Expr | None]:
+    """A function that is applied to what the hint says."""
+    match node:
+        case syntax.Lambda():
+            return (yield _lambda(e, node, hint))
+        case syntax.Operator():
+            return _operator(e, node, hint)
+        case syntax.Name(name):
+            value = e.scope.get(name)
+            is_tensor = value is not None and isinstance(value.type, TensorType)
+            op = name.removeprefix("__")
+            row = TABLE.get(op)
+            if row is not None and row.elementwise and not row.static_slots and (name not in e.scope or is_tensor):
+                return _operator(e, syntax.Operator(op, None, node.span), hint)
+            if name not in e.scope and name not in e.defining and name not in e.stale:
+                known = [n for n, v in e.scope.items() if v is not None and not isinstance(v.type, TensorType)]
+                e.report("N03", f"there is no function '{name}'.", node.span, did_you_mean(name, [*known, *TABLE]))
+                return None
+            value = _value_of(e, node)
+            if is_tensor:
+                e.report("T14", f"'{name}' is a tensor, and a function is needed here.", node.span, "write λ(x) → e.")
+                return None
+            return value
+        case _:
+            value = yield typed(e, node)
+            if value is not None and isinstance(value.type, TensorType):
+                e.report(
+                    "T14", "a tensor stands where a function is needed.", node.span, "functions are written λ(x) → e."
+                )
+                return None
+            return value
+
+
+def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> nodes.Expr | None:
+    if hint.broken:
+        return None
+    types = hint.types
+    if node.types is not None:
+        given = [e.tensor_type(t) for t in node.types]
+        types = tuple(t for t in given if t is not None)
+        if len(types) != len(given):
+            return None
+    if types is None:
+        word = node.span.text or node.op
+        e.report(
+            "T39",
+            f"it is not clear what '{word}' is applied to.",
+            node.span,
+            f"give its types: operator({word}, tensor<float>, tensor<float>).",
+        )
+        return None
+    return e.attempt(lambda: _typed_operator(node, types), node.span)
+
+
+def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nodes.Operator:
+    word = node.span.text or node.op
+    (slots,) = TABLE[node.op].form
+    if len(slots) != len(types):
+        raise Complaint(
+            "T15",
+            f"'{word}' takes {_count(len(slots), 'operand')}, and here it gets {len(types)}.",
+            help=f"write a function that says what happens to all {len(types)}: λ(a, b, c) → a + b × c.",
+        )
+    try:
+        return nodes.Operator(node.op, types, node.span)
+    except Complaint as found:
+        applied = f"'{word}' is applied to {' and '.join(map(str, types))}."
+        raise Complaint(found.code, found.message, *found.notes, applied, help=found.help) from None
+
+
+def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr | None]:
+    if hint.types is not None and len(hint.types) != len(node.params):
+        e.report(
+            "T15",
+            f"this function takes {_count(len(node.params), 'argument')}, and here it gets {len(hint.types)}.",
+            node.span,
+            "give it as many arguments as parameters.",
+        )
+        hint = _BROKEN
+    types: list[TensorType | None] = []
+    names: set[str] = set()
+    for index, p in enumerate(node.params):
+        if p.name in names:
+            e.report("N02", f"two parameters of this function are named '{p.name}'.", p.span, "rename one.")
+        names.add(p.name)
+        kind = e.tensor_type(p.type) if p.type is not None else None if hint.types is None else hint.types[index]
+        if p.type is None and hint.types is None and not hint.broken:
+            e.report(
+                "T38",
+                f"the type of '{p.name}' does not follow from anything here.",
+                p.span,
+                f"write it: {p.name}: tensor<float, I[0:5]>.",
+            )
+        types.append(kind)
+    twin = e.twin([p.name for p in node.params], types)
+    params: list[nodes.Var | None] = []
+    shadowed: list[tuple[str, Any]] = []
+    for index, (p, kind) in enumerate(zip(node.params, types, strict=True)):
+        if twin is not None:
+            params.append(twin.params[index])
+        else:
+            params.append(None if kind is None else nodes.Var(e.unique(p.name), kind, p.span))
+        shadowed.append((p.name, e.scope.get(p.name, _MISSING)))
+        e.scope[p.name] = params[-1]
+    made: list[nodes.Expr | None] = yield _results(e, node.body)
+    _leave(e, shadowed)
+    intact = [p for p in params if p is not None]
+    results = [r for r in made if r is not None]
+    if len(results) != len(made) or hint.broken or len(intact) != len(params) or len(names) != len(params):
+        return None
+    function = e.attempt(lambda: build.function(intact, *results, span=node.span), node.span)
+    if function is not None and twin is not None and e.structure.of(function) != e.structure.of(twin):
+        function = rename_bound(function, {p.name: e.unique(p.name) for p in intact})
+    if function is not None:
+        e.following.update((p.name, function) for p in function.params)
+    return function
+
+
+def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[nodes.Expr | None]]:
+    """The results of a function."""
+    match node:
+        case syntax.Let():
+            return (yield _let(e, node, _results))
+        case syntax.Results(values):
+            found: list[nodes.Expr | None] = []
+            for value in values:
+                found.append((yield typed(e, value)))
+            return found
+        case _:
+            return [(yield typed(e, node))]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _apply(e: Elaboration, node: syntax.Apply) -> Rule[nodes.Expr | None]:
+    args: list[nodes.Expr | None] = []
+    for a in node.args:
+        args.append((yield _tensor(e, a)))
+    intact = [a for a in args if a is not None]
+    types = tuple(a.type for a in intact if isinstance(a.type, TensorType))
+    hint = _Hint(types) if len(types) == len(args) else _BROKEN
+    function: nodes.Expr | None = yield _function(e, node.function, hint)
+    if function is None or len(intact) != len(args):
+        return None
+    assert isinstance(function, (nodes.Lambda, nodes.Operator))
+    uses = zip(intact, (a.span for a in node.args), strict=True)
+    return e.attempt(lambda: build.apply(function, *intact, span=node.span), node.span, uses)
+
+
+# Builtins
+
+
+def _call(e: Elaboration, node: syntax.Call) -> Rule[nodes.Expr | None]:
+    row = TABLE[node.op]
+    count = function_count(node.op, len(node.args))
+    values: list[nodes.Expr | None] = []
+    for a in node.args[count:]:
+        values.append((yield _tensor(e, a)))
+    static = e.attempt(lambda: _static(e, node), node.span)
+    functions: list[nodes.Expr | None] = []
+    for f in node.args[:count]:
+        hint = _BROKEN
+        if static is not None and None not in values:
+            hint = e.attempt(lambda f=f: _hint(e, node, static, values, f), node.span) or _BROKEN
+        functions.append((yield _function(e, f, hint)))
+    args = [a for a in (*functions, *values) if a is not None]
+    if static is None or len(args) != len(node.args):
+        return None
+    uses = zip(args, _blamed(node), strict=True)
+    make = _MAKERS.get(node.op)
+    if make is not None:
+        made = e.attempt(lambda: make(e, static, args, node.span), node.span, uses)
+        if made is None and e.found[-1].code == "T18":
+            _point_to_capture(e, node.args[0])
+        return made
+    return e.attempt(lambda: build.call(row.name, *args, static=static, span=node.span), node.span, uses)
+
+
+def _blamed(node: syntax.Call) -> list[Span]:
+    """Where a finding about an operand points to: to the operand, but to the intervals of a subset."""
+    if node.op == "subset":
+        (ranges,) = node.static
+        return [ranges[0].span.to(ranges[-1].span)]
+    return [a.span for a in node.args]
+
+
+def _point_to_capture(e: Elaboration, function: syntax.Expression) -> None:
+    """The last finding is that a function uses a variable from outside: say where."""
+    found = e.found[-1]
+    for node in syntax.walk(function):
+        if isinstance(node, syntax.Name):
+            value = e.scope.get(node.name)
+            if isinstance(value, nodes.Var) and f"'{value.name}'" in found.message:
+                message, help_ = (t.replace(f"'{value.name}'", f"'{node.name}'") for t in (found.message, found.help))
+                e.found[-1] = dataclasses.replace(found, message=message, help=help_, span=node.span)
+                return
+
+
+def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:
+    static = fix(TABLE[node.op], node.static, e.sizes)
+    for value in static:
+        points = [p for _, i in value.items for p in (i.start, i.stop)] if isinstance(value, Dims) else [value]
+        for point in points:
+            if isinstance(point, int) and abs(point) > MAX_BOUND:
+                raise Complaint("S10", f"{point} is too large.", help="numbers here lie between -2^62 and 2^62.")
+        for dim, i in value.items if isinstance(value, Dims) else ():
+            if i.stop < i.start:
+                raise Complaint("T31", f"{dim}{i} stops before it starts.", help="the smaller bound comes first.")
+    return static
+
+
+def _hint(
+    e: Elaboration,
+    node: syntax.Call,
+    static: tuple[Any, ...],
+    values: Sequence[nodes.Expr | None],
+    f: syntax.Expression,
+) -> _Hint:
+    """What a function gets in a call of a builtin; worked out only if it leaves types out."""
+    declared = [p.type for p in f.params] if isinstance(f, syntax.Lambda) else [None]
+    if declared and None not in declared:
+        return _UNKNOWN
+    types = [v.type for v in values if v is not None and isinstance(v.type, TensorType)]
+    known = [None if t is None else e.tensor_type(t) for t in declared]
+    try:
+        return _Hint(parameter_types(node.op, static, types, known if isinstance(f, syntax.Lambda) else ()))
+    except Complaint:
+        # a function with a name may say its types where it stands
+        if isinstance(f, syntax.Name):
+            return _UNKNOWN
+        raise
+
+
+def _make_reduce(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
+    f, init, *rest = args
+    return build.reduce(f, init, *rest, dim=static[0], span=span)
+
+
+def _make_scan(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
+    f, init, *rest = args
+    return build.scan(f, static[0], init, *rest, dim=static[1], span=span)
+
+
+def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
+    dim, offset = static
+    (x,) = args
+    if dim not in e.dims and neighbour_counter(dim) is None:
+        raise Complaint("N04", f"no dim of this program is named '{dim}'.", help=did_you_mean(dim, sorted(e.dims)))
+    return build.cartesian_shift(x, dim, offset, span)
+
+
+def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
+    depth = 1 + max((e.tuple_depths.get(id(a.type.element), (None, 0))[1] for a in args), default=0)
+    if depth > MAX_TUPLE_NESTING:
+        raise Complaint(
+            "S05",
+            f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit.",
+            help="use fewer levels.",
+        )
+    made = build.call("make_tuple", *args, span=span)
+    assert isinstance(made.type, TensorType)
+    element = made.type.element
+    e.tuple_depths[id(element)] = element, depth
+    return made
+
+
+_MAKERS: dict[str, Callable[[Elaboration, tuple[Any, ...], Sequence[Any], Span], nodes.Expr]] = {
+    "reduce": _make_reduce,
+    "scan": _make_scan,
+    "cartesian_shift": _make_cartesian_shift,
+    "make_tuple": _make_tuple,
+}
+
+
+# Shifts
+
+
+def _shift(e: Elaboration, node: syntax.Shift) -> Rule[nodes.Expr | None]:
+    operand: nodes.Expr | None = yield _tensor(e, node.operand)
+    parts: list[Any] = []
+    uses: list[tuple[nodes.Expr, Span]] = []
+    for offset in node.offsets:
+        if (target := _target(e, offset)) is None:
+            continue
+        distance = None if offset.distance is None else e.bound(offset.distance, offset.span)
+        if isinstance(target, str):
+            if offset.distance is None:
+                e.report(
+                    "S14", f"how far along {target}?", offset.span, f"write ⟪{target}, 1⟫; tables may stand alone."
+                )
+                continue
+            parts.append((target, distance))
+        else:
+            uses.append((target, offset.span))
+            parts.append((target,) if offset.distance is None else (target, distance))
+    if operand is None or len(parts) != len(node.offsets):
+        return None
+    uses.append((operand, node.operand.span))
+    return e.attempt(lambda: build.shift(operand, *parts, span=node.span), node.span, uses)
+
+
+def _target(e: Elaboration, offset: syntax.Offset) -> str | nodes.Expr | None:
+    """The dim or table that a name in ⟪⟫ stands for: a table in scope, a dim, or what an offset provider says."""
+    plain = offset.name.removesuffix(OFFSET)
+    candidates = (offset.name, e.offsets.get(plain, plain), plain)
+    for name in candidates:
+        value = e.scope.get(name)
+        if value is not None and _is_table(value):
+            return value
+        if name in e.dims or neighbour_counter(name) is not None:
+            return name
+    for name in candidates:
+        if name in e.scope:
+            return e.scope[name]
+    known = [*e.offsets, *sorted(e.dims), *(n for n, v in e.scope.items() if v is not None and _is_table(v))]
+    what = "offset" if offset.name.endswith(OFFSET) else "dim or table"
+    e.report("N04", f"there is no {what} '{offset.name}' here.", offset.span, did_you_mean(plain, known))
+    return None
+
+
+def _is_table(value: nodes.Expr) -> bool:
+    kind = value.type
+    return isinstance(kind, TensorType) and any(
+        d.startswith(NEIGHBOUR) and neighbour_counter(d) is None for d in kind.dims
+    )
+
+
+def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -> nodes.Fencil:
     """The typed fencil of a program for given sizes. Raises all diagnostics at once."""
     e = Elaboration(frozenset(inventory(program).dims), dict(program.offsets), dict(sizes or {}))
-    return ir.Fencil(program.name, *elaborate_parts(program, e), program.span)
+    return nodes.Fencil(program.name, *elaborate_parts(program, e), program.span)
 
 
-def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[ir.Var, ...], tuple[ir.Closure, ...]]:
+def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[nodes.Var, ...], tuple[nodes.Closure, ...]]:
     """The typed parameters and closures of a program, by what an elaboration knows. Raises all diagnostics at once."""
     known = inventory(program)
     params = [e.declare(p) for p in program.params]
@@ -46,7 +592,7 @@ def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[ir.V
             )
     if not program.closures:
         e.report("N05", f"'{program.name}' computes nothing.", program.span, "add a closure: out ← e;")
-    closures: list[ir.Closure | None] = []
+    closures: list[nodes.Closure | None] = []
     for written in program.closures:
         for binding in written.before:
             run(_binding(e, binding, program))
@@ -65,8 +611,8 @@ def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[ir.V
 
 
 def elaborate_expression(
-    node: syntax.Expression, variables: Iterable[ir.Var], dims: Iterable[str], sizes: Mapping[str, int] | None = None
-) -> ir.Expr:
+    node: syntax.Expression, variables: Iterable[nodes.Var], dims: Iterable[str], sizes: Mapping[str, int] | None = None
+) -> nodes.Expr:
     """The typed expression of a tree whose free names are the given variables."""
     variables = list(variables)
     known = {*dims, *(d for v in variables for d in v.type.dims)}
@@ -80,17 +626,17 @@ def elaborate_expression(
     return result
 
 
-def _closure(e: Elaboration, written: syntax.Closure, params: Sequence[ir.Var | None]) -> Rule[ir.Closure | None]:
+def _closure(e: Elaboration, written: syntax.Closure, params: Sequence[nodes.Var | None]) -> Rule[nodes.Closure | None]:
     output = e.scope.get(written.output)
     if written.output not in e.scope:
         names = [p.name for p in params if p is not None]
         help_ = did_you_mean(written.output, names)
         e.report("N01", f"'{written.output}' is not a parameter of this fencil.", written.span, help_)
     region = None if written.region is None else e.intervals(written.region)
-    value: ir.Expr | None = yield typed(e, written.value)
+    value: nodes.Expr | None = yield typed(e, written.value)
     if value is None or output is None or (region is None and written.region is not None):
         return None
-    assert isinstance(output, ir.Var)
+    assert isinstance(output, nodes.Var)
     return build.closure(output, value, region, written.span)
 
 
@@ -99,7 +645,7 @@ def _binding(e: Elaboration, written: syntax.Binding, program: syntax.Program) -
     if any(p.name == written.name for p in program.params):
         e.report("N02", f"'{written.name}' is a parameter of this fencil.", written.span, "bind another name.")
         return
-    value: ir.Expr | None = yield bound_value(e, written.name, written.value)
+    value: nodes.Expr | None = yield bound_value(e, written.name, written.value)
     e.scope[written.name] = value
     e.named.add(written.name)
     e.stale.pop(written.name, None)

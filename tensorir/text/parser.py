@@ -1,6 +1,16 @@
 """Tokens to syntax trees: fencils, closures, and expressions by operator precedence.
 
-Rules that nest are generators run by `tensorir.text.trampoline`, so that depth is no concern. An error in a closure
+Expressions by operator precedence, from the table of builtins.
+
+Rules that nest are generators run by `tensorir.text.layout`, so that depth is no concern.
+
+>>> from tensorir.runtime.errors import Source
+>>> print(parse_expression(Source("p", "a - b × c")).args[1])
+Call(op='multiplies', args=(Name(name='b'), Name(name='c')), static=())
+
+Tokens to syntax trees: fencils, closures, and expressions by operator precedence.
+
+Rules that nest are generators run by `tensorir.text.layout`, so that depth is no concern. An error in a closure
 is noted and reading goes on at the next closure or fencil.
 
 >>> parse_programs(Source("p", "double(out: tensor<float>, x: tensor<float>) { out ← x + x }"))[0].closures[0].value
@@ -9,23 +19,426 @@ Call(op='plus', args=(Name(name='x'), Name(name='x')), static=())
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Source
-from tensorir.text.cursor import Cursor, ranges
-from tensorir.text.expressions import binding, expression, missing_operator, parameters
-from tensorir.text.lexer import tokenize
-from tensorir.text.limits import MAX_FINDINGS
-from tensorir.text.spelling import OFFSET
+import math
+
+from tensorir.ir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, Builtin
+from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, Scalar
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
+from tensorir.text.cursor import SLOTS, Cursor, affine, ranges, tensor_type
+from tensorir.text.layout import Rule, run
+from tensorir.text.lexer import ELEMENTS, KEYWORDS, MAX_FINDINGS, OFFSET, RESERVED, Token, tokenize, usage
 from tensorir.text.syntax import (
+    Apply,
     Binding,
+    Call,
     Closure,
     Expression,
+    Lambda,
+    Let,
+    Name,
+    Number,
+    Offset,
+    Operator,
+    Param,
     Program,
     Range,
+    Results,
+    Shift,
+    TensorType,
 )
-from tensorir.text.trampoline import Rule, run
 
-__all__ = ["parse_programs"]
+__all__ = ["binding", "expression", "missing_operator", "parameters", "parse_expression", "parse_programs"]
+
+
+def parse_expression(source: Source) -> Expression:
+    """A text that is one expression."""
+    c = Cursor(tokenize(source))
+    result = run(expression(c))
+    if c.token.kind != "end":
+        c.missing("an operator or the end", missing_operator(c))
+    return result
+
+
+def expression(c: Cursor) -> Rule[Expression]:
+    """Operands between operators; operands that bind less tightly (λ, let, if) reach as far as they can."""
+    operands: list[tuple[Expression, int]] = []
+    pending: list[tuple[Builtin, Token]] = []
+    outside = c.depth
+    c.deeper()
+    while True:
+        while (row := _prefix(c)) is not None:
+            c.deeper()
+            pending.append((row, c.advance()))
+        first = c.position
+        value: Expression = yield _operand(c)
+        operands.append((value, c.tokens.tokens[first].start))
+        stop = c.tokens.tokens[c.position - 1].stop
+        following = _infix(c)
+        if following is None:
+            break
+        _fold(c, operands, pending, stop, *following)
+        pending.append(following)
+    _fold(c, operands, pending, stop)
+    c.depth = outside
+    return operands[0][0]
+
+
+def _fold(
+    c: Cursor,
+    operands: list[tuple[Expression, int]],
+    pending: list[tuple[Builtin, Token]],
+    stop: int,
+    following: Builtin | None = None,
+    sign: Token | None = None,
+) -> None:
+    """Build what binds more tightly than the operator that follows."""
+    precedence = 0 if following is None else following.precedence
+    while pending:
+        row, mark = pending[-1]
+        if row.precedence < precedence or (row.precedence == precedence == POWER):
+            return
+        if row.precedence == precedence == COMPARE:
+            assert sign is not None
+            c.fail("S13", "comparisons do not chain.", sign, "write a < b ∧ b < c, or put one between parentheses.")
+        pending.pop()
+        right, start = operands.pop()
+        args: tuple[Expression, ...] = (right,)
+        if row.is_prefix:
+            start = mark.start
+        else:
+            left, start = operands.pop()
+            args = (left, right)
+        operands.append((Call(row.name, args, (), Span(c.tokens.source, start, stop)), start))
+
+
+def _stands_for_function(c: Cursor) -> bool:
+    """Whether a glyph is an argument by itself, as in `reduce(+, 0.0)`."""
+    return c.ahead().text in (",", ")") and c.ahead().kind == "glyph"
+
+
+def _prefix(c: Cursor) -> Builtin | None:
+    token = c.token
+    if token.kind not in ("glyph", "name") or _stands_for_function(c):
+        return None
+    row = BY_GLYPH.get((token.text, 1))
+    if row is None or (token.text == "-" and _is_number(c.ahead()) and c.ahead(2).text != "**"):
+        return None
+    return row
+
+
+def _infix(c: Cursor) -> tuple[Builtin, Token] | None:
+    """The infix operator that comes next, which is read."""
+    token = c.token
+    if token.kind not in ("glyph", "name"):
+        return None
+    if token.text == "<-":  # after an operand this is `a < -b`; the arrow of a closure stands after its output
+        c.tokens.tokens[c.position] = Token("glyph", "-", token.start + 1, token.stop)
+        return BY_GLYPH["<", 2], Token("glyph", "<", token.start, token.start + 1)
+    row = BY_GLYPH.get((token.text, 2))
+    return None if row is None else (row, c.advance())
+
+
+def _is_number(token: Token) -> bool:
+    return token.kind == "number" or (token.kind == "name" and token.text in ("inf", "nan"))
+
+
+def _operand(c: Cursor) -> Rule[Expression]:
+    """What stands between operators: a literal, a name, a call, parentheses, ⟪⟫, λ, let, if."""
+    first, token = c.position, c.token
+    result: Expression
+    if _is_number(token) or (token.text == "-" and _is_number(c.ahead())):
+        result = _number(c)
+    elif c.at("true", "false", "True", "False"):
+        c.advance()
+        result = Number(token.text in ("true", "True"), BOOL, c.span(token))
+    elif c.at("let"):
+        return (yield _let(c))
+    elif c.at("λ", "\\"):
+        return (yield _lambda(c))
+    elif c.at("if") and not (c.ahead().text == "(" and c.tokens.commas.get(c.position + 1)):
+        return (yield _conditional(c))
+    elif c.at("{"):
+        return (yield _results(c))
+    elif c.at("("):
+        result = yield _parentheses(c)
+    elif c.at("⟪"):
+        result = yield _shift(c, "⟫")
+    elif token.kind == "name" and c.ahead().text == "(":
+        result = yield _call(c)
+    elif token.kind in ("glyph", "name") and _stands_for_function(c) and (row := _row_of_glyph(token.text)):
+        c.advance()
+        return Operator(row.name, None, c.span(token))
+    elif token.kind == "string":
+        c.fail("S01", "a text stands only in assert_ and print.", token, 'write assert_(x, c, "text").')
+    else:
+        name, span = c.word("an expression", "write a name, a number, or something between parentheses.")
+        result = Name(name, span)
+    while c.at("(", "["):
+        result = yield _postfix(c, result, first)
+    return result
+
+
+def _row_of_glyph(text: str) -> Builtin | None:
+    return BY_GLYPH.get((text, 2)) or BY_GLYPH.get((text, 1))
+
+
+def _postfix(c: Cursor, value: Expression, first: int) -> Rule[Expression]:
+    """`f(x)`, `x[0]` and `x[I[0:5]]`."""
+    if c.accept("("):
+        args: tuple[Expression, ...] = yield _arguments(c)
+        return Apply(value, args, c.since(first))
+    c.advance()
+    if c.at_word() and c.ahead().text == "[":
+        part = ranges(c)
+        c.expect("]", help="a part of a tensor is written x[I[0:5], J[1:3]].")
+        return Call("subset", (value,), (part,), c.since(first))
+    index = affine(c)
+    c.expect("]", help="a member of a tuple is written x[0], a part of a tensor x[I[0:5]].")
+    return Call("tuple_get", (value,), (index,), c.since(first))
+
+
+def _arguments(c: Cursor, closer: str = ")") -> Rule[tuple[Expression, ...]]:
+    """Expressions between commas, up to and with the closing parenthesis."""
+    found: list[Expression] = []
+    while not c.at(closer):
+        value: Expression = yield expression(c)
+        found.append(value)
+        if not c.accept(","):
+            break
+    what = "arguments" if closer == ")" else "results"
+    c.expect(closer, help=missing_operator(c) or f"{what} are separated by commas.")
+    return tuple(found)
+
+
+def missing_operator(c: Cursor) -> str:
+    if c.at("←", "<-"):
+        return "one closure stores into one parameter; comparisons are written =."
+    if c.token.kind == "number" or c.at_word():
+        return "a product needs its sign: 2.0 × x."
+    return ""
+
+
+def _parentheses(c: Cursor) -> Rule[Expression]:
+    """`(e)`, or a tuple: `(a, b)`, `(a,)`."""
+    first = c.position
+    is_tuple = bool(c.tokens.commas.get(first))
+    c.advance()
+    if c.at(")"):
+        c.missing("an expression", "a tuple has at least one member: (x,).")
+    members: tuple[Expression, ...] = yield _arguments(c)
+    return Call("make_tuple", members, (), c.since(first)) if is_tuple else members[0]
+
+
+def _number(c: Cursor) -> Number:
+    first = c.position
+    sign = -1 if c.accept("-") else 1
+    token = c.advance()
+    text, wanted = token.text, None
+    if text.endswith("f") and token.kind == "number":
+        text, wanted = text[:-1], FLOAT32
+    if text.endswith(OFFSET):
+        c.fail("S11", f"'{text}' is an offset, and stands between ⟪ and ⟫ only.", token, f"drop the {OFFSET}.")
+    return _literal(c, text, sign, wanted, c.since(first))
+
+
+def _literal(c: Cursor, text: str, sign: int, wanted: Scalar | None, span: Span) -> Number:
+    """The literal of an element type; without one, whole numbers are int32 and others float64."""
+    whole = text.isdecimal()
+    wanted = wanted or (INT32 if whole else FLOAT64)
+    if wanted.is_integer:
+        if not whole:
+            c.fail("S12", f"{text} is not an {wanted}.", span, f"write it without a point, or cast({text}, {wanted}).")
+        return Number(sign * int(text), wanted, span)
+    value = float(text)
+    if math.isinf(value) and text != "inf":
+        c.fail("S12", f"{text} is larger than every {wanted}.", span, "write inf if that is meant.")
+    return Number(sign * value, wanted, span)
+
+
+def _let(c: Cursor) -> Rule[Expression]:
+    """`let a = e; let b = e; body`"""
+    bound: list[tuple[str, Expression, Span]] = []
+    while c.at("let"):
+        one: tuple[str, Expression, Span] = yield binding(c)
+        bound.append(one)
+    body: Expression = yield expression(c)
+    for name, value, span in reversed(bound):
+        body = Let(name, value, body, span)
+    return body
+
+
+def binding(c: Cursor) -> Rule[tuple[str, Expression, Span]]:
+    """`let a = e;`"""
+    c.advance()
+    name, span = c.word("a name", "a binding is written let t = x + y; t × t.")
+    if name in RESERVED and c.tokens.source.text[span.start] != "`":
+        c.fail("N07", f"'{name}' is a builtin, and let cannot give it another meaning.", span, f"call it {name}_.")
+    c.expect("=", help="a binding is written let t = x + y; t × t.")
+    value: Expression = yield expression(c)
+    c.expect(";", help=missing_operator(c) or "a binding ends with ; and what it is used in follows.")
+    if c.at("}"):
+        c.fail("S01", f"'{name}' is bound and then used in nothing.", span, "the result follows: let t = e; t + t")
+    return name, value, span
+
+
+def parameters(c: Cursor, typed: bool) -> tuple[Param, ...]:
+    c.expect("(", help="parameters stand between parentheses.")
+    found: list[Param] = []
+    while not c.at(")"):
+        name, span = c.word("the name of a parameter")
+        kind: TensorType | None = None
+        if c.accept(":"):
+            kind = tensor_type(c)
+        elif typed:
+            c.missing("':'", f"a parameter has a type: {name}: tensor<float, I[0:5]>.")
+        found.append(Param(name, kind, span))
+        if not c.accept(","):
+            break
+    c.expect(")", help="parameters are separated by commas.")
+    return tuple(found)
+
+
+def _lambda(c: Cursor) -> Rule[Expression]:
+    first = c.position
+    c.advance()
+    params = parameters(c, typed=False)
+    c.expect("→", "->", help="a function is written λ(x: tensor<float, I[0:5]>) → e.")
+    body: Expression = yield expression(c)
+    return Lambda(params, body, c.since(first))
+
+
+def _results(c: Cursor) -> Rule[Expression]:
+    """`{a, b}`"""
+    first = c.position
+    c.advance()
+    values: tuple[Expression, ...] = yield _arguments(c, "}")
+    if not values:
+        c.fail("S01", "this function returns nothing.", c.since(first), "its results are written {a + 1, b}.")
+    return Results(values, c.since(first))
+
+
+def _conditional(c: Cursor) -> Rule[Expression]:
+    """`if c then a else b`"""
+    first = c.position
+    usage_ = "a choice is written if c then a else b, or if(c, a, b)."
+    c.advance()
+    condition: Expression = yield expression(c)
+    c.expect("then", help=usage_)
+    yes: Expression = yield expression(c)
+    c.expect("else", help=usage_)
+    no: Expression = yield expression(c)
+    return Call("if", (condition, yes, no), (), c.since(first))
+
+
+# Calls of builtins
+
+
+def _call(c: Cursor) -> Rule[Expression]:
+    """A word before a parenthesis: a builtin, an element type, `shift`, `operator`, or a function of the program."""
+    token = c.token
+    word = token.text.removeprefix("__")
+    if word in TABLE:
+        return (yield _builtin(c, TABLE[word]))
+    if word == "shift":
+        return (yield _shift(c, ")"))
+    if word == "operator":
+        return _operator(c)
+    if word in ELEMENTS:
+        return (yield _conversion(c, ELEMENTS[word]))
+    if word in KEYWORDS:
+        c.word("an expression")
+    c.advance()
+    return Name(token.text, c.span(token))
+
+
+def _builtin(c: Cursor, row: Builtin) -> Rule[Expression]:
+    """A call as the form of the builtin says; slots that are not operands are read by their kind."""
+    first = c.position
+    help_ = f"it is written {usage(row)}."
+    args: list[Expression] = []
+    static: list[object] = []
+    c.advance()
+    for group in row.form:
+        c.expect("(", help=help_)
+        if set(group) <= {"x", "xs"}:
+            more: tuple[Expression, ...] = yield _arguments(c)
+            args += more
+            continue
+        for index, slot in enumerate(group):
+            if slot.endswith("?") and c.at(")"):
+                static.append(SLOTS[slot].default)
+                continue
+            if index:
+                c.expect(",", help=help_)
+            if slot in ("x", "f"):
+                value: Expression = yield expression(c)
+                args.append(value)
+            else:
+                static.append(SLOTS[slot].read(c))
+        c.expect(")", help=help_)
+    return Call(row.name, tuple(args), tuple(static), c.since(first))
+
+
+def _conversion(c: Cursor, element: Scalar) -> Rule[Expression]:
+    """`int64(3)` is a literal, `int64(x)` a cast."""
+    first = c.position
+    c.advance()
+    c.advance()
+    signed = 1 if c.at("-") else 0
+    number = c.ahead(signed)
+    plain = number.text == "inf" or (_is_number(number) and not number.text.endswith(("f", OFFSET)))
+    if element != BOOL and plain and c.ahead(signed + 1).text == ")":
+        c.position += signed + 2
+        return _literal(c, number.text, -1 if signed else 1, element, c.since(first))
+    args: tuple[Expression, ...] = yield _arguments(c)
+    if len(args) != 1:
+        c.fail("S01", f"{element}(...) converts one value.", c.since(first), f"it is written {element}(x).")
+    return Call("cast", args, (element,), c.since(first))
+
+
+def _operator(c: Cursor) -> Operator:
+    """`operator(+, tensor<float>, tensor<float>)`: an elementwise builtin as a function of these types."""
+    first = c.position
+    c.advance()
+    c.advance()
+    token = c.advance()
+    types: list[TensorType] = []
+    while c.accept(","):
+        types.append(tensor_type(c))
+    c.expect(")", help="it is written operator(+, tensor<float>, tensor<float>).")
+    row = BY_GLYPH.get((token.text, len(types))) or _row_of_glyph(token.text)
+    row = row or TABLE.get(token.text.removeprefix("__"))
+    if row is None or not row.elementwise or row.static_slots:
+        c.fail("N03", f"there is no elementwise builtin '{token.text}'.", token, "such as +, min or exp.")
+    return Operator(row.name, tuple(types), c.since(first))
+
+
+def _shift(c: Cursor, closer: str) -> Rule[Expression]:
+    """`⟪I, 1⟫(x)` and `shift(I, 1)(x)`."""
+    first = c.position
+    usage_ = "a shift is written ⟪I, 1⟫(x), ⟪V2E, 0⟫(x) or ⟪V2E⟫(x)."
+    c.position += 1 if closer == "⟫" else 2
+    found: list[Offset] = []
+    while not c.at(closer):
+        begin = c.position
+        if c.at_word() and c.ahead().text in (",", closer):
+            name, span = c.word("a dim or a table")
+            found.append(Offset(name, None, span))
+        else:
+            distance = affine(c, offset=True)
+            if not found or found[-1].distance is not None:
+                c.fail("S14", "this distance has no dim or table before it.", c.since(begin), usage_)
+            found[-1] = Offset(found[-1].name, distance, found[-1].span)
+        if not c.accept(","):
+            break
+    c.expect(closer, help=usage_)
+    if not found:
+        c.fail("S14", "this shift names no dim and no table.", c.since(first), usage_)
+    c.expect("(", help="a shift needs its operand: ⟪I, 1⟫(x).")
+    args: tuple[Expression, ...] = yield _arguments(c)
+    if len(args) != 1:
+        c.fail("S14", f"a shift has one operand, and here are {len(args)}.", c.since(first), usage_)
+    return Shift(tuple(found), args[0], c.since(first))
 
 
 def parse_programs(source: Source) -> tuple[Program, ...]:

@@ -1,7 +1,22 @@
-"""Programs to text that parses back to the same program.
+"""Typed programs to text that parses back to the same program.
+
+Typed expressions to syntax trees, with a `let` for everything that is used more than once or has a label.
+
+A `let` stands at the beginning of the innermost function, or of the closure, that binds all variables in its value;
+what several closures use, and none of them has stored into since, before the first of them. The tree is linear in the
+distinct nodes.
 
 >>> from tensorir.text import parse_expr
->>> from tensorir.types import tensor
+>>> from tensorir.text.printer import print_expr
+>>> from tensorir.ir.types import tensor
+>>> x = parse_expr("x × x", {"x": tensor("float")})
+>>> print(print_expr(ir.Call("plus", (x, x))))
+let t1 = x × x; t1 + t1
+
+Programs to text that parses back to the same program.
+
+>>> from tensorir.text import parse_expr
+>>> from tensorir.ir.types import tensor
 >>> e = parse_expr("shift(I, 1)(x) * 2.0 <= cast(n, float)", {"x": tensor("float", I=(0, 5)), "n": tensor("int")})
 >>> print(print_expr(e))
 ⟪I, 1⟫(x) × 2.0 ≤ cast(n, float)
@@ -11,19 +26,352 @@ shift(I, 1)(x) * 2.0 <= cast(n, float)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from tensorir import ir
-from tensorir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, UNARY, Builtin
+from tensorir.ir import build
+from tensorir.ir import nodes as ir
+from tensorir.ir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, UNARY, Builtin
+from tensorir.ir.rewrite import postorder, runs, use_counts, values, with_values
+from tensorir.ir.static_parameters import Fold, Scan, Shift, Slot
+from tensorir.ir.types import Complaint, Dims, TensorType
+from tensorir.ir.typing_of_elements import highest_neighbour
+from tensorir.ir.typing_rules import scanned_dim
 from tensorir.text import syntax
-from tensorir.text.layout import EMPTY, LINE, SPACE, Document, group, joined, nested, render, together
-from tensorir.text.slots import SLOTS, spell_affine, spell_element, spell_ranges
-from tensorir.text.spelling import KEYWORDS, RESERVED, glyph, number, quoted_name
-from tensorir.text.template import Template
-from tensorir.text.trampoline import Rule, run
-from tensorir.text.unparse import unparse, unparse_expr
+from tensorir.text.cursor import SLOTS, lift, spell_affine, spell_element, spell_ranges
+from tensorir.text.elaborate import function_count, parameter_types
+from tensorir.text.layout import EMPTY, LINE, SPACE, Document, Rule, group, joined, nested, render, run, together
+from tensorir.text.lexer import KEYWORDS, RESERVED, glyph, number, quoted_name
+from tensorir.text.sizes import Template
+from tensorir.text.syntax import Affine
 
-__all__ = ["print_expr", "print_fencil", "print_param"]
+__all__ = ["print_expr", "print_fencil", "print_param", "unparse", "unparse_expr", "unparse_type"]
+
+
+def unparse(fencil: ir.Fencil) -> syntax.Program:
+    """The syntax tree of a fencil."""
+    closures = _distinct(fencil)
+    names = _Names.of([c.value for c in closures], fencil.params)
+    written = [one for run in runs(closures) for one in _run(run, names)]
+    return syntax.Program(fencil.name, tuple(_param(p) for p in fencil.params), tuple(written))
+
+
+def unparse_expr(expr: ir.Expr) -> syntax.Expression:
+    """The syntax tree of an expression."""
+    if _repeats(expr):
+        (expr,) = build.with_unique_names([expr], {v.name for v in expr.free})
+    units = _units([expr])
+    return _written(units.of[~0], expr, _named(units, _Names.of([expr], expr.free)), units.uses)
+
+
+def _distinct(fencil: ir.Fencil) -> tuple[ir.Closure, ...]:
+    """The closures of a fencil, where a pass left one name with two functions under other names."""
+    if not any(_repeats(c.value) for c in fencil.closures):
+        return fencil.closures
+    return with_values(
+        fencil.closures, build.with_unique_names(values(fencil.closures), {p.name for p in fencil.params})
+    )
+
+
+def _repeats(root: ir.Expr) -> bool:
+    parameters = [p for n in postorder(root) if isinstance(n, ir.Lambda) for p in n.params]
+    return len({p.name for p in parameters}) < len(parameters)
+
+
+def _run(closures: Sequence[ir.Closure], names: _Names) -> Iterator[syntax.Closure]:
+    """Closures of which none reads what another has stored, with what several of them use in front."""
+    units = _units(values(closures))
+    outer = _named(units, names)
+    for k, c in enumerate(closures):
+        before = tuple(
+            syntax.Binding(outer.label[id(n)], _written(units.of[id(n)], n, outer, units.uses, bound=True))
+            for n in units.before[k]
+        )
+        region = None if c.region is None else _ranges(c.region)
+        yield syntax.Closure(c.output.name, region, _written(units.of[~k], c.value, outer, units.uses), before=before)
+
+
+def unparse_type(kind: TensorType) -> syntax.TensorType:
+    return syntax.TensorType(kind.element, _ranges(kind.dims))
+
+
+def _ranges(dims: Dims) -> tuple[syntax.Range, ...]:
+    return tuple(syntax.Range(name, Affine(i.start), Affine(i.stop)) for name, i in dims.items)
+
+
+def _param(p: ir.Var) -> syntax.Param:
+    return syntax.Param(p.name, unparse_type(p.type))
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Names that a `let` must not take: variables, dims, and words that mean something."""
+
+    variables: frozenset[str]
+    dims: frozenset[str]
+
+    @staticmethod
+    def of(roots: Sequence[ir.Expr], params: Iterable[ir.Var]) -> _Names:
+        variables = {p.name for p in params}
+        dims = {d for p in params for d in p.type.dims}
+        for node in postorder(*roots):
+            match node:
+                case ir.Lambda(inner):
+                    variables.update(p.name for p in inner)
+                case ir.Var(name):
+                    variables.add(name)
+                case _:
+                    pass
+            if isinstance(node.type, TensorType):
+                dims.update(node.type.dims.names)
+        return _Names(frozenset(variables), frozenset(dims))
+
+
+@dataclass(slots=True)
+class _Units:
+    """What stands between two semicolons of a fencil: the values of closures, and what several of these use."""
+
+    of: dict[int, list[ir.Expr]]
+    """The nodes of each unit, operands first: of closure k by ~k, of what is shared by its identity."""
+    before: list[list[ir.Expr]]
+    """What is shared and stands before each closure."""
+    uses: dict[int, int]
+
+
+def _units(roots: Sequence[ir.Expr]) -> _Units:
+    order = list(postorder(*roots))
+    bound = {p for n in order if isinstance(n, ir.Lambda) for p in n.params}
+    readers: defaultdict[int, set[int]] = defaultdict(set)
+    first: dict[int, int] = {}
+    for k, root in reversed(list(enumerate(roots))):
+        readers[id(root)].add(~k)
+        first[id(root)] = k
+    before: list[list[ir.Expr]] = [[] for _ in roots]
+    uses = use_counts(*roots)
+    for node in reversed(order):
+        named = node.label or uses[id(node)] > 1
+        # what a value in front of closures begins with stands in front of them, too
+        several = len(readers[id(node)]) > 1 or (named and min(readers[id(node)]) >= 0)
+        if several and not isinstance(node, _UNNAMED) and node.free.isdisjoint(bound):
+            before[first[id(node)]].append(node)
+            readers[id(node)] = {id(node)}
+        for child in node.children:
+            readers[id(child)] |= readers[id(node)]
+            first[id(child)] = min(first.get(id(child), len(roots)), first[id(node)])
+    of: defaultdict[int, list[ir.Expr]] = defaultdict(list)
+    for node in order:
+        for unit in readers[id(node)]:
+            of[unit].append(node)
+    return _Units(of, [nodes[::-1] for nodes in before], uses)
+
+
+_UNNAMED = (ir.Var, ir.Literal, ir.Operator)
+"""What is written again and again."""
+
+
+def _named(units: _Units, names: _Names) -> _Scopes:
+    """Names for what several closures use."""
+    found = _Scopes(names)
+    found.name([n for nodes in units.before for n in nodes])
+    return found
+
+
+@dataclass(slots=True)
+class _Scopes:
+    """Which nodes get a name, and where: by the identity of the function whose body they open, or None."""
+
+    names: _Names
+    label: dict[int, str] = field(default_factory=dict[int, str])
+    members: dict[int | None, list[ir.Expr]] = field(default_factory=dict[int | None, list[ir.Expr]])
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The names that stand for values."""
+        return self.names.variables.union(self.label.values())
+
+    def name(self, nodes: Sequence[ir.Expr]) -> None:
+        """Give each node a name of its own: its label, or one that is free."""
+        taken, counters = set(self.used | self.names.dims | RESERVED), dict[str, int]()
+        for node in nodes:
+            if node.label:
+                self.label[id(node)] = _fresh(node.label, node.label, "_", taken, counters)
+        for node in nodes:
+            if not node.label:
+                self.label[id(node)] = _fresh("", "t", "", taken, counters)
+
+
+def _scopes(order: Sequence[ir.Expr], outer: _Scopes, uses: Mapping[int, int]) -> _Scopes:
+    """The names of a unit's nodes, those from outside of it among them."""
+    result = _Scopes(outer.names, dict(outer.label))
+    named = [
+        n for n in order if id(n) not in outer.label and (n.label or (uses[id(n)] > 1 and not isinstance(n, _UNNAMED)))
+    ]
+    result.name(named)
+    binder, level = _binders(order) if named else ({}, {})
+    for node in named:
+        owner = max((binder[v] for v in node.free if v in binder), key=lambda f: level[f], default=None)
+        result.members.setdefault(owner, []).append(node)
+    return result
+
+
+def _fresh(name: str, stem: str, separator: str, taken: set[str], counters: dict[str, int]) -> str:
+    while not name or name in taken:
+        counters[stem] = counters.get(stem, 0) + 1
+        name = f"{stem}{separator}{counters[stem]}"
+    taken.add(name)
+    return name
+
+
+def _binders(order: Sequence[ir.Expr]) -> tuple[dict[ir.Var, int], dict[int, int]]:
+    """The function that binds each variable, and how many functions stand around it at least."""
+    functions = [n for n in order if isinstance(n, ir.Lambda)]
+    binder = {p: id(f) for f in functions for p in f.params}
+    level: dict[int, int] = {}
+    for f in reversed(functions):  # what a function is in comes after it
+        level[id(f)] = 1 + max((level.get(binder[v], 0) for v in f.free if v in binder), default=0)
+    return binder, level
+
+
+def _written(
+    order: Sequence[ir.Expr], root: ir.Expr, outer: _Scopes, uses: Mapping[int, int], bound: bool = False
+) -> syntax.Expression:
+    """The syntax tree of a unit, or, with `bound`, of what its own name stands for."""
+    scopes = _scopes(order, outer, uses)
+    used = scopes.used
+    written: dict[int, syntax.Expression] = {}
+    inner = _inner_shifts(order, scopes, used)
+
+    def use(node: ir.Expr) -> syntax.Expression:
+        name = scopes.label.get(id(node))
+        return written[id(node)] if name is None else syntax.Name(name)
+
+    def opened(owner: int | None, body: syntax.Expression) -> syntax.Expression:
+        for node in reversed(scopes.members.get(owner, ())):
+            body = syntax.Let(scopes.label[id(node)], written[id(node)], body)
+        return body
+
+    for node in order:
+        match node:
+            case ir.Literal(value, element):
+                tree: syntax.Expression = syntax.Number(value, element)
+            case ir.Var(name):
+                tree = syntax.Name(name)
+            case ir.Operator(op, types):
+                tree = syntax.Operator(op, tuple(unparse_type(t) for t in types))
+            case ir.Lambda(params, results):
+                made = tuple(use(r) for r in results)
+                body = made[0] if len(made) == 1 else syntax.Results(made)
+                tree = syntax.Lambda(tuple(_param(p) for p in params), opened(id(node), body))
+            case ir.Apply(function, args):
+                inferred = tuple(a.type for a in args)
+                tree = syntax.Apply(_function(use(function), function, inferred), tuple(use(a) for a in args))
+            case ir.Call():
+                if id(node) in inner:
+                    continue
+                tree = _shift(node, scopes, use, used) or _call(node, [use(a) for a in node.args])
+        written[id(node)] = tree
+    return opened(None, written[id(root)] if bound else use(root))
+
+
+def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> syntax.Expression:
+    """An operator without its types where they follow from what it is applied to."""
+    if isinstance(tree, syntax.Operator) and isinstance(function, ir.Operator) and function.params == inferred:
+        return syntax.Operator(tree.op)
+    return tree
+
+
+# Shifts: one in front of another is written as one, `⟪I, 1, J, 1⟫(x)`
+
+
+def _inner_shifts(order: Sequence[ir.Expr], scopes: _Scopes, used: frozenset[str]) -> set[int]:
+    """Shifts that are written as part of the shift that they are operands of."""
+    return {
+        id(node.args[-1])
+        for node in order
+        if isinstance(node, ir.Call)
+        and _is_shift(node, scopes, used)
+        and id(node.args[-1]) not in scopes.label
+        and _is_shift(node.args[-1], scopes, used)
+    }
+
+
+def _is_shift(node: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> bool:
+    """Whether it can be written with ⟪⟫: its table has a name, or its dim has one that nothing else has."""
+    match node:
+        case ir.Call("cartesian_shift", _, (dim, _)):
+            return dim not in used
+        case ir.Call("unstructured_shift" | "shift_init", (table, _)):
+            return isinstance(table, ir.Var) or id(table) in scopes.label
+        case _:
+            return False
+
+
+def _shift(
+    node: ir.Call, scopes: _Scopes, use: Callable[[ir.Expr], syntax.Expression], used: frozenset[str]
+) -> syntax.Expression | None:
+    offsets: list[syntax.Offset] = []
+    inner: ir.Expr = node
+    while (
+        isinstance(inner, ir.Call) and _is_shift(inner, scopes, used) and (not offsets or id(inner) not in scopes.label)
+    ):
+        match inner.static:
+            case Shift(name, offset):
+                distance = Affine(offset)
+            case Slot(neighbour):
+                name, distance = _name(use(inner.args[0])), Affine(neighbour)
+            case _:
+                name, distance = _name(use(inner.args[0])), None
+        offsets.append(syntax.Offset(name, distance))
+        inner = inner.args[-1]
+    return syntax.Shift(tuple(offsets), use(inner)) if offsets else None
+
+
+def _name(tree: syntax.Expression) -> str:
+    assert isinstance(tree, syntax.Name)
+    return tree.name
+
+
+# Other builtins
+
+
+def _call(node: ir.Call, args: list[syntax.Expression]) -> syntax.Expression:
+    """A call, without what follows from the rest of it."""
+    row, count = TABLE[node.op], function_count(node.op, len(args))
+    types = [a.type for a in node.args[count:] if isinstance(a.type, TensorType)]
+    static = _without_inferable(node)
+    if count and static != node.static and isinstance(args[0], syntax.Operator):
+        args[0] = _function(args[0], node.args[0], _parameter_types(node.op, static, types))
+        static = static if isinstance(args[0], syntax.Operator) and args[0].types is None else node.static
+    for index in range(count):
+        args[index] = _function(args[index], node.args[index], _parameter_types(node.op, static, types))
+    return syntax.Call(node.op, tuple(args), lift(row, static))
+
+
+def _parameter_types(op: str, static: tuple[Any, ...], types: Sequence[TensorType]) -> tuple[TensorType, ...] | None:
+    try:
+        return parameter_types(op, static, types, ())
+    except Complaint:
+        return None
+
+
+def _without_inferable(node: ir.Call) -> tuple[Any, ...]:
+    """Static parameters with the folded dim left out where it is the one that is meant anyway."""
+    types = [a.type for a in node.args[2:] if isinstance(a.type, TensorType)]
+    match node.op, node.static:
+        case "reduce", Fold(dim) if highest_neighbour(d for t in types for d in t.dims) == dim:
+            return (None,)
+        case "scan", Scan(forward, dim):
+            function = node.args[0].type
+            assert not isinstance(function, TensorType)
+            try:
+                return (forward, None) if scanned_dim(function, types) == dim else node.static
+            except Complaint:
+                return node.static
+        case _:
+            return node.static
+
 
 _POSTFIX, _ATOM = POWER + 1, POWER + 2
 
@@ -41,7 +389,7 @@ def print_expr(expr: ir.Expr, *, ascii: bool = False, width: int = 100) -> str:
 
 def print_param(param: syntax.Param, *, ascii: bool = False) -> str:
     """A parameter of a program with sizes, as `inp: tensor<float, I[0:n]>`."""
-    return _param(param, _Style(ascii))
+    return _printed_param(param, _Style(ascii))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +408,7 @@ def _program(program: syntax.Program, style: _Style) -> Document:
     if program.offsets:
         entries = ", ".join(f"{style.name(name)}: {style.name(target)}" for name, target in program.offsets)
         parts += [f"offsets {{ {entries} }}", LINE]
-    params = [together(_param(p, style)) for p in program.params]
+    params = [together(_printed_param(p, style)) for p in program.params]
     parts += [_list(f"{style.name(program.name)}(", list(params), ") {")]
     lines: list[Document] = []
     for c in program.closures:
@@ -77,7 +425,7 @@ def _list(opening: str, items: list[Document], closing: str) -> Document:
     return group(opening, nested(EMPTY, *joined(items, ",", SPACE)), EMPTY, closing)
 
 
-def _param(p: syntax.Param, style: _Style) -> str:
+def _printed_param(p: syntax.Param, style: _Style) -> str:
     return style.name(p.name) if p.type is None else f"{style.name(p.name)}: {_type(p.type, style)}"
 
 
@@ -111,7 +459,7 @@ def _expression(node: syntax.Expression, style: _Style, least: int = 0) -> Rule[
         case syntax.Apply():
             result = yield _apply(node, style)
         case syntax.Shift():
-            result = yield _shift(node, style)
+            result = yield _printed_shift(node, style)
         case syntax.Let():
             result = yield _let(node, style)
         case syntax.Results(values):
@@ -134,7 +482,7 @@ def _expression(node: syntax.Expression, style: _Style, least: int = 0) -> Rule[
             else:
                 result = yield _infix(node, row, style)
         case syntax.Call():
-            result = yield _call(node, style)
+            result = yield _printed_call(node, style)
     return group("(", nested(EMPTY, result), EMPTY, ")") if precedence < least else result
 
 
@@ -208,7 +556,7 @@ def _lambda(node: syntax.Lambda, style: _Style) -> Rule[Document]:
 
 
 def _head(node: syntax.Lambda, style: _Style) -> Document:
-    params: list[Document] = [_param(p, style) for p in node.params]
+    params: list[Document] = [_printed_param(p, style) for p in node.params]
     return _list(style.sign("λ(", "\\("), params, f") {style.sign('→', '->')}")
 
 
@@ -225,7 +573,7 @@ def _apply(node: syntax.Apply, style: _Style) -> Rule[Document]:
     return together(function, _list("(", args, ")"))
 
 
-def _shift(node: syntax.Shift, style: _Style) -> Rule[Document]:
+def _printed_shift(node: syntax.Shift, style: _Style) -> Rule[Document]:
     items: list[Document] = []
     for offset in node.offsets:
         distance = "" if offset.distance is None else f", {spell_affine(offset.distance, style.ascii)}"
@@ -278,7 +626,7 @@ def _starts_with_tuple(node: syntax.Expression) -> bool:
     return isinstance(node, syntax.Call) and node.op == "make_tuple"
 
 
-def _call(node: syntax.Call, style: _Style) -> Rule[Document]:
+def _printed_call(node: syntax.Call, style: _Style) -> Rule[Document]:
     """A builtin as its form says."""
     row = TABLE[node.op]
     args, static = list(node.args), list(node.static)

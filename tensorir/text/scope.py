@@ -1,25 +1,77 @@
-"""What is known while a program is elaborated: names in scope, sizes, and everything that was found wrong so far."""
+"""What is known while a program is elaborated: names in scope, sizes, tables of an offset provider."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tensorir import build, ir
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.ir import build, nodes
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.types import Complaint, Dims, Element, Interval, Scalar, TensorType, scalar_of
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.text import syntax
-from tensorir.text.affine import Affine
-from tensorir.text.limits import MAX_BOUND, MAX_FINDINGS, MAX_POINTS
-from tensorir.text.structure import Structure
-from tensorir.types import Complaint, Dims, Element, Interval, TensorType
+from tensorir.text.layout import Structure
+from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET
+from tensorir.text.syntax import Affine, Param, Program, Range, Shift, walk
+from tensorir.text.syntax import TensorType as WrittenType
 
-__all__ = ["Elaboration", "Uses", "moved"]
+__all__ = ["Elaboration", "Uses", "moved", "provide"]
+
+# What an offset provider gives: names of dims and tables for a program's abstract offsets, and concrete tables.
+#
+# A concrete table that a program uses and has no parameter for becomes one, bound to the table.
+
+
+def provide(program: Program, provider: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
+    """The program with the entries of a provider that it uses, and the concrete tables to bind, by parameter."""
+    used = {
+        offset.name.removesuffix(OFFSET)
+        for closure in program.closures
+        for node in walk(*closure.expressions)
+        if isinstance(node, Shift)
+        for offset in node.offsets
+    }
+    offsets = dict(program.offsets)
+    tables: dict[str, Any] = {}
+    params = list(program.params)
+    for name, value in provider.items():
+        name = str(name).removesuffix(OFFSET)
+        if name not in used:
+            continue
+        if isinstance(value, (str, Dimension)):
+            offsets[name] = str(value)
+            continue
+        offsets.setdefault(name, name)
+        tables[offsets[name]] = value
+        if all(p.name != offsets[name] for p in params):
+            params.append(Param(offsets[name], _type_of(name, value, program.span), program.span))
+    offsets = {name: target for name, target in offsets.items() if name in used and target != name}
+    return dataclasses.replace(program, params=tuple(params), offsets=tuple(offsets.items())), tables
+
+
+def _type_of(name: str, table: Any, span: Span) -> WrittenType:
+    """The type of a table that knows its dims: a field, or a DataArray."""
+    names, shape = getattr(table, "dims", None), getattr(table, "shape", None)
+    element: Scalar | None = scalar_of(table.dtype) if hasattr(table, "dtype") else None
+    if names is None or shape is None or element is None:
+        raise DiagnosticError(
+            Diagnostic(
+                "B07",
+                f"the offset provider's '{name}' is {type(table).__name__}, which does not name its dims.",
+                span,
+                help="give the name of a dim or of a parameter, a Dimension, or a field or DataArray with named dims.",
+            )
+        )
+    ranges = tuple(Range(str(d), Affine(0), Affine(int(n))) for d, n in zip(names, shape, strict=True))
+    return WrittenType(element, ranges, span)
+
+
+# What is known while a program is elaborated: names in scope, sizes, and everything that was found wrong so far.
 
 T = TypeVar("T")
-Uses = Iterable[tuple[ir.Expr, Span]]
+Uses = Iterable[tuple[nodes.Expr, Span]]
 """Operands, and where they are used."""
 
 
@@ -30,15 +82,15 @@ class Elaboration:
     dims: frozenset[str]
     offsets: Mapping[str, str]
     sizes: Mapping[str, int]
-    variables: Mapping[str, ir.Var] = field(default_factory=dict[str, ir.Var])
+    variables: Mapping[str, nodes.Var] = field(default_factory=dict[str, nodes.Var])
     """Sizes that are no numbers where they are values."""
-    scope: dict[str, ir.Expr | None] = field(default_factory=dict[str, "ir.Expr | None"])
+    scope: dict[str, nodes.Expr | None] = field(default_factory=dict[str, Any])
     """Every name that is bound here; None for one whose definition is wrong."""
     taken: set[str] = field(default_factory=set[str])
     """Names of parameters, of the fencil and of all functions so far."""
-    functions: dict[str, ir.Lambda] = field(default_factory=dict[str, ir.Lambda])
+    functions: dict[str, nodes.Lambda] = field(default_factory=dict[str, nodes.Lambda])
     """The function of the closures so far that has a parameter of a name."""
-    following: dict[str, ir.Lambda] = field(default_factory=dict[str, ir.Lambda])
+    following: dict[str, nodes.Lambda] = field(default_factory=dict[str, nodes.Lambda])
     """The same of this closure."""
     structure: Structure = field(default_factory=Structure)
     counters: dict[str, int] = field(default_factory=dict[str, int])
@@ -77,18 +129,18 @@ class Elaboration:
         self.add(*found)
         return None
 
-    def declare(self, p: syntax.Param) -> ir.Var | None:
+    def declare(self, p: syntax.Param) -> nodes.Var | None:
         """A parameter of the fencil."""
         assert p.type is not None
         if p.name in self.scope:
             self.report("N02", f"there are two parameters named '{p.name}'.", p.span, "rename one.")
         kind = self.tensor_type(p.type)
-        declared = None if kind is None else ir.Var(p.name, kind, p.span)
+        declared = None if kind is None else nodes.Var(p.name, kind, p.span)
         self.scope[p.name] = declared
         self.taken.add(p.name)
         return declared
 
-    def twin(self, names: Sequence[str], types: Sequence[TensorType | None]) -> ir.Lambda | None:
+    def twin(self, names: Sequence[str], types: Sequence[TensorType | None]) -> nodes.Lambda | None:
         """A function of an earlier closure with these parameters, which this closure does not use yet.
 
         Two closures may hold the same function; its parameters have the same names in both.
@@ -99,7 +151,7 @@ class Elaboration:
         same = [p.name for p in found.params] == list(names) and [p.type for p in found.params] == list(types)
         return found if same else None
 
-    def size(self, name: str, span: Span) -> ir.Expr:
+    def size(self, name: str, span: Span) -> nodes.Expr:
         """The value of a size, as an expression."""
         return self.variables.get(name) or build.literal(self.sizes[name], None, span)
 

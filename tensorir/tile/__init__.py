@@ -16,15 +16,13 @@ True
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tile.bytecode import from_bytecode, to_bytecode
-from tensorir.tile.cutile import from_cutile
-from tensorir.tile.grid import grid_picture
+from tensorir.tile.cutile import from_cutile, launch
+from tensorir.tile.equality import retype
 from tensorir.tile.interpret import interpret
-from tensorir.tile.launching import launch
 from tensorir.tile.nodes import Module, Operation, Region, Value
-from tensorir.tile.picture import picture
-from tensorir.tile.retype import retype
+from tensorir.tile.pictures import grid_picture, picture
 from tensorir.tile.text.modules import parse
 from tensorir.tile.text.printing import print_module
 from tensorir.tile.verify import verify

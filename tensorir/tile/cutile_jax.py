@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.tile.launching import lifted_kernel
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.tile.cutile import lifted_kernel
 
 __all__ = ["KNOWN", "install"]
 

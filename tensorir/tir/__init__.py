@@ -19,12 +19,11 @@ True
 from __future__ import annotations
 
 from tensorir.tir.check import check
-from tensorir.tir.decorator import T, prim_func
 from tensorir.tir.interpret import interpret
 from tensorir.tir.nodes import IRModule, PrimFunc
 from tensorir.tir.printer import print_function, print_module
-from tensorir.tir.read import parse, parse_fragment
-from tensorir.tir.retype import retype
+from tensorir.tir.read import T, parse, parse_fragment, prim_func
+from tensorir.tir.trees import retype
 
 __all__ = [
     "IRModule",

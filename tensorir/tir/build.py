@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, INT32, DataType
 from tensorir.tir.nodes import Allocate, Evaluate, Expr, FloatImm, IfThenElse, IntImm, SeqStmt, Stmt
 

@@ -1,27 +1,100 @@
-"""The way in: text, or a live object of TVM, to a module of TIR."""
+"""The way in: text, decorated Python functions, or a live object of TVM, to a module of TIR.
+
+`@ti.tir.prim_func` on a Python function: its source is read as TVMScript, the function itself never runs.
+
+Names of the module around that hold numbers, strings or data types' names may be used in it, as constants.
+
+>>> N = 8
+>>> @prim_func                                                       # doctest: +SKIP
+... def double(A: T.Buffer((N,), "float32")):
+...     for i in T.serial(N):
+...         A[i] = A[i] * 2.0
+"""
 
 from __future__ import annotations
 
 import gc
+import importlib
+import inspect
 import keyword
 import re
-from collections.abc import Generator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from types import FunctionType
+from typing import Any, cast, overload
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import NOWHERE, Source
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, did_you_mean
 from tensorir.tir.constructors import is_constructed, read_constructors
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.live import constants_of
-from tensorir.tir.nodes import IRModule
-from tensorir.tir.script.fragments import read_fragment
-from tensorir.tir.script.modules import read_module
+from tensorir.tir.nodes import IRModule, PrimFunc
+from tensorir.tir.script.modules import read_fragment, read_module
+from tensorir.tir.script.values import members
 from tensorir.tir.tilelang import is_tilelang, read_tilelang
 
-__all__ = ["parse", "parse_fragment"]
+__all__ = ["T", "constants_of", "parse", "parse_fragment", "prim_func"]
+
+# Constants of live modules of TVM: what `metadata["key"][index]` in their printed text stands for.
+#
+# TVM 0.27 numbers the constants as it prints them and keeps the numbers to itself, but underlines objects on request:
+# with half of the constants underlined at a time, a few prints tell which reference is which constant.
+
+_REFERENCE = re.compile(r'metadata\["([^"]*)"\]\[(\d+)\]')
+
+
+def constants_of(live: Any, text: str) -> Mapping[str, object] | None:
+    """The arrays that the text of a live module of Relax refers to, by key and index; None where it refers to none."""
+    if not _REFERENCE.search(text):
+        return None
+    constants = list(_constants(live))
+    numbers: dict[tuple[str, int], int] = {}
+    for bit in range(len(constants).bit_length()):
+        chosen = [constant for k, constant in enumerate(constants, 1) if k >> bit & 1]
+        for reference in _underlined(live.script(obj_to_underline=chosen)):
+            numbers[reference] = numbers.get(reference, 0) | 1 << bit
+    found: dict[str, dict[int, object]] = {}
+    for (key, index), number in numbers.items():
+        found.setdefault(key, {})[index] = _value(constants[number - 1]).numpy()
+    return found
+
+
+def _constants(live: Any) -> Iterator[Any]:
+    """The constants of the functions of Relax, each once."""
+    functions = [f for _, f in live.functions_items()] if hasattr(live, "functions_items") else [live]
+    functions = [f for f in functions if "relax" in type(f).__module__]
+    if not functions:
+        return
+    visit: Callable[..., None] = importlib.import_module("tvm.relax.analysis").post_order_visit
+    met: list[Any] = []
+    for function in functions:
+        visit(function, met.append)
+    seen: set[int] = set()
+    for expr in met:
+        if hasattr(_value(expr), "numpy") and hash(expr) not in seen:
+            seen.add(hash(expr))
+            yield expr
+
+
+def _value(expr: Any) -> Any:
+    """The array of a constant; its field was named otherwise before 0.27."""
+    return getattr(expr, "value", getattr(expr, "data", None))
+
+
+def _underlined(text: str) -> Iterator[tuple[str, int]]:
+    """The references above the marks in a printed text."""
+    above = ""
+    for line in filter(str.strip, text.splitlines()):
+        if not line.strip("^ "):
+            for match in _REFERENCE.finditer(above):
+                if "^" in line[match.start() : match.end()]:
+                    yield match[1], int(match[2])
+        else:
+            above = line
+
+
+# The way in: text, or a live object of TVM, to a module of TIR.
 
 
 @contextmanager
@@ -66,7 +139,7 @@ def parse(
     A[7] = 1
     >>> parse("import os")
     Traceback (most recent call last):
-    tensorir.errors.DiagnosticError: <tir>:1:1: error[TS30]: the text holds no function and no module.
+    tensorir.runtime.errors.DiagnosticError: <tir>:1:1: error[TS30]: the text holds no function and no module.
     ...
     """
     if not isinstance(text, str):
@@ -149,3 +222,75 @@ def parse_fragment(text: str, around: Mapping[str, str] | None = None, name: str
             raise DiagnosticError(Diagnostic("TS33", message, NOWHERE))
     with _not_too_deep():
         return read_fragment(Source(name, text.removeprefix("\ufeff")), around or {})
+
+
+class _Inert:
+    """Stands for `T` while Python evaluates annotations: every use of it is itself, and does nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return prim_func if name == "prim_func" else self
+
+    def __call__(self, *args: object, **kwargs: object) -> _Inert:
+        return self
+
+    def __getitem__(self, key: object) -> _Inert:
+        return self
+
+
+T: Any = _Inert()
+"""A stand-in for the dialect, for modules and notebooks without TVM: `from tensorir.tir import T`."""
+
+
+@overload
+def prim_func(function: Callable[..., Any], /) -> PrimFunc: ...
+@overload
+def prim_func(
+    *, private: bool = False, s_tir: bool = False, check_well_formed: bool = True
+) -> Callable[[Callable[..., Any]], PrimFunc]: ...
+def prim_func(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    private: bool = False,
+    s_tir: bool = False,
+    check_well_formed: bool = True,
+) -> PrimFunc | Callable[[Callable[..., Any]], PrimFunc]:
+    """The `PrimFunc` that the source of a function writes; as a decorator, with or without keywords.
+
+    Python evaluates annotations before: write `from __future__ import annotations`, or `from tensorir.tir import T`.
+    """
+    # The keywords stand in the source too, where the reader finds them.
+    del private, s_tir, check_well_formed
+    return _read if function is None else _read(function)
+
+
+def _read(function: Callable[..., Any]) -> PrimFunc:
+    if not isinstance(function, FunctionType):
+        message = f"@prim_func stands above a function, not above a {type(function).__name__}."
+        raise DiagnosticError(Diagnostic("TS33", message, NOWHERE))
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        message = f"the source of {function.__name__!r} is not to be found."
+        hint = "functions typed into a plain interpreter have none; pass their text to tensorir.tir.parse."
+        raise DiagnosticError(Diagnostic("TS33", message, NOWHERE, help=hint)) from None
+    # Blank lines above keep the numbers of lines those of the file.
+    text = "\n" * (first - 1) + textwrap.dedent("".join(lines))
+    module = read_module(Source(function.__code__.co_filename, text), constants=_constants_around(function))
+    found = module[function.__name__]
+    assert isinstance(found, PrimFunc)
+    return found
+
+
+def _constants_around(function: FunctionType) -> dict[str, object]:
+    """Numbers and strings that the function can see, by name; nothing else of its surroundings is looked at."""
+    seen = inspect.getclosurevars(function)
+    names = {**seen.globals, **seen.nonlocals}
+    plain = (bool, int, float, str)
+    return {
+        name: value
+        for name, value in names.items()
+        if type(value) in plain or (members(value) and all(type(item) in plain for item in members(value) or ()))
+    }

@@ -11,8 +11,8 @@ import pytest
 
 import tensorir as ti
 from tensorir.analysis.absence import analyse_absence
-from tensorir.analysis.loop_invariants import loop_invariants
-from tensorir.errors import DiagnosticError
+from tensorir.analysis.uses import loop_invariants
+from tensorir.runtime.errors import DiagnosticError
 from tests.lowering.raised_forms import Draw, agree
 
 HEAD = """f(a: tensor<float32, I[0:4]>, b: tensor<float32, I[0:4]>, x: tensor<float32, J[0:5]>, c: tensor<bool>,

@@ -9,10 +9,10 @@ import tensorir as ti
 from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.annotations import annotated
 from tensorir.analysis.unseen_extremes import takes_nan_along, unseen_extremes
-from tensorir.build import call, closure, fencil, literal, var
-from tensorir.builtins import TABLE
-from tensorir.errors import DiagnosticError
-from tensorir.types import FLOAT64, Scalar
+from tensorir.ir.build import call, closure, fencil, literal, var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import FLOAT64, Scalar
+from tensorir.runtime.errors import DiagnosticError
 
 ROWS = "tensor<float32, I[0:8], J[0:512]>"
 STATE = "tensor<float32, I[0:8]>"

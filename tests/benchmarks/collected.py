@@ -199,7 +199,7 @@ def tile(k: int) -> Any:
 
 
 def iterator(k: int) -> Any:
-    from tensorir.types import Dims, TensorType, scalar_of
+    from tensorir.ir.types import Dims, TensorType, scalar_of
 
     text = f"f(x, y) {{ y @ c⟨ Iₕ: [1, 4[ ⟩ ← (⇑(λ(a) → ·⟪Iₕ→Iₕ, 1ₒ⟫(a) - {k}.0 × ·a))(x); }}"
     kind = TensorType(scalar_of(X.dtype), Dims.of(I=(0, 8)))

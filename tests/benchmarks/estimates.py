@@ -14,8 +14,7 @@ import jax
 import numpy as np
 
 import tensorir as ti
-from lowering.estimate import estimated
-from lowering.targets import device_of
+from lowering.calls.estimate import device_of, estimated
 from tests.benchmarks.by_jax import single
 from tests.benchmarks.cases import advection, chain, hdiff, laplacian, tridiagonal
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import tensorir as ti
 from tensorir.analysis.domains import domains
-from tensorir.walk import postorder, values
+from tensorir.ir.rewrite import postorder, values
 from tests.benchmarks.interleaved import compare, report
 
 I, J, K = ti.dims("I J K")
@@ -57,9 +57,9 @@ def main() -> None:
 
 def all_at_once(fencil: ti.Fencil) -> ti.Fencil:
     """The program with its named intermediates as outputs, as somebody would write it who wants them all."""
-    from tensorir.build import closure, var
-    from tensorir.build import fencil as make
-    from tensorir.types import TensorType
+    from tensorir.ir.build import closure, var
+    from tensorir.ir.build import fencil as make
+    from tensorir.ir.types import TensorType
 
     named = {n.label: n for n in postorder(*values(fencil.closures)) if getattr(n, "label", "")}
     outs = {name: var(f"{name}_", TensorType(n.tensor.element, n.tensor.dims)) for name, n in named.items()}

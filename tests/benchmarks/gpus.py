@@ -25,12 +25,11 @@ import numpy as np
 from jax import lax
 
 import tensorir as ti
-from lowering.compiled import Compiled
-from lowering.engine import Engine
-from lowering.estimate import estimated
-from lowering.targets import device_of
+from lowering.calls.compiled import Compiled
+from lowering.calls.engine import Engine
+from lowering.calls.estimate import device_of, estimated
 from stencils import library
-from tensorir.types import DTYPES
+from tensorir.ir.types import DTYPES
 from tests.benchmarks import lift, tilelang
 from tests.benchmarks.by_jax import single
 from tests.benchmarks.cases import icon_scan

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tensorir as ti
-from tensorir.build import call, cartesian_shift, literal, var
+from tensorir.ir.build import call, cartesian_shift, literal, var
 from tests.benchmarks.by_jax import by_hand, ours
 from tests.benchmarks.case import Problem
 from tests.benchmarks.cases import laplacian, neighbour_sum

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance" / "tir"
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import tensorir as ti
 from stencils import library
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 
 PROGRAMS = {
     "tridiagonal": ({"n": 128, "m": 128, "l": 64}, {"n": 256, "m": 256, "l": 80}),

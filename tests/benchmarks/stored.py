@@ -15,8 +15,8 @@ import numpy as np
 
 import tensorir as ti
 from stencils import library
-from tensorir.passes.contractions import Contractions
-from tensorir.passes.materialise import Materialise
+from tensorir.passes.closures import Materialise
+from tensorir.passes.reductions import Contractions
 from tests.benchmarks.interleaved import compare
 
 SIZES = (1024, 3072)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 I, J = ti.Dimension("I"), ti.Dimension("J")
 DATA = np.arange(12.0).reshape(3, 4)

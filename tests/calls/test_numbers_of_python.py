@@ -5,8 +5,8 @@ import pytest
 
 import tensorir as ti
 from stencils.cli.run import _number as set_on_the_command_line
-from tensorir.errors import DiagnosticError
-from tensorir.types import DTYPES, SCALARS
+from tensorir.ir.types import DTYPES, SCALARS
+from tensorir.runtime.errors import DiagnosticError
 
 I, J = ti.dims("I J")
 BEYOND = {

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 I, J = ti.dims("I J")
 PROGRAM = ti.parse("f(o: tensor<float, I[0:2], J[0:3]>, x: tensor<float, I[0:2], J[0:3]>) { o ← x + 1.0; }")

@@ -12,8 +12,9 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
-from lowering import progress
-from stencils.cli import block_programs, chunked, main
+from lowering.loops import progress
+from stencils.cli import chunked, main
+from stencils.cli import chunked as block_programs
 from tests.effort import device_work
 
 SMOOTH = """

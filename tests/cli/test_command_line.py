@@ -269,7 +269,7 @@ def test_a_place_that_takes_no_files_is_named_as_it_was_given(tmp_path, monkeypa
     from pathlib import Path
 
     from stencils.cli import files
-    from tensorir.errors import DiagnosticError
+    from tensorir.runtime.errors import DiagnosticError
 
     def full(_):
         raise OSError(28, "No space left on device", "tmp1234.npz")

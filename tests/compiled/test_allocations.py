@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from lowering.host_results import COPIED, on_host
+from lowering.calls.executable import COPIED, on_host
 
 COUNTED = '''
 import ctypes, gc, json, resource

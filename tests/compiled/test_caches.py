@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from lowering.executable import Executable
-from tensorir.caches import SIZES, RecentCache
+from lowering.calls.executable import Executable
+from tensorir.runtime.memory import SIZES, RecentCache
 from tests.benchmarks.collected import KINDS, TEMPLATE, alive, drop
 
 TEXT = "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← 2.0 × x; }"
@@ -105,7 +105,7 @@ def test_dropped_programs_leave_no_parts(collected):
 
 
 def test_what_was_compiled_for_sizes_of_long_ago_is_gone(monkeypatch):
-    monkeypatch.setattr("lowering.engine.SIZES", 2)
+    monkeypatch.setattr("lowering.calls.engine.SIZES", 2)
     c = ti.compile(TEMPLATE)
     drop()
     before = alive()["Executable"]

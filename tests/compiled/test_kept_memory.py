@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tensorir.kept_memory import BY_GLIBC, KeptMemory
+from tensorir.runtime.memory import BY_GLIBC, KeptMemory
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the thresholds are those of glibc")
 
@@ -59,7 +59,7 @@ def test_what_was_kept_is_given_back():
 
 def test_thresholds_follow_the_largest_program_and_leave_small_ones_to_glibc(monkeypatch):
     asked = []
-    module = sys.modules["tensorir.kept_memory"]
+    module = sys.modules["tensorir.runtime.memory"]
     monkeypatch.setattr(module, "_of_libc", lambda name, *arguments: asked.append(arguments) or 1)
     memory = KeptMemory(limit=1 << 30)
     memory.expect(BY_GLIBC // 8)

@@ -149,8 +149,8 @@ def test_memory_does_not_grow_with_the_number_of_steps(tmp_path):
 
 
 RUN = """
-import sys, numpy as np, tensorir as ti, lowering.checkpoints
-lowering.checkpoints.Checkpoints.due = lambda self: True    # and not every few seconds
+import sys, numpy as np, tensorir as ti, lowering.loops.snapshots
+lowering.loops.snapshots.Checkpoints.due = lambda self: True    # and not every few seconds
 sys.path.insert(0, {folder!r})
 from test_long_runs import diffuse, hills
 last, kept = ti.iterate(diffuse, hills(), {n}, every={every}, keep=True, to={path!r}, checkpoint_dir={place!r},
@@ -199,13 +199,72 @@ def test_what_would_be_lost_is_refused(tmp_path):
     assert refused(on_interrupt="stop") == 'error[A19]: on_interrupt is \'stop\'.\nhelp: it is "raise" or "return".'
 
 
-def test_a_folder_holds_one_run(tmp_path):
-    ti.iterate(lambda h: h + 1.0, np.zeros(3), 4, checkpoint_dir=tmp_path, progress=False)
-    assert ti.iterate(lambda h: h + 1.0, np.zeros(3), 6, checkpoint_dir=tmp_path, progress=False).tolist() == [6.0] * 3
-    assert refused(checkpoint_dir=tmp_path) == (
-        f"error[A30]: '{tmp_path}' holds the checkpoint of a run that began with another state.\n"
-        "help: give each run a folder of its own, or remove it."
-    )
+def rising(rate):
+    return lambda h: h + rate
+
+
+def total(h):
+    return {"total": h.sum()}
+
+
+RISING = {"step": rising(1.0), "state": xr.DataArray(np.zeros(3), {"x": [0.0, 0.5, 1.0]}, name="h"), "n": 4}
+OTHERWISE = {
+    "of another rate": ({"step": rising(2.0)}, "another step"),
+    "of other code": ({"step": lambda h: 1.0 + h * h}, "another step"),
+    "of another state": ({"state": RISING["state"] + 1.0}, "another state"),
+    "at other places": ({"state": RISING["state"].assign_coords(x=[0.0, 1.0, 2.0])}, "another labels"),
+    "of other steps": ({"dt": "60 s"}, "another dt (90000000000 nanoseconds, and here 60000000000 nanoseconds)"),
+    "from another date": (
+        {"start": "2026-01-02"}, "another start (2026-01-01T00:00:00.000000000, and here 2026-01-02T00:00:00.000000000)"
+    ),
+    "of which more is kept": ({"keep": lambda h: {"mean": h.mean()}}, "another keep"),
+    "of which all is kept": ({"keep": True}, "another keep"),
+    "kept more often": ({"every": 1}, "another every (2, and here 1)"),
+    "of several": ({"step": rising(3.0), "every": 1, "keep": True}, "another step and keep"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def a_run(tmp_path_factory):
+    """Four steps in a folder, and a way to call the same again with other options."""
+    folder = tmp_path_factory.mktemp("run")
+
+    def run(**options):
+        given = {"dt": "90 s", "start": "2026-01-01", "every": 2, "keep": total, "to": folder / "run.nc", **options}
+        step, state, n = (given.pop(name, RISING[name]) for name in ("step", "state", "n"))
+        return ti.iterate(step, state, n, checkpoint_dir=folder / "state", progress=False, **given)
+
+    run()
+    return run
+
+
+@pytest.mark.parametrize("case", OTHERWISE)
+def test_what_decides_a_run_is_what_a_folder_goes_on_from(a_run, case):
+    options, told = OTHERWISE[case]
+    with pytest.raises(ti.DiagnosticError) as found:
+        a_run(**options)
+    (one,) = found.value.diagnostics
+    assert one.code == "A30" and one.message.endswith(f"holds the checkpoint of a run that began with {told}.")
+    assert one.help == "give each run a folder of its own, or remove it."
+
+
+def test_a_run_goes_on_to_more_steps_and_not_back_to_fewer(a_run, tmp_path):
+    with pytest.raises(ti.DiagnosticError, match=r"holds the state after 4 steps, and 3 are asked for\."):
+        a_run(n=3)
+    with pytest.raises(ti.DiagnosticError, match=r"the run goes on after 4 steps, and '.*other\.nc'"):
+        a_run(n=6, to=tmp_path / "other.nc")
+    last, kept = a_run(n=6, step=rising(1.0))
+    assert last.values.tolist() == [6.0] * 3 and kept["total"].values.tolist() == [0.0, 6.0, 12.0, 18.0]
+
+
+def test_snapshots_stay_as_far_apart_when_a_run_goes_on(tmp_path):
+    run = lambda n: ti.iterate(
+        rising(1.0), np.zeros(1), n, keep=True, to=tmp_path / "run.nc", checkpoint_dir=tmp_path, progress=False
+    )  # fmt: skip
+    run(100)
+    _, kept = run(204)
+    np.testing.assert_array_equal(kept["state"][:, 0], range(0, 205, 2))
+    np.testing.assert_array_equal(kept["time"], range(0, 205, 2))
 
 
 def test_a_state_of_any_element_type_is_kept_bit_for_bit(tmp_path):

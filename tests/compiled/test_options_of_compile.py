@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from lowering.iterate import LOOPS, _loop_key
+from lowering.loops.iterate import LOOPS, _loop_key
 
 F = "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:3]>, T: tensor<int, V[0:3], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }"
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from lowering.choices import CHOICES
+from lowering.calls.plan import CHOICES
 from lowering.context import Context
 from stencils import library
 from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.annotations import annotated
-from tensorir.analysis.predicted_cost import predicted
+from tensorir.analysis.cost import predicted
 from tensorir.passes.block_scans import BlockScans
-from tensorir.passes.materialise import Materialise
-from tensorir.passes.stages import DEFAULT_PASSES
+from tensorir.passes.closures import Materialise
+from tensorir.passes.pipeline import DEFAULT_PASSES
 
 ROOT = pathlib.Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from lowering import progress
-from lowering.progress import Bar
+from lowering.loops import progress
+from lowering.loops.progress import Bar
 
 
 class Terminal(io.StringIO):

@@ -99,6 +99,35 @@ def test_gradients_are_the_same_with_and_without_checkpoints(checkpoint):
         np.testing.assert_allclose(grad(x), jax.grad(by_hand)(x), rtol=1e-12)
 
 
+@ti.field_operator
+def stored(h):
+    """The exponential is read at several offsets, and so is stored, which programs ask XLA's compiler for."""
+    e = ti.exp(0.3 * ti.extend(h, {I: 2}, ti.periodic()))
+    return h + 0.01 * (e(I + 1) - 2.0 * e + e(I - 1) + e(I + 2) - e(I - 2))
+
+
+BACKWARD = {
+    "grad": jax.grad,
+    "vjp": lambda f: lambda x: jax.vjp(f, x)[1](jnp.ones(()))[0],
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[1](x),
+    "a batch of gradients": lambda f: lambda x: jax.vmap(jax.grad(f))(jnp.stack([x, 2.0 * x])),
+}
+
+
+@pytest.mark.parametrize("kind", BACKWARD)
+def test_a_loop_whose_program_stores_is_transformed_where_nobody_compiles(kind):
+    def by_jax(h):
+        for _ in range(2):
+            e = jnp.exp(0.3 * h)
+            h = h + 0.01 * (sum(w * jnp.roll(e, -k) for k, w in enumerate((-1, 1, -2, 1, 1), -2)))
+        return (h**2).sum()
+
+    with jax.enable_x64(True):
+        x = 1.0 + 0.5 * jnp.sin(jnp.arange(8.0))
+        found = BACKWARD[kind](lambda h: (ti.iterate(stored, ti.as_field({I: 8}, h), 2).data ** 2).sum())(x)
+        np.testing.assert_allclose(found, BACKWARD[kind](by_jax)(x), rtol=1e-12)
+
+
 def test_the_checkpointed_gradient_of_a_thousand_steps_takes_a_fifth_of_the_memory_at_most():
     plain = temporary_bytes("shallow water", False, n=32)
     assert temporary_bytes("shallow water", True, n=32) <= plain / 5

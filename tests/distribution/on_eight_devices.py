@@ -29,7 +29,7 @@ from generate.data import copied
 from generate.profiles import EXACT, WHOLE
 from generate.programs import made
 from generate.properties import differences
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tensorir as ti
 from stencils import library
@@ -316,6 +316,30 @@ def folds() -> None:
             said(f"folds of {n} x {m} gradient", bool(jnp.allclose(*found, 1e-12, 1e-12)))
 
 
+STEEP = {
+    "x / ⟪I, -1⟫(x)": "I[1:n], J[0:m]",
+    "x × log(⟪I, -2⟫(x))": "I[2:n], J[0:m]",
+    "x × power(⟪I, 1⟫(x), -0.5)": "I[0:n-1], J[0:m]",
+    "let a = x / ⟪I, -1⟫(x); max(a, 1.0) / ⟪J, 1⟫(a)": "I[1:n], J[0:m-1]",
+    "(x / ⟪I, -1⟫(x)) / reduce(+, 0.0, I)(1.0 / x)": "I[1:n], J[0:m]",
+    "if reduce(+, 0.0, I)(x) > 0.0 then x else reduce(+, 0.0, I)(sqrt(x - x))": "I[0:n], J[0:m]",
+}
+"""What has an infinite slope where a halo or the padding of a block holds zeros, or in a branch that is not taken."""
+
+
+def steep() -> None:
+    """Gradients of what is not finite at points that no result has, in blocks that are padded and that are not."""
+    for n, m in ((8, 4), (7, 5)):
+        x, worst = np.random.default_rng(10).random((n, m)) + 0.5, dict[str, float]()
+        for value, points in STEEP.items():
+            program = ti.parse(f"f(y: tensor<float, {points}>, x: tensor<float, I[0:n], J[0:m]>) {{ y ← {value}; }}")
+            d = ti.distribute(program, mesh(4, 2), {"I": "px", "J": "py"})
+            with jax.enable_x64(True):
+                want, got = (gradient(run, {"x": jnp.asarray(x)})["x"] for run in (ti.compile(program), d))
+            worst[value] = float(abs(want - got).max() / abs(want).max())
+        said(f"steep slopes of {n} x {m}", f"wrong: {[v for v, e in worst.items() if not e < 1e-12]}")
+
+
 I, J = ti.dims("I J")
 
 
@@ -421,7 +445,59 @@ def calls() -> None:
         said("a check that fails", found.diagnostics[0].message)
 
 
-CASES = (stencils, generated, library_programs, even_gradient, uneven_steps, several_steps, regions, folds, calls)
+@ti.field_operator
+def gravity(h, u):
+    h_wide, u_wide = (ti.extend(x, {I: 1}, ti.periodic()) for x in (h, u))
+    return h - 0.1 * (u_wide(I + 1) - u_wide(I - 1)), u - 0.1 * (h_wide(I + 1) - h_wide(I - 1))
+
+
+def meshes_of_jax() -> None:
+    """What `jax.make_mesh` gives has axes that types name: loops, gradients and plans; extents that do not divide."""
+    for n in (8, 7):
+        with jax.enable_x64(True):
+            on_a_mesh_of_jax(n)
+
+
+def on_a_mesh_of_jax(n: int) -> None:
+    along = jax.make_mesh((4,), ("px",))
+    place = NamedSharding(along, PartitionSpec("px" if n == 8 else None))
+    program = ti.parse(CONSTANT)
+    x, c = np.random.default_rng(n).random((2, n))
+
+    def steps(run: Any) -> Any:
+        return lambda x: ti.iterate(lambda x: run(x=jnp.asarray(x), c=jnp.asarray(c))["y"], x, 3)
+
+    def slope(run: Any) -> Any:
+        return jax.grad(lambda x: (steps(run)(x) ** 2).sum())
+
+    def wave(run: Any, *state: Any) -> Any:
+        return ti.iterate(lambda s: run(*s), tuple(ti.as_field({I: n}, a) for a in state), 5)
+
+    d, one = ti.distribute(program, along, {"I": "px"}), ti.compile(program)
+    on, other = (jax.device_put(jnp.asarray(a), place) for a in (x, c))
+    for name, way in (("steps", steps), ("gradient", slope)):
+        want = way(one)(jnp.asarray(x))
+        close = [bool(jnp.allclose(f(on), want, 1e-12, 1e-12)) for f in (way(d), jax.jit(way(d)))]
+        said(f"{name} of {n} points on a mesh of JAX", close)
+    two = ti.distribute(gravity, along, {I: "px"}, halo_steps=2)
+    close = [np.allclose(a.data, b.data, 1e-13) for a, b in zip(wave(two, on, other), wave(gravity, x, c), strict=True)]
+    said(f"two results of {n} points, two steps at once", close)
+    said(f"a plan of {n} points", two.plan(*(ti.as_field({I: n}, a) for a in (on, other))).halos("h"))
+
+
+CASES = (
+    stencils,
+    generated,
+    library_programs,
+    even_gradient,
+    uneven_steps,
+    several_steps,
+    regions,
+    folds,
+    steep,
+    meshes_of_jax,
+    calls,
+)
 
 if __name__ == "__main__":
     for case in CASES:

@@ -197,6 +197,11 @@ def transformed() -> None:
         loop = jax.jit(lambda u: steps(on, u))
         said("steps of what is dealt out", np.array_equal(on.whole(out=loop(on["inp"]))["out"], after))
         said("steps of what is dealt out send", collectives(loop.lower(on["inp"]).compile().as_text()))
+        total = lambda v: (v * v / v.size + jnp.cos(v)).sum()
+        dealt = on(inp=on["inp"])["out"]
+        said("no padding in sums", bool(jnp.allclose(total(dealt), total(one(inp=u)["out"]), 1e-13)) and dealt.shape)
+        slopes = [jax.grad(lambda v, run=run: total(run(inp=v)["out"]))(v) for run, v in ((on, on["inp"]), (one, u))]
+        said("nor in their gradients", bool(jnp.allclose(slopes[0].whole, slopes[1], 1e-12, 1e-12)))
     try:
         on(inp=x)
     except ti.DiagnosticError as found:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.distribution.chained import Feedback, chained
+from tensorir.distribution.local_program import Feedback, chained
 
 X = "tensor<float, I[0:8]>"
 LEAPFROG = ti.parse(f"""f(y: {X}, a: {X}, b: {X}, c: tensor<float>) {{

@@ -28,6 +28,8 @@ FOUND = {
     "steps": "True",
     "steps of what is dealt out": "True",
     "steps of what is dealt out send": "{'all-to-all': 1}",
+    "no padding in sums": "(40, 4)",
+    "nor in their gradients": "True",
     "what is not dealt out": "error[D16]: 'inp' of the shape (40, 4) does not lie on the devices as what is dealt out "
     "does. help: begin with what was dealt out: d.dealt(...)[name].",
     "an operator": "True",

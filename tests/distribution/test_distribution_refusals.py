@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.distribution.decomposition import Decomposition
 from tensorir.distribution.local_program import localised
-from tensorir.distribution.parting import check_axes, decompositions
-from tensorir.types import Interval
+from tensorir.distribution.partition import Decomposition, check_axes, decompositions
+from tensorir.ir.types import Interval
 
 X = "x: tensor<float, I[0:8]>"
 

@@ -13,7 +13,7 @@ from tensorir import reference
 from tensorir.distribution.exchange import exchange
 from tensorir.distribution.local_program import localised
 from tensorir.distribution.mesh_exchange import MeshMessage
-from tensorir.distribution.parting import decompositions
+from tensorir.distribution.partition import decompositions
 
 
 class Drawn:

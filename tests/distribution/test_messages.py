@@ -8,7 +8,7 @@ import tensorir as ti
 from tensorir.analysis.domains import domains
 from tensorir.distribution.exchange import exchange
 from tensorir.distribution.local_program import localised
-from tensorir.distribution.parting import decompositions
+from tensorir.distribution.partition import decompositions
 from tensorir.distribution.plan import DistributionPlan
 
 I, J = ti.dims("I J")

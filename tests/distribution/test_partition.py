@@ -13,7 +13,7 @@ from tensorir.analysis.domains import domains
 from tensorir.distribution.exchange import exchange
 from tensorir.distribution.local_program import localised
 from tensorir.distribution.mesh_exchange import edge_coloured
-from tensorir.distribution.parting import check_axes, decompositions, partition_of
+from tensorir.distribution.partition import check_axes, decompositions, partition_of
 from tensorir.distribution.plan import DistributionPlan
 
 SPHERE = meshes.icosahedral(1)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.builtins import TABLE
-from tensorir.ir import Call
-from tensorir.types import TensorType
-from tensorir.walk import postorder
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import TensorType
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| `(.+?)` \| .+? → .+? \| (.+?) \| `(.+?)` is `(.+?)` \|$", re.MULTILINE)

@@ -17,7 +17,7 @@ import numpy as np
 import tensorir as ti
 from tensorir import reference
 from tensorir.equality.verdict import Level
-from tensorir.types import DTYPES, Scalar
+from tensorir.ir.types import DTYPES, Scalar
 from tests.equality.pairs import PAIRS
 
 __all__ = ["Mutant", "mutants", "told_apart"]

@@ -10,13 +10,13 @@ import tensorir as ti
 from tensorir import reference
 from tensorir.equality.reals import residues as rs
 from tensorir.equality.reals.decisions import Decisions, Node
-from tensorir.equality.reals.domain import Unsupported
-from tensorir.equality.reals.ends import Ends
 from tensorir.equality.reals.evaluation import evaluated, given
 from tensorir.equality.reals.formulas import Formula, exp, power
-from tensorir.equality.reals.numbers import HUGE, Real
-from tensorir.errors import DiagnosticError
-from tensorir.types import BOOL, FLOAT32
+from tensorir.equality.reals.residues import HUGE, Real
+from tensorir.equality.reals.solver import Ends
+from tensorir.equality.reals.tensors import Unsupported
+from tensorir.ir.types import BOOL, FLOAT32
+from tensorir.runtime.errors import DiagnosticError
 from tests.generate.bounds import flat
 from tests.generate.data import copied
 from tests.generate.profiles import OP_BY_OP, SMOOTH, WHOLE, Profile

@@ -6,9 +6,9 @@ import pytest
 import tensorir as ti
 from tensorir.equality.reals import solver
 from tensorir.equality.reals.decisions import Decisions
-from tensorir.equality.reals.integers import INTEGERS
+from tensorir.equality.reals.tensors import INTEGERS
 from tensorir.equality.verdict import Level
-from tensorir.types import BOOL, DTYPES, INT64, SCALARS, Scalar
+from tensorir.ir.types import BOOL, DTYPES, INT64, SCALARS, Scalar
 
 INT8, UINT8 = SCALARS["int8"], SCALARS["uint8"]
 UNARY = ("neg", "abs", "sign", "bit_not", "popcount", "clz")

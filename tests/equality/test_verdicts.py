@@ -8,7 +8,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.equality.verdict import Level
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 STENCIL = """
 @T.prim_func
@@ -410,6 +410,87 @@ def test_constants_that_are_rounded_otherwise_are_within_rounding_and_not_equal(
     found = ti.equivalent(ti.parse(POINTS.format(6, one)), ti.parse(POINTS.format(6, other)))
     assert found.level == Level.WITHIN and not found and found.agree and 0 < found.ulps < 4
     assert "over the reals they differ" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("element", "one", "other"),
+    [
+        ("int32", "x", "cast(cast(x, float32), int32)"),
+        ("uint32", "x", "cast(cast(x, float32), uint32)"),
+        ("int16", "x", "cast(cast(x, float16), int16)"),
+        ("int16", "x", "cast(cast(x, bfloat16), int16)"),
+        ("int64", "x", "cast(cast(x, float64), int64)"),
+        ("int32", "x / 2", "shift_right(x, 1)"),
+        ("float64", "floor(x + 0.5)", "round(x)"),
+        ("float32", "floor(x + 0.5f)", "round(x)"),
+        ("float32", "ceil(x - 0.5f)", "round(x)"),
+        ("float64", "x ** z × x ** z", "x ** (2.0 × z)"),
+        ("float32", "(x ** z) ** 2.0f", "x ** (2.0f × z)"),
+    ],
+)
+def test_what_differs_at_halves_between_the_ends_and_below_zero_is_told_apart(element, one, other):
+    kind = f"tensor<{element}, I[0:8]>"
+    programs = [
+        ti.parse(f"f(y: {kind}, x: {kind}, z: {kind}) {{ y ← if z = z then {e} else x; }}") for e in (one, other)
+    ]
+    found = ti.equivalent(*programs)
+    assert found.level == Level.DIFFERENT
+    assert not np.array_equal(*(p(**found.counterexample)["y"] for p in programs))
+
+
+def test_integers_that_pass_through_floats_wide_enough_agree():
+    x = "f(y: tensor<int16, I[0:8]>, x: tensor<int16, I[0:8]>) {{ y ← {}; }}"
+    found = ti.equivalent(*(ti.parse(x.format(body)) for body in ("x", "cast(cast(x, float32), int16)")))
+    assert found.agree and found.ulps is None
+
+
+def test_functions_of_integers_are_compared_between_the_ends_of_the_type():
+    found = ti.equivalent(lambda x: x, lambda x: x.astype(np.float32).astype(np.int16), args=[np.zeros(8, np.int16)])
+    assert found.level == Level.SAMPLED
+    found = ti.equivalent(lambda x: x, lambda x: x.astype(np.float16).astype(np.int16), args=[np.zeros(8, np.int16)])
+    assert found.level == Level.DIFFERENT
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            [0.5],
+            "error[TL04]: args[0] is of type float, which has no shape and no element type.\n"
+            "help: pass an array, or a number with a type: np.float32(0.5).",
+        ),
+        (0.5, "error[TL04]: args is of type float, and has an array for each argument.\nhelp: args=(x,)."),
+        (np.zeros(3), "error[TL04]: args is of type ndarray, and has an array for each argument.\nhelp: args=(x,)."),
+    ],
+)
+def test_functions_are_compared_on_arrays_alone(args, said):
+    with pytest.raises(DiagnosticError) as caught:
+        ti.equivalent(lambda x: x, lambda x: x + 0, args=args)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "rounded"),
+    [
+        ("x × 2.0f", "cast(cast(x × 2.0f, float16), float32)", ("float16",)),
+        ("cast(cast(x, float16), float32) + 1.0f", "cast(cast(x, bfloat16), float32) + 1.0f", ("bfloat16", "float16")),
+        ("x × 2.0f", "cast(cast(x, float64) × 2.0, float32)", ()),
+    ],
+)
+def test_values_that_are_rounded_to_fewer_bits_on_the_way_are_told(one, other, rounded):
+    found = ti.equivalent(*(ti.parse(POINTS.format(4, body)) for body in (one, other)), special=False)
+    assert found.level == Level.REALS and found.rounded == rounded and found.ulps is None
+    way = f", but rounded to {' and '.join(rounded)} on the way" if rounded else ""
+    assert str(found) == f"equal over the reals{way}"
+
+
+@pytest.mark.parametrize("name", ["s", "a", "k", "x"])
+def test_parameters_may_have_the_names_of_definitions(name):
+    text = f"""f(y: tensor<int, I[0:2]>, {name}: tensor<float, K[0:4], I[0:2]>) {{{{
+      y ← argreduce(K, true, "old", false)(-inf, {{}}, {name}, pos(K, {name}))[1]; }}}}"""
+    one, other = (ti.parse(text.format(first)) for first in (-1, 0))
+    assert ti.equivalent(one, one).level == Level.BITS
+    assert ti.equivalent(one, other).agree
 
 
 def test_branches_that_no_input_visits_are_named():

@@ -78,8 +78,8 @@ def test_it_is_made_of_the_builtins_that_the_domain_needs_and_nothing_else():
     def both(x):
         return ti.extend(x, WIDTHS, {I: ti.periodic(), J: (ti.dirichlet(0.0), ti.linear())})
 
-    from tensorir.ir import Call
-    from tensorir.walk import postorder, values
+    from tensorir.ir.nodes import Call
+    from tensorir.ir.rewrite import postorder, values
 
     used = {n.op for n in postorder(*values(both.fencil(field(X)).closures)) if isinstance(n, Call)}
     assert used <= {"concat", "subset", "cartesian_shift", "pos", "add_dim", "plus", "minus", "multiplies"}

@@ -17,7 +17,7 @@ import xarray as xr
 
 import tensorir as ti
 from stencils import library, meshes
-from tensorir.binding.known_coordinates import Coordinate, knowing, round_of
+from tensorir.binding.coordinates import Coordinate, knowing, round_of
 from tests.stencils.program_samples import sample
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))

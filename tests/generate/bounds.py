@@ -16,9 +16,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tensorir.ir.types import DTYPES, Scalar
 from tensorir.reference import Interpreter
 from tensorir.reference.scalars import SCALAR
-from tensorir.types import DTYPES, Scalar
 
 from .programs import Case
 

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from tensorir.binding.calls import nested
-from tensorir.ir import Fencil, Var
-from tensorir.types import DTYPES, Interval, Scalar
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, Interval, Scalar
 
 __all__ = ["Entries", "arguments", "copied", "special_values"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tensorir.build import call, function, literal, operator, var
-from tensorir.ir import Expr, Function, Var
-from tensorir.types import BOOL, INT32, Dims, Element, Scalar, TensorType, TupleElement
-from tensorir.typing_rules import highest_neighbour
+from tensorir.ir.build import call, function, literal, operator, var
+from tensorir.ir.nodes import Expr, Function, Var
+from tensorir.ir.types import BOOL, INT32, Dims, Element, Scalar, TensorType, TupleElement
+from tensorir.ir.typing_of_elements import highest_neighbour
 
 from .indirect import partial_shift
 from .maker import Maker, Scope, exactly, full, neighbour_dim

@@ -12,7 +12,7 @@ import numpy as np
 import tensorir as ti
 from tensorir import reference
 from tensorir.analysis.domains import domains
-from tensorir.walk import postorder, values
+from tensorir.ir.rewrite import postorder, values
 
 from .bounds import flat
 from .data import copied

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tensorir.build import call, function, var
-from tensorir.ir import Expr
-from tensorir.types import INT32, NEIGHBOUR, Dims, Element, Interval, TensorType, bcast
+from tensorir.ir.build import call, function, var
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import INT32, NEIGHBOUR, Dims, Element, Interval, TensorType, bcast
 
 from .data import Entries
 from .maker import SOURCES, Maker, Scope, exactly, full, neighbour_dim

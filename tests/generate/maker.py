@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorir.build import call, literal, var
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Expr, Var
-from tensorir.types import BOOL, DTYPES, INT32, NEIGHBOUR, Dims, Element, Interval, Scalar, TensorType, TupleElement
-from tensorir.typing_rules import assignable
-from tensorir.walk import with_label
+from tensorir.ir.build import call, literal, var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import BOOL, DTYPES, INT32, NEIGHBOUR, Dims, Element, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.typing_of_elements import assignable
+from tensorir.runtime.errors import DiagnosticError
 
 from .data import Entries, special_values
 from .profiles import Profile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorir.builtins import TABLE
-from tensorir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, SCALARS, Scalar
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, SCALARS, Scalar
 
 __all__ = ["EVERY", "EXACT", "OP_BY_OP", "SLOPES", "SMOOTH", "WHOLE", "Profile"]
 

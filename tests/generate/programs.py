@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tensorir.build import closure, fencil, var
-from tensorir.ir import Closure, Fencil
-from tensorir.types import Dims, TensorType
+from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.nodes import Closure, Fencil
+from tensorir.ir.types import Dims, TensorType
 
 from . import rules
 from .data import Entries, arguments

@@ -10,9 +10,9 @@ import numpy as np
 
 import tensorir as ti
 from tensorir import reference
+from tensorir.ir.types import DTYPES, Dims
 from tensorir.reference import Interpreter, Outside
 from tensorir.reference.tensors import points
-from tensorir.types import DTYPES, Dims
 
 from .bounds import arrays_of, flat, with_bounds
 from .data import copied

@@ -6,8 +6,8 @@ import pytest
 
 import tensorir as ti
 from stencils import library
-from tensorir import build
-from tensorir.types import tensor
+from tensorir.ir import build
+from tensorir.ir.types import tensor
 
 MESH = "V2E: tensor<int, Vertex[0:n], _NB_Edge[0:d]>, E2V: tensor<int, Edge[0:m], _NB_Vertex[0:2]>"
 STATEMENTS = {

@@ -10,10 +10,10 @@ import xarray as xr
 
 import tensorir as ti
 from stencils import library
-from tensorir import build
-from tensorir.source import Source, Span
-from tensorir.types import Dims, FunctionType, TensorType
-from tensorir.walk import with_label
+from tensorir.ir import build
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import Dims, FunctionType, TensorType
+from tensorir.runtime.errors import Source, Span
 
 EVIL = '<script>alert("&1")</script>'
 HDIFF = library.load("terrain_filter").specialise(n=9, m=8)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.ir.types import Dims, TensorType, scalar_of
 from tensorir.iterator.interpret import Block, interpret
 from tensorir.iterator.lift.graph import Table
-from tensorir.types import Dims, TensorType, scalar_of
 
 RNG = np.random.default_rng(3)
 V2E = np.array([[0, 1, 2], [0, 3, -1], [1, 3, 4], [2, 4, -1]], np.int32)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.ir.types import Dims, TensorType, scalar_of
 from tensorir.iterator.lift.graph import Table
-from tensorir.types import Dims, TensorType, scalar_of
 
 X = TensorType(scalar_of(np.dtype(float)), Dims.of(I=(0, 9)))
 TABLE = np.array([[0, 1, 2], [0, 3, -1]], np.int32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.types import tensor
+from tensorir.ir.types import tensor
 
 TEXTS = [
     "λ(x) → ·⟪Ioffₒ, 1ₒ⟫(x) - ·⟪Ioffₒ, -1ₒ⟫(x) × (2.0 + ·x)",

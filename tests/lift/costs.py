@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tensorir.ir import Call, Lambda
+from tensorir.ir.nodes import Call, Lambda
+from tensorir.ir.rewrite import postorder, values
 from tensorir.lifting.program import Lifted
-from tensorir.walk import postorder, values
 
 __all__ = ["Costs", "costs_of"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.generated import arrays, program
 from tests.lift.generated_calls import call_arrays, call_module
 from tests.lift.generated_conditions import condition_arrays, condition_program

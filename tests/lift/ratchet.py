@@ -25,7 +25,7 @@ import numpy as np
 
 import tensorir as ti
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.textbook.loops import LOOPS, arrays_of
 from tests.lift.textbook.test_textbook_of_places import ROWS
 

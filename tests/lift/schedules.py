@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from tensorir.builtins import TABLE
-from tensorir.errors import DiagnosticError
-from tensorir.types import SCALARS
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import SCALARS
+from tensorir.runtime.errors import DiagnosticError
 
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance" / "tir"
 MOVING = ("gather", "scatter", "update", "loop")

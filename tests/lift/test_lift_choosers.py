@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tensorir.ir.types import BOOL, FLOAT32, INT32
 from tensorir.lifting.emission.choosers import Chooser, chooser_of
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
-from tensorir.types import BOOL, FLOAT32, INT32
 
 INDEX, VALUE = Load(Buffer("I", INT32, ()), ()), Load(Buffer("V", FLOAT32, ()), ())
 K, X = Index("k", INT32), Index("x", FLOAT32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 X = np.array([1, 2, 3, 4], np.float32)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.gradients import CONFORMANCE, compared, verified
 from tests.lift.smooth_kernels import KERNELS, text
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
 from tensorir.lifting.accesses import sets
+from tensorir.runtime.errors import DiagnosticError
 
 RACE = """
 @T.prim_func

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError, Note
+from tensorir.runtime.errors import DiagnosticError, Note
 
 IN_ORDER = """
 @T.prim_func

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):\n'
 A, B = np.array([1, 2, 1, 1], np.int32), np.zeros(4, np.int32)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 I32 = np.int32
 ROWS = np.array([[1, 2, 3, 4], [1, -2, 3, 4], [1, 2, -3, 4]], I32)

@@ -9,7 +9,7 @@ import pytest
 
 import tensorir as ti
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 ONE = """
 @T.prim_func

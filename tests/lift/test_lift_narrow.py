@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 NARROW = ["int2", "int4", "uint2", "uint4"]
 BODIES = {

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.ir import Call
-from tensorir.walk import postorder, values
+from tensorir.ir.nodes import Call
+from tensorir.ir.rewrite import postorder, values
 from tests.lift.gradients import compared
 
 NESTED = """

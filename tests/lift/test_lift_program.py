@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.ir.types import FLOAT32, INT32
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.nests.terms import Buffer, Index, Load
 from tensorir.lifting.storage.sharing import Shared
-from tensorir.source import Source, Span
-from tensorir.types import FLOAT32, INT32
+from tensorir.runtime.errors import DiagnosticError, Source, Span
 
 MATMUL = """
 @T.prim_func
@@ -395,6 +394,14 @@ def test_only_functions_of_a_wing_are_lifted(given: object):
         DiagnosticError, match=f"a function of TIR is lifted, and this is of type {type(given).__name__}"
     ):
         ti.lift(given)
+
+
+def test_an_option_that_a_lift_does_not_have_is_refused():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(next(iter(ti.tir.parse(MATMUL).functions.values())), raise_online=True)
+    assert str(caught.value) == (
+        "error[TA07]: the lift of a PrimFunc has no option 'raise_online'.\nhelp: known here: 'numerics', 'on_hazard'."
+    )
 
 
 def test_a_fencil_needs_no_lift():

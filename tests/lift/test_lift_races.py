@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.generated_races import race_arrays, race_program
 
 CODES = {"TR01": "TL10", "TR02": "TL11", "TR03": "TL12"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):\n'
 KNOWN = "'tvm.contrib.sort.sort', 'tvm.contrib.sort.argsort', 'tvm.contrib.sort.argsort_nms', 'tvm.contrib.sort.topk'"

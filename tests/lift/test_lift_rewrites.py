@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tensorir import reference
-from tensorir.build import closure, fencil, var
-from tensorir.ir import Call, Expr
+from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.nodes import Call, Expr
+from tensorir.ir.types import BOOL, INT32, Dims, TensorType, tensor
 from tensorir.lifting.rewrites.canonical import OUTSIDE, RULES
 from tensorir.passes import simplify
 from tensorir.text import parse_expr
-from tensorir.types import BOOL, INT32, Dims, TensorType, tensor
 
 KINDS = {
     "x": tensor("float", I=(0, 6)),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.fuzz_lift import agree, all_written
 from tests.lift.generated import arrays, program
 from tests.lift.generated_conditions import condition_arrays, condition_program

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.counted import counted, spread_where
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.nests.bounded import sums_bounded
@@ -14,7 +15,6 @@ from tensorir.lifting.nests.linear import affine_of, settled
 from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term, show
 from tensorir.lifting.nests.unknowns import bounds
-from tensorir.types import BOOL, INT32
 
 RANGES = {"i": (0, 7), "j": (0, 4), "k": (2, 9)}
 GRID = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.pairwise import pairwise
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer(({0},), "int32"), B: T.Buffer(({0},), "int32")):\n'

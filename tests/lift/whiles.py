@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.gradients import CONFORMANCE
 
 STEPWISE = ("scan", "sequential")

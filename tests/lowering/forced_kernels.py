@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 import tensorir as ti
-from lowering.compiled import Compiled
-from lowering.engine import Engine
+from lowering.calls.compiled import Compiled
+from lowering.calls.engine import Engine
 from lowering.kernels import interpreted, parted
 from lowering.kernels.primitive import kernels
 from tensorir.binding.calls import prepare_call

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lowering.batch_dims import with_batch
+from lowering.tracing import with_batch
 
 
 @pytest.mark.parametrize("old", [0, 1, 2])

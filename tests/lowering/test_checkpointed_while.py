@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import lowering.gradients.checkpointed_while
+import lowering.gradients.checkpointed_loop
 import tensorir as ti
 
 SWEEP = """f(y: tensor<float, I[-2:3]>, n: tensor<int>, x: tensor<float, I[-2:3]>, s: tensor<float>) {
@@ -73,9 +73,9 @@ def test_gradients_are_those_of_as_many_rounds_by_hand(
     made: Any, by_hand: Any, kept: int, most: int, points: Any, monkeypatch: pytest.MonkeyPatch
 ):
     """With room for all rounds; with one level of two, whose blocks run again round by round; with three of three."""
-    monkeypatch.setattr(lowering.gradients.checkpointed_while, "LEAST_KEPT", kept)
-    monkeypatch.setattr(lowering.gradients.checkpointed_while, "MOST_KEPT", kept)
-    monkeypatch.setattr(lowering.gradients.checkpointed_while, "ROUNDS", most)
+    monkeypatch.setattr(lowering.gradients.checkpointed_loop, "LEAST_KEPT", kept)
+    monkeypatch.setattr(lowering.gradients.checkpointed_loop, "MOST_KEPT_OF_WHILES", kept)
+    monkeypatch.setattr(lowering.gradients.checkpointed_loop, "ROUNDS", most)
     x, s, w = points
     function = made()
     found = jax.jit(lambda n: gradient(function, x, s, n, w))
@@ -114,8 +114,8 @@ def test_matrices_of_derivatives_are_each_others_transposes(made: Any, by_hand: 
 
 def test_no_round_behind_the_last_one_is_computed(points: Any, monkeypatch: pytest.MonkeyPatch):
     """Its inner loop would run for four milliards of rounds."""
-    monkeypatch.setattr(lowering.gradients.checkpointed_while, "LEAST_KEPT", 2)
-    monkeypatch.setattr(lowering.gradients.checkpointed_while, "MOST_KEPT", 2)
+    monkeypatch.setattr(lowering.gradients.checkpointed_loop, "LEAST_KEPT", 2)
+    monkeypatch.setattr(lowering.gradients.checkpointed_loop, "MOST_KEPT_OF_WHILES", 2)
     program = ti.lift(
         ti.tir.parse("""
 @T.prim_func

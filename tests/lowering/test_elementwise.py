@@ -12,12 +12,12 @@ import pytest
 from generate.data import special_values
 
 import tensorir as ti
-from lowering.elementwise import SCALAR as LOWERED
-from lowering.elementwise import bitcast, convert
-from tensorir.builtins import TABLE
-from tensorir.ir import Operator
+from lowering.rules.elementwise import SCALAR as LOWERED
+from lowering.rules.elementwise import bitcast, convert
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Operator
+from tensorir.ir.types import DTYPES, SCALARS, Complaint, TensorType
 from tensorir.reference import scalars
-from tensorir.types import DTYPES, SCALARS, Complaint, TensorType
 
 UNITS = {
     # what XLA's own approximations leave, in units in the last place

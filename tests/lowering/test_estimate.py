@@ -7,11 +7,10 @@ import pytest
 from jax.experimental import topologies
 
 import tensorir as ti
-from lowering.compiled import Compiled
-from lowering.engine import Engine
-from lowering.estimate import bytes_of_kernels, counted
-from lowering.targets import TARGETS, device_of
-from tensorir.passes.needed_points import NeededPoints
+from lowering.calls.compiled import Compiled
+from lowering.calls.engine import Engine
+from lowering.calls.estimate import TARGETS, bytes_of_kernels, counted, device_of
+from tensorir.passes.restrict import NeededPoints
 from tests.lowering.raised_forms import Draw
 
 TEXT = """f(y: tensor<float32, I[2:14], J[2:14]>, x: tensor<float32, I[0:16], J[0:16]>) {

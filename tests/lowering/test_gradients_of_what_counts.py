@@ -120,3 +120,38 @@ def test_slots_that_are_skipped_have_no_part_in_a_gradient(expression: str, insi
         found = np.asarray(gradients(x))
     assert found[0, 1] == 0.0
     assert np.isfinite(found).all()
+
+
+S = "tensor<float>"
+EXTREMES = {
+    "min(1.0 / x, 1.0)": [0.0, 0.0, -0.25],
+    "max(1.0, -(1.0 / x))": [0.0, 0.0, 0.0],
+    "min(max(1.0 / x, 0.75), 1.5)": [0.0, 0.0, 0.0],
+    "max(log(x), -1.0)": [0.0, 2.0, 0.5],
+    "min(power(x, -0.5), 1.0)": [0.0, 0.0, -(2.0**-2.5)],
+    "max(x, x)": [1.0, 1.0, 1.0],
+    "reduce(min, 5.0, I)(1.0 / x) + x": [0.75, 0.75, 0.75],
+    f"reduce(λ(a: {S}, e: {S}) → max(a, -(1.0 / e)), -5.0, I)(x) + x": [1.25, 1.25, 1.25],
+    f"scan(λ(a: {S}, e: {S}) → min(a, e), true, 5.0, I)(1.0 / x)": [0.0, -4.0, -0.25],
+    "let a = 1.0 / x; subset(min(a, ⟪I, 1⟫(concat(a, add_dim(I, 3, 4, 9.0)))), I[0:3])": [-4.0, -0.25, -0.25],
+}
+"""Expressions, and what a change of x = 0, 0.5, 2 by 1 changes; the slope of what is not the extreme is infinite."""
+
+
+@pytest.mark.parametrize("expression", EXTREMES)
+def test_what_is_not_the_extreme_has_no_part_in_a_tangent(expression: str):
+    c = ti.compile(ti.parse(f"f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) {{ y ← {expression}; }}"))
+    with jax.enable_x64(True):
+        x = jnp.array([0.0, 0.5, 2.0])
+        _, forward = jax.jvp(lambda x: c(x=x)["y"], (x,), (jnp.ones(3),))
+        backward = jax.jacrev(lambda x: c(x=x)["y"])(x)
+    np.testing.assert_allclose(forward, EXTREMES[expression], 1e-15)
+    np.testing.assert_allclose(np.asarray(backward).sum(1), EXTREMES[expression], 1e-15)
+
+
+def test_the_gradient_of_a_tangent_of_a_stencil():
+    c = ti.compile(ti.parse("f(y: tensor<float, I[0:2]>, x: tensor<float, I[0:3]>) { y ← x × ⟪I, 1⟫(x × x); }"))
+    with jax.enable_x64(True):
+        x = jnp.array([1.0, 2.0, 3.0])
+        slope = jax.grad(lambda x: jax.jvp(lambda x: c(x=x)["y"].sum(), (x,), (jnp.ones(3),))[1])(x)
+        assert slope.tolist() == jax.hessian(lambda x: (x[:2] * x[1:] ** 2).sum())(x).sum(0).tolist()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.analysis.in_place_updates import in_place_updates
+from tensorir.analysis.annotations import in_place_updates
 
 HEAD = "f(u: tensor<float, I[0:9], J[-1:6]>, v: tensor<float, I[0:9], J[-1:6]>) {{ {} }}"
 IN_PLACE = {

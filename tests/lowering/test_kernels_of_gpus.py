@@ -9,9 +9,8 @@ import pytest
 from jax.sharding import PartitionSpec
 
 import tensorir as ti
-from lowering.estimate import estimated
+from lowering.calls.estimate import device_of, estimated, lowered_for
 from lowering.kernels import interpreted
-from lowering.targets import device_of, lowered_for
 from stencils import library
 from tensorir import reference
 from tests.generate.data import copied

@@ -7,7 +7,7 @@ import pytest
 
 import tensorir as ti
 from lowering.raising import RULES
-from tensorir.builtins import TABLE
+from tensorir.ir.builtins import TABLE
 
 NORM = "f(y: tensor<float, I[0:n]>, a: tensor<float, I[0:n], K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.ir import Fencil
-from tensorir.types import DTYPES
+from tensorir.ir.nodes import Fencil
+from tensorir.ir.types import DTYPES
 
 X = "x: tensor<float, I[0:n]>"
 Y = "y: tensor<float, I[0:n]>"

@@ -12,9 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tensorir as ti
-from tensorir.binding.bound import tables_of
-from tensorir.binding.calls import nested
-from tensorir.padding.padded_program import padded_program
+from tensorir.binding.calls import nested, tables_of
+from tensorir.distribution.padded_program import padded_program
 
 N, MOST = 9, 12
 

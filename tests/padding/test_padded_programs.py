@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.padding.padded_program import padded_program
+from tensorir.distribution.padded_program import padded_program
 from tests.padding.programs import PROGRAMS, drawn
 
 MOST = 8

@@ -8,9 +8,21 @@ from dataclasses import replace
 from generate.maker import NAMES
 from generate.programs import Case
 
-from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, operator, reduce, scan, var
-from tensorir.ir import Closure, Expr, Var
-from tensorir.types import BOOL, FLOAT32, INT32, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.build import (
+    apply,
+    call,
+    cartesian_shift,
+    closure,
+    fencil,
+    function,
+    literal,
+    operator,
+    reduce,
+    scan,
+    var,
+)
+from tensorir.ir.nodes import Closure, Expr, Var
+from tensorir.ir.types import BOOL, FLOAT32, INT32, Dims, Interval, Scalar, TensorType, TupleElement
 
 __all__ = ["MATERIAL", "with_material"]
 

@@ -9,7 +9,7 @@ from generate.data import copied
 from generate.programs import Case
 
 from tensorir import reference
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 
 __all__ = ["assert_same_bits", "check_pass"]
 

@@ -7,9 +7,9 @@ import pytest
 
 import tensorir as ti
 from stencils import library
-from tensorir.ir import Call
+from tensorir.ir.nodes import Call
+from tensorir.ir.rewrite import postorder, values
 from tensorir.passes.block_scans import BlockScans
-from tensorir.walk import postorder, values
 
 PROGRAMS = {
     "one dim of columns, from below, with an extent that is prime": """f(y: tensor<float, I[-3:10], K[1:6]>,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.ir import Call
+from tensorir.ir.nodes import Call
+from tensorir.ir.rewrite import postorder, values
 from tensorir.passes import PropagateConditions
 from tensorir.text import parse
-from tensorir.walk import postorder, values
 
 HEAD = "f(x: tensor<float, I[0:5], J[0:3]>, y: tensor<float, I[0:5]>, n: tensor<int>, out: tensor<float, I[0:5]>)"
 KNOWN = {

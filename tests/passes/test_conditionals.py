@@ -11,7 +11,7 @@ from generate.properties import check_compiled, check_op_by_op
 from hypothesis import given, settings
 
 import tensorir as ti
-from tensorir.analysis import choices
+from tensorir.analysis import conditions
 from tensorir.analysis.absence import analyse_absence
 
 LARGE = """f(c: tensor<bool>, x: tensor<float, I[-3:20000]>, y: tensor<float, I[0:19000]>) {
@@ -27,8 +27,8 @@ def in_hlo(program, **arguments):
 
 @pytest.fixture
 def always(monkeypatch):
-    monkeypatch.setattr(choices, "WORTH", 0)
-    monkeypatch.setattr(choices, "PER_ELEMENT", 0)
+    monkeypatch.setattr(conditions, "WORTH", 0)
+    monkeypatch.setattr(conditions, "PER_ELEMENT", 0)
 
 
 @pytest.mark.parametrize("c", [True, False])
@@ -44,7 +44,7 @@ def test_the_branch_that_is_taken_is_computed(c):
 
 def test_what_both_branches_read_is_computed_before():
     f = ti.parse(LARGE)
-    (choice,) = choices.choices(f, analyse_absence(f, {})).values()
+    (choice,) = conditions.choices(f, analyse_absence(f, {})).values()
     assert [n.label or n.name for n in choice.shared] == ["e", "x"]
 
 

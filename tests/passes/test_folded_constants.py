@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from tensorir.build import call, literal
-from tensorir.ir import Literal
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Literal
+from tensorir.ir.types import BOOL, FLOAT64, SCALARS
 from tensorir.passes import FoldConstants
-from tensorir.types import BOOL, FLOAT64, SCALARS
 
 INTEGERS = [s for s in SCALARS.values() if s.is_integer]
 FLOATS = [0.1, 1.0, -2.5, 3.0, 1e16, 1e-3, 7.25, -1e300, 1 / 3]

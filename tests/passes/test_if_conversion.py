@@ -12,8 +12,8 @@ from generate.properties import check_compiled, check_op_by_op
 from hypothesis import given, settings
 
 import tensorir as ti
-from tensorir.analysis import choices
-from tensorir.passes import if_conversion
+from tensorir.analysis import conditions
+from tensorir.passes import conditionals
 
 HEAD = """f(
   c: tensor<bool, I[0:{n}]>, d: tensor<bool, I[0:{n}]>, n: tensor<int32>, x: tensor<float, J[0:5]>, y: tensor<float>
@@ -47,11 +47,11 @@ def truths(n, wrong=()):
 @pytest.fixture
 def all_flat(monkeypatch):
     """Every choice of one truth value is a conditional, and every conditional is made flat."""
-    monkeypatch.setattr(choices, "WORTH", 0)
-    monkeypatch.setattr(choices, "PER_ELEMENT", 0)
-    monkeypatch.setattr(if_conversion, "WORTH", 1)
-    monkeypatch.setattr(if_conversion, "OFTEN", 0)
-    monkeypatch.setattr(if_conversion, "DEEPEST", 0)
+    monkeypatch.setattr(conditions, "WORTH", 0)
+    monkeypatch.setattr(conditions, "PER_ELEMENT", 0)
+    monkeypatch.setattr(conditionals, "WORTH", 1)
+    monkeypatch.setattr(conditionals, "OFTEN", 0)
+    monkeypatch.setattr(conditionals, "DEEPEST", 0)
 
 
 def test_what_branches_of_different_choices_check_is_traced_once():

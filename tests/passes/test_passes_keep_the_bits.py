@@ -10,7 +10,7 @@ from same_bits import assert_same_bits, check_pass
 
 import tensorir as ti
 from tensorir.passes.block_scans import BlockScans
-from tensorir.passes.table import PASSES as TABLE
+from tensorir.passes.pipeline import PASSES as TABLE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -3,10 +3,10 @@
 import pytest
 
 from tensorir.analysis.domains import domains
-from tensorir.build import apply, call, cartesian_shift, closure, fencil, function, literal, var
+from tensorir.ir.build import apply, call, cartesian_shift, closure, fencil, function, literal, var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import tensor
 from tensorir.passes import PASSES
-from tensorir.types import tensor
-from tensorir.walk import postorder
 
 X = var("x", tensor("float", I=(0, 9)))
 

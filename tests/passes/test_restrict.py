@@ -12,7 +12,7 @@ from same_bits import same
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.passes.needed_points import NeededPoints
+from tensorir.passes.restrict import NeededPoints
 
 PROGRAMS = {
     "shifts": ("out: tensor<float, I[1:9]>, x: tensor<float, I[0:10]>", "out ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x);", (0, 10)),

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tensorir.ir.types import tensor
 from tensorir.passes import Simplify
-from tensorir.passes.show import shown
+from tensorir.passes.base import shown
 from tensorir.passes.simplify import RULES
-from tensorir.types import tensor
 
 FLOATS = {"x": {"I": (0, 6)}, "y": {"I": (0, 6)}}
 KINDS = {

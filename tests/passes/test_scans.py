@@ -5,7 +5,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.passes import FuseIntoScans, SplitScans
-from tensorir.passes.show import shown
+from tensorir.passes.base import shown
 
 COLUMNS = {"I": (0, 5), "K": (0, 9)}
 LEVELS = {"K": (0, 9), "I": (0, 5)}

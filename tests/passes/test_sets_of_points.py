@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorir.analysis.integer_sets import IntegerSet
-from tensorir.types import Dims
+from tensorir.ir.types import Dims
 
 CLOUD = [(0, 0), (0, 3), (1, 2), (3, 1), (3, 3), (2, 0)]
 BOXES = [

@@ -12,7 +12,7 @@ from same_bits import same
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.passes.translate import free_of_coordinates, translated, with_positions
+from tensorir.passes.restrict import free_of_coordinates, translated, with_positions
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -5,7 +5,7 @@ import pytest
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.passes.unroll_loops import UnrollLoops
+from tensorir.passes.simplify import UnrollLoops
 
 MAXIMA = """f(last: tensor<float, I[0:4]>, before: tensor<float, K[0:3], I[0:4]>, x: tensor<float, I[0:4], N[0:3]>) {
   last ← loop(1, 3)(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import substitute, transform
+from tensorir.tir.trees import substitute, transform
 
 __all__ = ["computed"]
 

@@ -22,7 +22,7 @@ import tvm
 
 import tensorir as ti
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.schedules import up_to_names
 from tests.peers.operators import operators
 from tests.peers.test_tvm_undone import (

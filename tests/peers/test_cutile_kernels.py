@@ -11,8 +11,7 @@ import pytest
 pytest.importorskip("cuda.tile")
 
 import tensorir.tile as tile
-from tensorir.tile.bytecode.cursor import Bytes
-from tensorir.tile.bytecode.sections import sections_of
+from tensorir.tile.bytecode.bytes import Bytes, sections_of
 from tensorir.tile.bytecode.tables import Tables
 from tests.peers import cutile_kernels as k
 

@@ -1,13 +1,13 @@
 """What a lifted kernel tells of itself: where numerics differ, and a picture of its grid over its arrays."""
 
-import xml.etree.ElementTree as xml
+import xml.etree.ElementTree
 
 import numpy as np
 import pytest
 
 import tensorir as ti
 from tensorir import tile
-from tensorir.types import Interval
+from tensorir.ir.types import Interval
 from tests.benchmarks.tiles import heads
 from tests.peers import cutile_kernels as k
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tir"))
 
 from tir_samples import conformance, kernels
 
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import check, parse, print_function, print_module
 
 NOT_READ_BY_TVM = (

@@ -13,7 +13,7 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.generate.examples import sampled
 from tests.lift.costs import Costs, costs_of
 from tests.lift.schedules import up_to_names

@@ -11,7 +11,7 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.schedules import up_to_names
 from tests.peers.test_tvm_schedules import PASSES
 

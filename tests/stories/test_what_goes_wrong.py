@@ -119,7 +119,7 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path, name):
 
 def test_snapshots_that_find_no_room_say_so_and_keep_those_before(tmp_path, monkeypatch):
     """A modeller who runs out of room in a long run is told which file, and keeps the snapshots that were written."""
-    from lowering import snapshots
+    from lowering.loops import snapshots
 
     write, written = snapshots.Snapshots._to_netcdf, []
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.tenstorrent.kernels.expressions import Names, cpp, cpp_type
 from tensorir.tenstorrent.kernels.header import header
+from tensorir.tenstorrent.kernels.printing import Names, cpp, cpp_type
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

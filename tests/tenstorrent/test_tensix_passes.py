@@ -9,7 +9,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tensix_kernels import COPY_3D, chain, matmul, softmax

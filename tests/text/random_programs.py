@@ -6,12 +6,13 @@ import math
 from random import Random
 from typing import Any
 
-from tensorir import DiagnosticError, build, ir
-from tensorir.builtins import TABLE
-from tensorir.text.functions import function_count, parameter_types
-from tensorir.types import SCALARS, Complaint, Dims, Interval, TensorType, TupleElement
-from tensorir.typing_rules import MODES
-from tensorir.walk import with_label
+from tensorir import DiagnosticError
+from tensorir.ir import build, nodes
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import SCALARS, Complaint, Dims, Interval, TensorType, TupleElement
+from tensorir.ir.typing_rules import MODES
+from tensorir.text.elaborate import function_count, parameter_types
 
 NAMES = [
     *["x", "y", "z", "t1", "t2", "x_1", "state", "Δ", "xₒ", "a b", "if", "λ", "let", "nan", "min", "__plus", "tensor"],
@@ -21,15 +22,15 @@ DIMS = ["I", "J", "K", "a dim", "clamp", "over", "xₒ"]
 VALUES = [0, 1, -1, 2, 7, 0.1, 0.5, -0.0, 1e-30, 1e30, 123456789.0, math.inf, -math.inf, math.nan, True, False]
 
 
-def fencil(seed: int, size: int = 40) -> ir.Fencil:
+def fencil(seed: int, size: int = 40) -> nodes.Fencil:
     """The fencil of a seed."""
     r = Random(seed)
     params = [build.var(name, _type(r)) for name in r.sample(NAMES, 6)]
     for k, dim in enumerate(DIMS[:2]):
         params.append(build.var(f"table{k}", TensorType(INT, Dims.of({dim: (0, 4), f"_NB_{dim}": (0, 3)}))))
-    pool: list[ir.Expr] = [*params, *(_literal(r) for _ in range(6))]
+    pool: list[nodes.Expr] = [*params, *(_literal(r) for _ in range(6))]
     _grow(r, pool, size)
-    closures: list[ir.Closure] = []
+    closures: list[nodes.Closure] = []
     by_builtin = {getattr(e, "op", ""): e for e in pool if isinstance(e.type, TensorType)}
     for k, value in enumerate(r.sample(list(by_builtin.values()), 6)):
         out = build.var(f"out{k}", value.type)
@@ -53,7 +54,7 @@ def _type(r: Random) -> TensorType:
     return TensorType(element, Dims(tuple((d, Interval(0, 4) if r.random() < 0.8 else Interval(-2, 5)) for d in dims)))
 
 
-def _literal(r: Random) -> ir.Expr:
+def _literal(r: Random) -> nodes.Expr:
     while True:
         try:
             return build.literal(r.choice(VALUES), r.choice(list(SCALARS.values())))
@@ -61,7 +62,7 @@ def _literal(r: Random) -> ir.Expr:
             continue
 
 
-def _grow(r: Random, pool: list[ir.Expr], steps: int) -> None:
+def _grow(r: Random, pool: list[nodes.Expr], steps: int) -> None:
     for _ in range(steps):
         for _ in range(200):
             op = r.choice([*TABLE, "apply", "apply", "apply"])
@@ -75,26 +76,26 @@ def _grow(r: Random, pool: list[ir.Expr], steps: int) -> None:
             break
 
 
-def _recent(r: Random, pool: list[ir.Expr]) -> ir.Expr:
+def _recent(r: Random, pool: list[nodes.Expr]) -> nodes.Expr:
     pool = [e for e in pool if isinstance(e.type, TensorType)]
     return pool[-1 - min(int(r.expovariate(0.2)), len(pool) - 1)] if r.random() < 0.6 else r.choice(pool)
 
 
-def _function(r: Random, types: tuple[TensorType, ...], pool: list[ir.Expr]) -> ir.Expr:
+def _function(r: Random, types: tuple[TensorType, ...], pool: list[nodes.Expr]) -> nodes.Expr:
     if len(types) < 4 and r.random() < 0.3:
         rows = [row for row in TABLE.values() if row.elementwise and not row.static_slots]
         return build.operator(r.choice([row.name for row in rows if len(row.form[0]) == len(types)]), *types)
     params = [build.var(name, t) for name, t in zip(r.sample(NAMES, len(types)), types, strict=True)]
-    inner = [*(p for p in pool if isinstance(p, ir.Literal)), r.choice(pool), *params]
+    inner = [*(p for p in pool if isinstance(p, nodes.Literal)), r.choice(pool), *params]
     _grow(r, inner, r.randrange(4))
     fitting = [e for e in inner if e.type == types[0]]
     body = fitting[-1] if fitting and r.random() < 0.8 else inner[-1]
     return build.function(params, with_label(body, r.choice(["", "", "body"])))
 
 
-def _apply(r: Random, pool: list[ir.Expr]) -> ir.Expr:
+def _apply(r: Random, pool: list[nodes.Expr]) -> nodes.Expr:
     args = [_recent(r, pool) for _ in range(r.randrange(1, 4))]
-    shared = [f for f in pool if isinstance(f, (ir.Lambda, ir.Operator))]
+    shared = [f for f in pool if isinstance(f, (nodes.Lambda, nodes.Operator))]
     if shared and r.random() < 0.3:
         f = r.choice(shared)
         return build.apply(f, *[_recent(r, pool) for _ in f.type.params])
@@ -104,7 +105,7 @@ def _apply(r: Random, pool: list[ir.Expr]) -> ir.Expr:
     return build.apply(f, *args)
 
 
-def _call(r: Random, op: str, pool: list[ir.Expr]) -> ir.Expr:
+def _call(r: Random, op: str, pool: list[nodes.Expr]) -> nodes.Expr:
     row = TABLE[op]
     slots = [s for group in row.form for s in group]
     many = r.randrange(1, 4)
@@ -120,7 +121,7 @@ def _call(r: Random, op: str, pool: list[ir.Expr]) -> ir.Expr:
         takes = parameter_types(op, static, [a.type for a in carried], ())
         assert takes is not None
         names = [[build.var(f"{n}{k}", t) for n, t in zip("iuvw", takes, strict=False)] for k in range(2)]
-        inner: list[ir.Expr] = [*(p for p in pool if isinstance(p, ir.Literal)), *names[1]]
+        inner: list[nodes.Expr] = [*(p for p in pool if isinstance(p, nodes.Literal)), *names[1]]
         _grow(r, inner, r.randrange(4))
         results = [[e for e in inner if e.type == a.type][-1] for a in carried]
         functions = build.function(names[0], build.literal(True)), build.function(names[1], *results)
@@ -128,7 +129,7 @@ def _call(r: Random, op: str, pool: list[ir.Expr]) -> ir.Expr:
     if op == "cond":
         truths = [e for e in pool if e.type == TensorType(BOOL)] or [build.literal(True)]
         first = _function(r, tuple(types), pool)
-        second = first if isinstance(first, ir.Operator) else build.function(first.params, first.body, first.body)
+        second = first if isinstance(first, nodes.Operator) else build.function(first.params, first.body, first.body)
         branches = (first, first) if second is first else (second, build.function(first.params, first.body, first.body))
         index = r.randrange(len(branches[0].type.results))
         return build.call(op, *branches, r.choice(truths), *args, static=(index, static[1]))
@@ -140,9 +141,9 @@ def _call(r: Random, op: str, pool: list[ir.Expr]) -> ir.Expr:
     return build.call(op, *args, static=static)
 
 
-def _suited(r: Random, op: str, args: list[ir.Expr], pool: list[ir.Expr]) -> list[ir.Expr]:
+def _suited(r: Random, op: str, args: list[nodes.Expr], pool: list[nodes.Expr]) -> list[nodes.Expr]:
     """Operands that an operation has a chance to accept."""
-    tables = [e for e in pool if isinstance(e, ir.Var) and e.name.startswith("table")]
+    tables = [e for e in pool if isinstance(e, nodes.Var) and e.name.startswith("table")]
     if op in ("shift_init", "unstructured_shift") and tables:
         return [r.choice(tables), r.choice([e for e in pool if "I" in getattr(e.type, "dims", ())] or args)]
     if op in ("shift_apply", "reduce"):

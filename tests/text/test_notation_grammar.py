@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import tensorir.text
-from tensorir.builtins import TABLE
-from tensorir.source import Source
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.typing_rules import MODES
+from tensorir.runtime.errors import Source
+from tensorir.text.cursor import SLOTS
+from tensorir.text.lexer import ELEMENTS, GLYPHS, KEYWORDS, usage
 from tensorir.text.parser import parse_programs
-from tensorir.text.slots import SLOTS
-from tensorir.text.spelling import ELEMENTS, GLYPHS, KEYWORDS, usage
-from tensorir.typing_rules import MODES
 
 PAGE = (Path(tensorir.text.__file__).parent / "grammar.md").read_text("utf-8")
 

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from tensorir import DiagnosticError
+from tensorir.ir.types import tensor
 from tensorir.text import parse, parse_all, parse_expr, read
-from tensorir.text.limits import MAX_TEXT
-from tensorir.types import tensor
+from tensorir.text.lexer import MAX_TEXT
 from tests.effort import count_calls
 
 HEAD = "f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out ← "

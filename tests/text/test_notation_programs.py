@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from specification import COSINES_WITH_BUFFER, LAPLACIAN, NABLA, OFFSETS, PROGRAMS, SOLVE_TRIDIAG
 
-from tensorir import DiagnosticError, build
-from tensorir.dimensions import Dimension
-from tensorir.ir import Apply, Call, Lambda, Literal
+from tensorir import DiagnosticError
+from tensorir.ir import build
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.nodes import Apply, Call, Lambda, Literal
+from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, SCALARS, Scalar, tensor
 from tensorir.text import parse, parse_all, parse_expr, read
-from tensorir.types import BOOL, FLOAT32, FLOAT64, INT32, SCALARS, Scalar, tensor
 
 X = {"x": tensor("float", I=(0, 5)), "y": tensor("float", I=(0, 5)), "n": tensor("int", I=(0, 5)), "b": tensor("bool")}
 

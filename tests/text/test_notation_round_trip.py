@@ -8,20 +8,20 @@ import pytest
 import random_programs
 from specification import OFFSETS, PROGRAMS
 
-from tensorir import build, ir
-from tensorir.builtins import TABLE
+from tensorir.ir import build, nodes
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.rewrite import postorder, with_label
+from tensorir.ir.types import tensor
 from tensorir.text import parse, parse_expr
 from tensorir.text.printer import print_expr, print_fencil
-from tensorir.types import tensor
-from tensorir.walk import postorder, with_label
 
 
-def inner_nodes(f: ir.Fencil) -> list[int]:
+def inner_nodes(f: nodes.Fencil) -> list[int]:
     """How many distinct applications and functions each closure has: what sharing must keep."""
-    return [sum(isinstance(n, (ir.Apply, ir.Call, ir.Lambda)) for n in postorder(c.value)) for c in f.closures]
+    return [sum(isinstance(n, (nodes.Apply, nodes.Call, nodes.Lambda)) for n in postorder(c.value)) for c in f.closures]
 
 
-def check(f: ir.Fencil) -> None:
+def check(f: nodes.Fencil) -> None:
     text = str(f)
     back = parse(text)
     assert back == f
@@ -161,8 +161,8 @@ def test_what_closures_share_stands_in_front_of_them():
     f = parse(text)
     assert str(f) == text
     first, second, _ = f.closures
-    assert {id(n) for n in postorder(first.value) if isinstance(n, ir.Call) and n.op == "exp"} == {
-        id(n) for n in postorder(second.value) if isinstance(n, ir.Call) and n.op == "exp"
+    assert {id(n) for n in postorder(first.value) if isinstance(n, nodes.Call) and n.op == "exp"} == {
+        id(n) for n in postorder(second.value) if isinstance(n, nodes.Call) and n.op == "exp"
     }
     check(f)
 

@@ -4,7 +4,7 @@ import pytest
 
 import tensorir.tile as tile
 from tensorir.tile import from_bytecode, parse, to_bytecode
-from tensorir.tile.bytecode.dump import ByteSpan
+from tensorir.tile.bytecode.bytes import ByteSpan
 
 RIGHT = to_bytecode(parse("entry @f(%x: tile<i32>) { %y = addi %x, %x : tile<i32> }"))
 

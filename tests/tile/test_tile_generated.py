@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import tensorir as ti
 from tensorir import tile
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 
 @settings(max_examples=120)

@@ -11,8 +11,8 @@ from tile_samples import KERNELS, binary_of, needs_samples
 
 import tensorir as ti
 from tensorir import tile
-from tensorir.errors import DiagnosticError
 from tensorir.lifting.region import interpret, parse_region, print_region
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tile.lift.launch import signature
 from tensorir.tile.lift.translation import translated
 

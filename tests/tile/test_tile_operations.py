@@ -27,7 +27,7 @@ def test_the_module_above_has_every_operation():
 
 @pytest.mark.parametrize("version", ("13.1", "13.2"))
 def test_an_older_version_refuses_what_it_lacks_with_both_names(version):
-    from tensorir.errors import DiagnosticError
+    from tensorir.runtime.errors import DiagnosticError
 
     with pytest.raises(DiagnosticError, match=rf"is of version 13\.\d, and {version} is written"):
         to_bytecode(parse(RIGHT), version)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tensorir.tile as tile
-from tensorir.tile.locations import CallSite, Place, Scoped
+from tensorir.tile.nodes import CallSite, Place, Scoped
 
 PLAIN = tile.parse("entry @k(%x: tile<i32>, %c: tile<i1>) { %y = addi %x, %x : tile<i32> if %c { return } }")
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import tensorir.tile as tile
-from tensorir.source import Source
-from tensorir.tile.elements import ELEMENTS
-from tensorir.tile.interpret.conversions import pack, unpack
+from tensorir.runtime.errors import Source
+from tensorir.tile.interpret.elements import pack, unpack
+from tensorir.tile.interpret.hazards import coordinates, index_space
 from tensorir.tile.text.cursor import Cursor
 from tensorir.tile.text.types import TypeReader
-from tensorir.tile.views import coordinates, index_space
+from tensorir.tile.types import ELEMENTS
 
 
 def read(text):

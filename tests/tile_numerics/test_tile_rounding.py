@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rationals import FORMATS, MODES, SATURATING, largest, rounded, same, samples
 
-from tensorir.tile.elements import ELEMENTS
-from tensorir.tile.interpret import floats as f
-from tensorir.tile.interpret.rounding import odd_of_integers, round_to
+from tensorir.tile.interpret import elements as f
+from tensorir.tile.interpret.elements import odd_of_integers, round_to
+from tensorir.tile.types import ELEMENTS
 
 COUNT = 600
 """Cases of one format and mode; `tests/tile_numerics/many.py` takes more."""

@@ -6,7 +6,7 @@ import pytest
 from wrong_modules import ENTRY, texts
 
 import tensorir.tile as tile
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 SAID = Path(__file__).parent / "said.txt"
 MARK = "\n====\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import check, parse, print_module
 from tests.lift.relax_operators import FUNCTIONS
 

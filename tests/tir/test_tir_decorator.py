@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import T, parse, prim_func
 
 SIZE = 8

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir import parse, parse_fragment
 

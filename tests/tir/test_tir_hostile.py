@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import parse
 from tests.effort import count_calls
 

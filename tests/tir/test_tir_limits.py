@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.errors import DiagnosticError
-from tensorir.tir.interpret import stack, threads
+from tensorir.runtime.errors import DiagnosticError
+from tensorir.tir.interpret import machine, threads
 from tensorir.tir.script import syntax
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((8,), "int32")):\n'
 
@@ -36,16 +36,16 @@ def test_the_room_for_deep_expressions_stays_until_the_last_thread_is_done():
         assert left.wait(20)
         seen.append(sys.getrecursionlimit())
 
-    late = threading.Thread(target=lambda: stack.deep(wait))
+    late = threading.Thread(target=lambda: machine.deep(wait))
 
     def start() -> None:
         late.start()
         assert inside.wait(20)
 
-    stack.deep(start)
+    machine.deep(start)
     left.set()
     late.join()
-    assert seen[0] >= stack.FRAMES
+    assert seen[0] >= machine.FRAMES
     assert sys.getrecursionlimit() == before
 
 

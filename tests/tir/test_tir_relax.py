@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tensorir.errors import DiagnosticError
 from tensorir.relax import nodes as r
 from tensorir.relax.infer import type_of
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import parse
 
 HEAD = (

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tir_samples import conformance, kernels
 
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import check, parse, print_function, print_module
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, INT64
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 from tests.effort import count_calls
 
 EVERYTHING = [*kernels("new", "old", "printing", "relax"), *conformance()]

@@ -438,14 +438,14 @@ class _Run:
 
 
 def _bound(s: n.Stmt) -> Mapping[str, n.For]:
-    from tensorir.tir.walk import walk
+    from tensorir.tir.trees import walk
 
     loops = [node for node in walk(s) if isinstance(node, n.For) and node.thread_binding is not None]
     return {loop.thread_binding.thread_tag: loop for loop in loops if loop.thread_binding is not None}
 
 
 def _synchronises(s: n.Stmt) -> bool:
-    from tensorir.tir.walk import walk
+    from tensorir.tir.trees import walk
 
     return any(isinstance(node, n.Call) and node.op == "tvm_storage_sync" for node in walk(s))
 

@@ -197,6 +197,6 @@ class Rules:
 
 
 def _has_while(s: n.Stmt) -> bool:
-    from tensorir.tir.walk import walk
+    from tensorir.tir.trees import walk
 
     return any(isinstance(node, n.While) for node in walk(s))

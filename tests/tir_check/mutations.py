@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.walk import fields_of, substitute, walk
+from tensorir.tir.trees import fields_of, substitute, walk
 
 Mutant = tuple[str, n.PrimFunc]
 

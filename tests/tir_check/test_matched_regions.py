@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 HEAD = """@T.prim_func
 def main(A: T.Buffer((16, 16), "float32"), n: T.int32):

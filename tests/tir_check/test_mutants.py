@@ -18,7 +18,7 @@ from by_definition import verdict
 from mutations import mutants
 
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import nodes as n
 
 EVERY = 3

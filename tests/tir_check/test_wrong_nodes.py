@@ -7,7 +7,7 @@ import pytest
 
 import tensorir as ti
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import BOOL, FLOAT32, FLOAT64, INT8, INT32, INT64, DataType
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 HEAD = """@T.prim_func
 def main(A: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float64"), I: T.Buffer((8,), "int32"), \

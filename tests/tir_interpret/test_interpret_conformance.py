@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance" / "tir"
 

@@ -10,7 +10,7 @@ import pytest
 
 import tensorir as ti
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((8,), "{kind}"), B: T.Buffer((8,), "{kind}")):\n'
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tensorir.tir as tir
-from tensorir.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError
 
 HEAD = """@I.ir_module
 class Module:

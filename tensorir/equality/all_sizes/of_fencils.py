@@ -10,18 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.builtins import TABLE
-from tensorir.equality.all_sizes.cases import Case, Extent, affine
-from tensorir.equality.all_sizes.terms import Algebra, Term, unsupported
-from tensorir.ir import Apply, Call, Closure, Expr, Function, Lambda, Literal, Operator, Var
+from tensorir.equality.all_sizes.cases import Algebra, Case, Extent, Term, affine, unsupported
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Function, Lambda, Literal, Operator, Var
+from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.text import syntax
 from tensorir.text.elaborate import elaborate_parts
-from tensorir.text.inventory import inventory
 from tensorir.text.scope import Elaboration
-from tensorir.text.template import Template
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
-from tensorir.typing_rules.shifts import highest_neighbour, neighbour_source
+from tensorir.text.sizes import Template
+from tensorir.text.syntax import inventory
 
 __all__ = ["Typed", "typed"]
 

@@ -1,4 +1,6 @@
-"""Whether programs are equal for all sizes: each element of their results in all cases of sizes and coordinates.
+"""Proofs for all sizes: each element of the results as a formula over the reals.
+
+Whether programs are equal for all sizes: each element of their results in all cases of sizes and coordinates.
 
 >>> from tensorir.text import parse
 >>> head = "f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>)"
@@ -9,30 +11,412 @@
 ('REALS', ())
 """
 
-# islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
+# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol, cast
 
 import islpy as isl
 
-from tensorir.equality.all_sizes.cases import Case, halves
-from tensorir.equality.all_sizes.formulas import Reals
+from tensorir.equality.all_sizes.cases import Algebra, Case, Fold, Limits, Term, Vacuous, halves, written
 from tensorir.equality.all_sizes.of_fencils import typed
-from tensorir.equality.all_sizes.terms import Algebra, Limits, Term, Vacuous
-from tensorir.equality.reals.domain import Unsupported
+from tensorir.equality.reals.formulas import Condition, Formal, Formula, Monomial, has_infinity, integer, literal
+from tensorir.equality.reals.tensors import Unsupported
 from tensorir.equality.verdict import Level
-from tensorir.errors import DiagnosticError
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.sets import decided, point, text
 from tensorir.lifting.nests.affine import Affine, number, variable
-from tensorir.text.template import Template
+from tensorir.runtime.errors import DiagnosticError
+from tensorir.text.sizes import Template
 
-__all__ = ["ALL_SIZES", "Found", "Symbolic", "compared", "of_template", "size_name", "smallest"]
+__all__ = ["ALL_SIZES", "Found", "Reals", "Symbolic", "compared", "of_template", "size_name", "smallest"]
+
+# Terms as formulas over the reals: folds that add are sums over sets of places, whatever order they are taken in.
+#
+# A sum is a set of places and a monomial of what is read there. Places are named by what they read: of a split loop
+# the element `x[4 i + j]` is one of `x[u]`, and the set is that of all u. Sums of one monomial add up place by place.
+
+# islpy has no types of its own that say enough.
+
+
+MOST_TERMS = 4000
+"""Terms that become formulas."""
+Guard = tuple[tuple[str, bool], ...]
+"""The keys of conditions that data decide, and how, where something is computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A monomial at all places of a set, which is one in the space of `variables` of places."""
+
+    monomial: Monomial
+    places: Any = field(compare=False, hash=False)
+
+
+@dataclass(slots=True)
+class Reals:
+    """Formulas of terms in a case, and the sums and folds that they have in common."""
+
+    case: Case
+    sums: list[Sum] = field(default_factory=list[Sum])
+    folds: list[tuple[Fold, tuple[Formula, ...], list[tuple[Case, tuple[Formula, ...]]]]] = field(
+        default_factory=list[Any]
+    )
+    domains: dict[Guard, Formal] = field(default_factory=dict[Guard, Formal])
+    known: dict[tuple[Term, Guard], Formula] = field(default_factory=dict[Any, Formula])
+
+    def defined(self) -> frozenset[tuple[Guard, Condition]]:
+        """Where what was asked for since the last time is defined."""
+        found = frozenset((g, c) for g, d in self.domains.items() for c in d.conditions)
+        self.domains.clear()
+        self.known.clear()
+        return found
+
+    def of(self, term: Term, guard: Guard = ()) -> Formula:
+        """The formula of a term, where data decide conditions so."""
+        key = term, guard
+        if key not in self.known:
+            if len(self.known) > MOST_TERMS:
+                raise Unsupported("a program of many terms at symbolic sizes")
+            self.known[key] = self._made(term, guard)
+        return self.known[key]
+
+    def _made(self, term: Term, guard: Guard) -> Formula:
+        domain = self.domains.setdefault(guard, Formal())
+        match term.op, term.args:
+            case "number", _:
+                return literal(term.own, term.element)
+            case "whole", _:
+                return _of_sum(term.own)
+            case "truth", _:
+                return Formula.number(int(term.own))
+            case "input", told:
+                return self._read(term, [self.of(a, guard) for a in told], domain)
+            case "checked", (told,):
+                return _checked(self.of(told, guard), term.own, domain)
+            case "there", (condition, value):
+                domain.conditions.add(("there", self.of(condition, guard)))
+                return self.of(value, guard)
+            case "sort", _:
+                fold, *rest = term.own
+                return Formula.atom("sort", *self._named(fold, *self._steps(fold, guard)), tuple(rest))
+            case "state", _:
+                return Formula.atom("state", *term.own)
+            case "fold", _:
+                return self._fold(term.own[0], term.own[1], guard)
+            case "if", (condition, first, second):
+                told = self.of(condition, guard)
+                here = [self.of(x, (*guard, (condition.key, x is first))) for x in (first, second)]
+                if here[0] == here[1]:
+                    return here[0]
+                if any(map(has_infinity, here)):
+                    return Formula.atom("if", told, *here)
+                # as a sum, so that an update that data decide adds something
+                return here[1] + Formula.atom("holds", told) * (here[0] - here[1])
+            case "cast", (x,) if x.element.is_float and term.element.is_float:
+                return self.of(x, guard)
+            case "cast", (x,) if x.op == "whole" and term.element.is_float:
+                return _of_sum(x.own)
+            case op, args:
+                xs = [self.of(a, guard) for a in args]
+                if term.element.is_integer and all(a.element.is_integer for a in args) and op != "cast":
+                    return integer(op, term.element, tuple(xs))
+                if term.element.is_float and all(a.element.is_float for a in args):
+                    return domain.one(op, xs)
+                operands = (frozenset(xs),) if TABLE[op].commutative else tuple(xs)
+                return Formula.atom(op, str(term.element), *(str(a.element) for a in args), *operands)
+
+    def _read(self, term: Term, told: Sequence[Formula], domain: Formal) -> Formula:
+        """An element of an input; indices that data tell have the names of their turns."""
+        array, place, *unknown = term.own
+        names = [n for a in place for n in sorted(a.names) if n.startswith("@")]
+        turns = {n: variable(f"@{k}") for k, n in enumerate(names)}
+        for index, bounds in zip(told, unknown, strict=True):
+            _checked(index, bounds, domain)
+        return Formula.atom("x", array, tuple(a.replaced(turns, {}) for a in place), *told)
+
+    def _steps(self, fold: Fold, guard: Guard) -> tuple[tuple[Formula, ...], list[tuple[Case, tuple[Formula, ...]]]]:
+        """Where a fold starts, and the new state in each of its cases."""
+        start = tuple(self.of(s, guard) for s in fold.start)
+        return start, [(p.case, tuple(self.of(s, _inside(guard, p.case)) for s in p.state)) for p in fold.pieces]
+
+    def _fold(self, fold: Fold, member: int, guard: Guard) -> Formula:
+        start, steps = self._steps(fold, guard)
+        if fold.start[member].element != BOOL:
+            old = Formula.atom("state", fold.state, member)
+            added = [(case, new[member] - old) for case, new in steps]
+            if not any(fold.state in _names(rest) for _, rest in added):
+                total = start[member]
+                for case, rest in added:
+                    total = total + self._summed(fold, case, rest)
+                return total
+        number, names = self._named(fold, start, steps)
+        return Formula.atom("fold", number, member, *names)
+
+    def _named(
+        self, fold: Fold, start: tuple[Formula, ...], steps: list[tuple[Case, tuple[Formula, ...]]]
+    ) -> tuple[int, tuple[str, ...]]:
+        """The number of a fold, and the names that it depends on."""
+        names = {n for f in start for n in _names(f)} | {n for _, new in steps for f in new for n in _names(f)}
+        names |= {n for case, _ in steps for c in case.conditions for n in c.names}
+        return self._name(fold, start, steps), tuple(sorted(names - {fold.place, fold.state}))
+
+    def _name(self, fold: Fold, start: tuple[Formula, ...], steps: list[tuple[Case, tuple[Formula, ...]]]) -> int:
+        for k, (other, first, parts) in enumerate(self.folds):
+            same = other.place == fold.place and first == start and other.length.names <= set(self.case.names)
+            if (
+                same
+                and self.case.is_always_zero(other.length.minus(fold.length))
+                and all(a == b or not one.meets(two) for one, a in parts for two, b in steps)
+            ):
+                return k
+        self.folds.append((fold, start, steps))
+        return len(self.folds) - 1
+
+    def _summed(self, fold: Fold, case: Case, f: Formula) -> Formula:
+        """The sum of a formula over the places of a fold that are in a case."""
+        total = Formula.number(0)
+        for monomial, factor in f.terms:
+            inner = frozenset((a, e) for a, e in monomial if fold.place in _names(a))
+            outer = Formula.of({monomial - inner: factor})
+            if not inner and len(fold.pieces) == 1:
+                total = total + outer * _of_sum(fold.length)
+                continue
+            made = self._over(inner, case, fold.place)
+            names = sorted(_names(made.monomial) | set(made.places.get_var_names(isl.dim_type.param)))
+            number = self._number(made)
+            total = total + outer * Formula.atom("sum", number, *(n for n in names if n in case.names))
+        return total
+
+    def _over(self, monomial: Monomial, case: Case, place: str) -> Sum:
+        """The sum of a monomial over the values of a place in a case; a sum in it is one over both."""
+        bound, names = (place,), {n: n for n in case.names}
+        told = [f"{text(c, names)} >= 0" for c in case.conditions]
+        outer = [n for n in case.names if n != place]
+        places = isl.Set(f"[{', '.join(outer)}] -> {{ [{place}] : {' and '.join(told)} }}")
+        nested = [(a, e) for a, e in monomial if a[0] == "sum"]
+        if len(nested) > 1 or any(e != 1 for _, e in nested):
+            raise Unsupported("a sum of products of sums")
+        if nested:
+            within = self.sums[nested[0][0][1]]
+            own = [f"w{k}" for k in range(within.places.dim(isl.dim_type.set))]
+            new = {f"u{k}": variable(w) for k, w in enumerate(own)}
+            monomial = (monomial - {nested[0]}) | _mapped(within.monomial, lambda a: a.replaced(new, {}))
+            which = within.places.find_dim_by_name(isl.dim_type.param, place)
+            inner = within.places
+            if which >= 0:
+                inner = inner.move_dims(isl.dim_type.set, 0, isl.dim_type.param, which, 1)
+            else:
+                inner = inner.insert_dims(isl.dim_type.set, 0, 1)
+            places = places.add_dims(isl.dim_type.set, len(own)).intersect(inner)
+            bound = (place, *own)
+        reads = _reads(monomial, bound)
+        hidden = any(a[0] in ("sum", "fold", "sort") for a in _atoms(monomial))
+        if any(n.startswith("@") for a in reads for n in a.names):
+            raise Unsupported("a coordinate that a loop and data tell")
+        if reads and not hidden:
+            told = [f"u{k} = {text(part, {n: n for n in part.names})}" for k, part in enumerate(reads)]
+            shown = ", ".join(f"u{k}" for k in range(len(reads)))
+            space = f"[{', '.join(outer)}] -> {{ [{', '.join(bound)}] -> [{shown}] : {' and '.join(told)} }}"
+            by_reads = isl.Map(space).intersect_domain(places)
+            if by_reads.is_injective():
+                return Sum(_mapped(monomial, lambda a: _renamed(a, bound, reads)), by_reads.range())
+        if nested:
+            raise Unsupported("a sum of sums of one element each")
+        return Sum(_mapped(monomial, lambda a: a.replaced({place: variable("u0")}, {})), places)
+
+    def _number(self, made: Sum) -> int:
+        for k, known in enumerate(self.sums):
+            if known.monomial == made.monomial and known.places.is_equal(made.places):
+                return k
+        self.sums.append(made)
+        return len(self.sums) - 1
+
+    def equal(self, f: Formula, g: Formula) -> bool:
+        """Whether formulas are equal, their sums of one monomial added up place by place."""
+        if f == g:
+            return True
+        rest: dict[tuple[Monomial, Monomial], list[tuple[Any, Fraction]]] = {}
+        alone: list[tuple[Monomial, Fraction]] = []
+        for monomial, factor in (f - g).terms:
+            summed = [a for a, e in monomial if a[0] == "sum" and e == 1]
+            if len(summed) != 1:
+                alone.append((monomial, factor))
+                continue
+            made = self.sums[summed[0][1]]
+            outer = frozenset((a, e) for a, e in monomial if a != summed[0])
+            rest.setdefault((outer, made.monomial), []).append((made.places, factor))
+        for monomial, factor in alone:
+            at = next(((k, p) for k in rest if (p := self._point(monomial, *k, rest[k][0][0])) is not None), None)
+            if at is None:
+                return False
+            rest[at[0]].append((at[1], factor))
+        return all(_cancel(parts) for parts in rest.values())
+
+    def _point(self, monomial: Monomial, outer: Monomial, summed: Monomial, like: Any) -> Any:
+        """The place at which a monomial is one of a sum, as a set like that of the sum; None where it is none."""
+        if like.dim(isl.dim_type.set) != 1:
+            return None
+        whole, here = outer | summed, variable("u0")
+        for a, b in zip(_sums_in(whole), _sums_in(monomial), strict=False):
+            sign = a.coefficient("u0")
+            at = b.minus(a.minus(here.times(sign))).times(sign)
+            if abs(sign) == 1 and _mapped(whole, lambda x, at=at: x.replaced({"u0": at}, {})) == monomial:
+                outside = [n for n in self.case.names if n in at.names]
+                told = text(at, {n: n for n in at.names})
+                return isl.Set(f"[{', '.join(outside)}] -> {{ [u0] : u0 = {told} }}").intersect_params(
+                    self.case.points.params()
+                )
+        return None
+
+
+def _cancel(parts: Sequence[tuple[Any, Fraction]]) -> bool:
+    """Whether the factors of sets that hold a place add up to 0 at every place."""
+    found: list[tuple[Any, Fraction]] = []
+    for places, factor in parts:
+        new: list[tuple[Any, Fraction]] = []
+        for other, total in found:
+            new += [(other.intersect(places), total + factor), (other.subtract(places), total)]
+            places = places.subtract(other)
+        found = [(s, c) for s, c in [*new, (places, factor)] if c and not s.is_empty()]
+    return not found
+
+
+def _checked(index: Formula, bounds: Limits, domain: Formal) -> Formula:
+    """An index that has to be between bounds."""
+    if bounds != (None, None):
+        domain.conditions.add((f"in {['' if a is None else written(a) for a in bounds]}", index))
+    return index
+
+
+def _inside(guard: Guard, case: Case) -> Guard:
+    return (*guard, (" ".join(map(written, case.conditions)), True))
+
+
+def _of_sum(a: Affine) -> Formula:
+    """A sum of sizes and coordinates as a formula."""
+    total = Formula.number(a.constant)
+    for part, c in a.terms:
+        total = total + Formula.atom(
+            "whole", variable(part) if isinstance(part, str) else Affine(((part, 1),))
+        ) * Formula.number(c)
+    return total
+
+
+def _sums_in(x: Any) -> Iterator[Affine]:
+    """The sums of coordinates in a part of a formula, in an order that their names do not tell."""
+    match x:
+        case Affine():
+            yield x
+        case Formula(terms):
+            yield from _sums_in(terms)
+        case frozenset():
+            for part in sorted(cast("frozenset[Any]", x), key=lambda part: (_blank(part), _blank(part, written))):
+                yield from _sums_in(part)
+        case tuple():
+            for part in x:
+                yield from _sums_in(part)
+        case _:
+            pass
+
+
+def _blank(x: Any, shown: Callable[[Affine], str] = lambda _: "_") -> str:
+    """A part of a formula as text, without its sums of coordinates."""
+    match x:
+        case Affine():
+            return shown(x)
+        case Formula(terms):
+            return _blank(terms, shown)
+        case frozenset():
+            return f"{{{','.join(sorted(_blank(part, shown) for part in x))}}}"
+        case tuple():
+            return f"({','.join(_blank(part, shown) for part in x)})"
+        case _:
+            return repr(x)
+
+
+def _names(x: Any) -> frozenset[str]:
+    """The sizes, coordinates, places and states that a part of a formula depends on."""
+    match x:
+        case Affine():
+            return x.names
+        case Formula(terms):
+            return _names(terms)
+        case ("state", str(name), _):
+            return frozenset([name])
+        case ("sum", int(), *names) | ("fold", int(), int(), *names):
+            return frozenset(names)
+        case ("sort", int(), names, rest):
+            return frozenset(names) | _names(rest)
+        case tuple() | frozenset():
+            return frozenset(n for part in x for n in _names(part))
+        case _:
+            return frozenset()
+
+
+def _atoms(x: Any) -> Iterator[tuple[Any, ...]]:
+    """Every tuple in a part of a formula."""
+    match x:
+        case Formula(terms):
+            yield from _atoms(terms)
+        case tuple():
+            yield x
+            for part in x:
+                yield from _atoms(part)
+        case frozenset():
+            for part in x:
+                yield from _atoms(part)
+        case _:
+            pass
+
+
+def _part(a: Affine, bound: Sequence[str]) -> Affine:
+    """What a sum has of names."""
+    names = set(bound)
+    return Affine(tuple((t, c) for t, c in a.terms if names & ({t} if isinstance(t, str) else t.inner.names)), 0)
+
+
+def _reads(monomial: Monomial, bound: Sequence[str]) -> list[Affine]:
+    """The first of all sums of coordinates that have the same of places."""
+    found: dict[str, Affine] = {}
+    for a in _sums_in(monomial):
+        part = _part(a, bound)
+        if part.terms:
+            found.setdefault(written(part), a)
+    return list(found.values())
+
+
+def _renamed(a: Affine, bound: Sequence[str], reads: Sequence[Affine]) -> Affine:
+    part = _part(a, bound)
+    if not part.terms:
+        return a
+    (which,) = [k for k, read in enumerate(reads) if _part(read, bound) == part]
+    return variable(f"u{which}").plus(a.minus(reads[which]))
+
+
+def _mapped(x: Any, f: Callable[[Affine], Affine]) -> Any:
+    """A part of a formula with its sums of coordinates replaced."""
+    match x:
+        case Affine():
+            return f(x)
+        case Formula(terms):
+            return Formula(_mapped(terms, f))
+        case frozenset():
+            return frozenset(_mapped(part, f) for part in x)
+        case tuple():
+            return tuple(_mapped(part, f) for part in x)
+        case _:
+            return x
+
+
+# islpy has no types of its own that say enough.
+
 
 ALL_SIZES = 2**28
 """Sizes go up to this, so that what programs compute of them in an int32 is most often far from its ends."""

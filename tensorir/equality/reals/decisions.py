@@ -1,11 +1,22 @@
-"""Elements as decisions: what is computed at the ends of the conditions that inputs decide, each element a node.
+"""Elements as decisions: what is computed at the ends of conditions, and polynomials that exclude each other.
+
+Whether polynomials can all be positive at once, as far as sums of multiples of them tell (Fourier and Motzkin).
+
+Monomials are taken for variables of their own; those that are never negative are known not to be, and where there are
+products, products of few polynomials are among what is summed up.
+
+>>> x, y, z = (Formula.atom(n) for n in "xyz")
+>>> possible([(y - x, True), (z - y, True)]), possible([(y - x, True), (z - y, False), (x - z, False)])
+(True, False)
+
+Elements as decisions: what is computed at the ends of the conditions that inputs decide, each element a node.
 
 A node is an operation on nodes, and there is one of each. What is computed of a choice is a choice of what is computed,
 and choices ask for their conditions in one order (Bryant, 1986), so that nested choices, conjunctions and negations of
 conditions have one form. Elements are the same in every bit that are one node. Elsewhere both are followed down to the
 ends of all conditions that can hold at once, where formulas are compared.
 
->>> from tensorir.types import FLOAT64
+>>> from tensorir.ir.types import FLOAT64
 >>> d = Decisions()
 >>> x, y = d.input(0, (0,), FLOAT64), d.input(0, (1,), FLOAT64)
 >>> a, b = d.make("less", BOOL, (x, y)), d.make("less", BOOL, (y, x))
@@ -14,25 +25,78 @@ ends of all conditions that can hold at once, where formulas are compared.
 True
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
-from tensorir.builtins import TABLE
-from tensorir.equality.reals.domain import Unsupported
-from tensorir.equality.reals.integers import INTEGERS, TESTS
-from tensorir.equality.reals.tensors import Array, Leaf
-from tensorir.types import BOOL, DTYPES, Scalar
+from tensorir.equality.reals.formulas import ONE, Formula, Monomial, is_nonnegative
+from tensorir.equality.reals.tensors import INTEGERS, TESTS, Array, Leaf, Unsupported
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL, DTYPES, Scalar
 
-__all__ = ["Decisions", "Node"]
+__all__ = ["Decisions", "Node", "possible"]
+
+MOST_ROWS = 128
+"""Inequalities on the way: beyond that it is taken to be possible."""
+MOST_FACTORS = 8
+"""How many polynomials are multiplied with each other, of as many terms at most."""
+ZERO = Fraction(0)
+Row = tuple[frozenset[tuple[Monomial, Fraction]], bool]
+
+
+def possible(polynomials: Sequence[tuple[Formula, bool]]) -> bool:
+    """Whether polynomials can be positive, or, where that is not asked strictly, not negative, all at once."""
+    given = list(polynomials)
+    if len(given) <= MOST_FACTORS and any(len(m) > 1 for f, _ in given for m, _ in f.terms):
+        pairs = combinations_with_replacement([(f, strict) for f, strict in given if len(f.terms) <= MOST_FACTORS], 2)
+        given += [(f * g, one and other) for (f, one), (g, other) in pairs]
+    rows = {_row(dict(f.terms), strict) for f, strict in given}
+    monomials = {m for terms, _ in rows for m, _ in terms} - {ONE}
+    rows |= {(frozenset([(m, Fraction(1))]), False) for m in monomials if is_nonnegative(m)}
+    while rows and len(rows) <= MOST_ROWS:
+        numbers = {r for r in rows if all(m == ONE for m, _ in r[0])}
+        if any((value := sum(c for _, c in terms)) < 0 or (strict and not value) for terms, strict in numbers):
+            return False
+        rows -= numbers
+        signs: dict[Monomial, list[int]] = {}
+        for terms, _ in rows:
+            for m, c in terms:
+                signs.setdefault(m, [0, 0])[c > 0] += 1
+        signs.pop(ONE, None)
+        if not signs:
+            return True
+        which = min(signs, key=lambda m: (signs[m][0] * signs[m][1], sorted(map(repr, m))))
+        rows = {r for r in rows if which not in dict(r[0])} | set(_without(which, rows))
+    return True
+
+
+def _without(m: Monomial, rows: Iterable[Row]) -> Iterable[Row]:
+    """The sums of rows in which a monomial cancels."""
+    told = [(dict(terms), strict) for terms, strict in rows]
+    for below, one in told:
+        for above, other in told:
+            a, b = below.get(m, ZERO), above.get(m, ZERO)
+            if a < 0 < b:
+                terms = {k: b * below.get(k, ZERO) - a * above.get(k, ZERO) for k in {*below, *above} - {m}}
+                yield _row(terms, one or other)
+
+
+def _row(terms: dict[Monomial, Fraction], strict: bool) -> Row:
+    size = max((abs(c) for m, c in terms.items() if m != ONE and c), default=Fraction(1))
+    return frozenset((m, c / size) for m, c in terms.items() if c), strict
+
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+
 
 MOST_NODES = 30_000
 """Nodes of both programs: beyond that numbers at random points are faster."""

@@ -24,11 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.equality.reals.domain import Unsupported
-from tensorir.equality.reals.integers import INTEGERS
-from tensorir.equality.reals.numbers import HUGE
-from tensorir.equality.reals.tensors import Array, Leaf
-from tensorir.types import DTYPES, Scalar
+from tensorir.equality.reals.residues import HUGE
+from tensorir.equality.reals.tensors import INTEGERS, Array, Leaf, Unsupported
+from tensorir.ir.types import DTYPES, Scalar
 
 __all__ = [
     "Condition", "Formal", "Formula", "conditions", "exp", "has_infinity", "integer", "is_nonnegative", "literal",

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.inspect.formulas.writer import equations
-from tensorir.inspect.subject import program_of
-from tensorir.ir import Fencil
-from tensorir.text.unparse import unparse
+from tensorir.inspect.picture import program_of
+from tensorir.ir.nodes import Fencil
+from tensorir.text.printer import unparse
 
 __all__ = ["Equations", "latex"]
 

@@ -1,20 +1,32 @@
-r"""Where a formula reads: indices, the extents of dims with sizes in them, and what is known of each expression.
+r"""Where a formula reads: indices, extents with sizes in them, dims of results.
+
+Where a formula reads: indices, the extents of dims with sizes in them, and what is known of each expression.
 
 >>> i = Index.letter("i")
 >>> i.moved(Affine(1)).text(), i.moved(Affine.of("n")).text(), i.moved(Affine(1)).text(half=True)
-('i+1', 'i+n', 'i+\\tfrac{1}{2}')
+('i+1', 'i+n', 'i+\tfrac{1}{2}')
+
+Which dims the result of a builtin has, with their extents, and which elements, from those of its operands.
+
+>>> from tensorir.ir.types import FLOAT64
+>>> x = Facts({"I": Extent.of(Affine(), Affine.of("n"))}, FLOAT64)
+>>> facts_of("less", (), [x, x]).element.name, facts_of("pos", ("I",), [x]).dims["I"].stop
+('bool', 'n')
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from tensorir.inspect.formulas.terms import name
-from tensorir.text.affine import Affine
-from tensorir.types import Element
+from tensorir.inspect.formulas.terms import ATOM, Term, name
+from tensorir.ir.builtins import PRODUCT, SUM
+from tensorir.ir.types import BOOL, INT32, Element, TupleElement
+from tensorir.ir.typing_of_elements import highest_neighbour
+from tensorir.text.syntax import Affine
 
-__all__ = ["Extent", "Facts", "Index", "Neighbours", "Point", "affine", "united"]
+__all__ = ["Extent", "Facts", "Index", "Neighbours", "Point", "affine", "facts_of", "joined_dim", "united"]
 
 
 def affine(value: Affine) -> str:
@@ -40,6 +52,8 @@ class Index:
     """How many tables are looked up one in another."""
     member: bool = False
     """A neighbour itself, as in a sum over the neighbours, and not its slot."""
+    binding: float = ATOM
+    """The precedence of what stands outermost in the base."""
 
     @staticmethod
     def letter(text: str, member: bool = False) -> Index:
@@ -50,18 +64,25 @@ class Index:
 
     def text(self, half: bool = False) -> str:
         """The index; of a dim whose points lie half way between it is half a point less."""
-        offset = self.offset
         if not half:
-            shown = affine(offset)
-            if not self.base:
-                return shown
-            return self.base if shown == "0" else f"{self.base}{'' if shown[0] == '-' else '+'}{shown}"
+            return self.term.text
+        offset = self.offset
         # (2 c - 1) / 2, the sizes apart
         whole, odd = replace(offset, constant=0), 2 * offset.constant - 1
         sizes = affine(whole) if whole.terms else ""
         start = self.base + ("+" if self.base and sizes and sizes[0] != "-" else "") + sizes
         sign = "-" if odd < 0 else "+" if start else ""
         return rf"{start}{sign}\tfrac{{{abs(odd)}}}{{2}}"
+
+    @property
+    def term(self) -> Term:
+        """The index as an operand."""
+        shown, terms = affine(self.offset), len(self.offset.terms) + bool(self.offset.constant)
+        if self.base and shown == "0":
+            return Term(self.base, self.binding)
+        if self.base:
+            return Term(f"{self.base}{'' if shown[0] == '-' else '+'}{shown}", SUM)
+        return Term(shown, SUM if terms > 1 or shown[0] == "-" else PRODUCT if " " in shown else ATOM)
 
 
 Point = Mapping[str, Index]
@@ -178,3 +199,109 @@ def united(parts: Iterable[Facts]) -> dict[str, Extent]:
         for dim, extent in part.dims.items():
             dims[dim] = dims[dim].meet(extent) if dim in dims else extent
     return dims
+
+
+def facts_of(op: str, static: tuple[Any, ...], operands: Sequence[Facts]) -> Facts:
+    """What is known of a call, from what is known of the tensors among its operands."""
+    first: Mapping[str, Extent] = operands[0].dims if operands else {}
+    dims: Mapping[str, Extent] = united(operands)
+    element = operands[0].element if operands else None
+    match op, static:
+        case "if", _:
+            element = operands[1].element
+        case (("cast" | "bitcast"), (element,)):
+            pass
+        case (("and" | "or" | "xor" | "not" | "can_deref" | "isfinite" | "isinf" | "isnan"), _):
+            element = BOOL
+        case (("eq" | "not_eq" | "less" | "less_equal" | "greater" | "greater_equal"), _):
+            element = BOOL
+        case "make_tuple", _:
+            element = _tuple_of(operands)
+        case "tuple_get", _:
+            member: int = static[0].constant
+            element = element.members[member] if isinstance(element, TupleElement) else None
+        case "shift_apply", _:
+            dims = _without(dims, highest_neighbour(dims))
+        case "reduce", (dim,):
+            folded = united(operands[1:])
+            dims = united([operands[0], Facts(_without(folded, dim or highest_neighbour(folded)), None)])
+        case "argreduce", (dim, *_):
+            dims, element = _without(dims, dim), _tuple_of(operands[:2])
+        case "contract", (element, over):
+            dims = _without(dims, *over)
+        case "subset", (ranges,):
+            dims = {**dims, **{r.dim: Extent.of(r.start, r.stop) for r in ranges}}
+        case "concat", _:
+            dim = joined_dim(operands)
+            dims = {**dims, dim: _joined([o.dims[dim] for o in operands])}
+        case "update", _:
+            # in the body of a fold a part has the folded dim besides
+            dims = {**dims, **first}
+        case (("assert_" | "print" | "scatter"), _):
+            dims = first
+        case "pos", (dim,):
+            dims, element = {dim: dims[dim]}, INT32
+        case "add_dim", (dim, start, stop):
+            dims = {**dims, dim: Extent.of(start, stop)}
+        case "rename", (pairs,):
+            new: dict[str, str] = dict(pairs)
+            dims = {new.get(d, d): replace(e, mixed=e.neighbours is not None) for d, e in dims.items()}
+        case "split_dim", (dim, outer, inner, extent):
+            starts, stops = (_divided(bounds, extent) for bounds in _ends(dims[dim]))
+            dims = {**_without(dims, dim), outer: Extent(starts, stops), inner: Extent.of(Affine(), extent)}
+        case "merge_dims", (outer, inner, dim):
+            starts, stops = (_times(bounds, dims[inner].stops) for bounds in _ends(dims[outer]))
+            dims = {**_without(dims, outer, inner), dim: Extent(starts, stops)}
+        case "gather", (over, *_):
+            dims = united([Facts(_without(first, *over), None), *operands[1:]])
+        case "loop", _:
+            carried: int = static[0].constant
+            return operands[carried]
+        case (("sort" | "top_k"), (dim, *rest)):
+            element = element if len(operands) == 1 else _tuple_of(operands)
+            dims = dims if op == "sort" else {**dims, dim: Extent.of(Affine(), rest[0])}
+        case _:
+            pass
+    return Facts(dims, element)
+
+
+def joined_dim(operands: Sequence[Facts]) -> str:
+    """The dim that tensors are joined along: the one in which they differ."""
+    # the state of a scan has the scanned dim besides
+    first = {d: e for d, e in operands[0].dims.items() if all(d in o.dims for o in operands)}
+    differing = [d for d in first if any(_ends(o.dims[d]) != _ends(first[d]) for o in operands)]
+    touching = [d for d in differing if first[d].stops == operands[1].dims[d].starts]
+    return (touching or differing)[0]
+
+
+def _joined(parts: Sequence[Extent]) -> Extent:
+    """Adjacent extents as one."""
+    starts, stops = {p.starts for p in parts}, {p.stops for p in parts}
+    first = next((p.starts for p in parts if p.starts not in stops), parts[0].starts)
+    return Extent(first, next((p.stops for p in parts if p.stops not in starts), parts[-1].stops))
+
+
+def _ends(extent: Extent) -> tuple[frozenset[Affine], frozenset[Affine]]:
+    return extent.starts, extent.stops
+
+
+def _without(dims: Mapping[str, Extent], *names: str | None) -> dict[str, Extent]:
+    return {d: e for d, e in dims.items() if d not in names}
+
+
+def _tuple_of(operands: Iterable[Facts]) -> Element | None:
+    members = tuple(f.element for f in operands)
+    known = tuple(m for m in members if m is not None)
+    return TupleElement(known) if len(known) == len(members) else None
+
+
+def _divided(bounds: frozenset[Affine], by: Affine) -> frozenset[Affine]:
+    """Bounds in blocks of a number of points: they are multiples of it."""
+    n = by.constant
+    return frozenset(Affine(b.constant // n, tuple((s, f // n) for s, f in b.terms if f // n)) for b in bounds)
+
+
+def _times(bounds: frozenset[Affine], stops: frozenset[Affine]) -> frozenset[Affine]:
+    """Bounds of blocks as bounds of points."""
+    (n,) = stops
+    return frozenset(Affine().plus(b, n.constant) for b in bounds)

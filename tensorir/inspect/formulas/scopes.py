@@ -1,8 +1,4 @@
-"""What names stand for in a program, and which dims its expressions have, before any size is known.
-
-Every name, and every expression that is written as a line of its own, becomes a `Tensor` with a symbol that nothing
-else has. Rules are generators (`tensorir.text.trampoline`), since trees may be deep.
-"""
+"""What names stand for in a program, dims of expressions, and points along them."""
 
 from __future__ import annotations
 
@@ -10,19 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tensorir.inspect.formulas.dims import facts_of
-from tensorir.inspect.formulas.inventory import is_tag, letters_of, names_of
-from tensorir.inspect.formulas.places import Extent, Facts, Neighbours, united
-from tensorir.inspect.formulas.terms import name
+from tensorir.inspect.formulas.places import Extent, Facts, Index, Neighbours, Point, facts_of, united
+from tensorir.inspect.formulas.terms import ATOM, Term, is_tag, letters_of, name, names_of, slot_letter, within
+from tensorir.ir.builtins import POWER, PRODUCT
+from tensorir.ir.staggering import HALF
+from tensorir.ir.types import INT32, NEIGHBOUR, neighbour_counter
+from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.text import syntax
-from tensorir.text.affine import Affine
-from tensorir.text.functions import function_count
-from tensorir.text.spelling import OFFSET
-from tensorir.text.trampoline import Rule
-from tensorir.types import INT32, NEIGHBOUR, neighbour_counter
-from tensorir.typing_rules import highest_neighbour
+from tensorir.text.elaborate import function_count
+from tensorir.text.layout import Rule
+from tensorir.text.lexer import OFFSET
+from tensorir.text.syntax import Affine
 
-__all__ = ["LEAVES", "Function", "Inline", "Scope", "Scopes", "Steps", "Tensor", "reads"]
+__all__ = [
+    "LEAVES", "Function", "Inline", "Points", "Scope", "Scopes", "Steps", "Tensor", "computed", "factor", "inside",
+    "letters_in", "reads",
+]  # fmt: skip
+
+# What names stand for in a program, and which dims its expressions have, before any size is known.
+#
+# Every name, and every expression that is written as a line of its own, becomes a `Tensor` with a symbol that nothing
+# else has. Rules are generators (`tensorir.text.layout`), since trees may be deep.
 
 LEAVES = (syntax.Name, syntax.Number, syntax.Operator)
 Steps = list[tuple[str | syntax.Expression, Affine | None]]
@@ -105,7 +109,8 @@ class Scopes:
 
     @staticmethod
     def of(program: syntax.Program) -> Scopes:
-        return Scopes(program, letters_of(program), names_of(program))
+        letters = letters_of(program)
+        return Scopes(program, letters, {*names_of(program), *letters.values(), slot_letter(program)})
 
     def fresh(self, label: str) -> str:
         """The name, or another like it that nothing has."""
@@ -203,7 +208,7 @@ class Scopes:
         for param, arg in zip(params, args, strict=True):
             facts: Facts = yield self.facts(arg, scope)
             if param.type is not None:
-                folded = {d: e for d, e in facts.dims.items() if d in back}
+                folded = {d: e for d, e in facts.dims.items() if d in back or d in self.own}
                 facts = replace(facts, dims={**declared(param).dims, **folded})
             if uses.get(param.name, 0) > 1 and not isinstance(arg, LEAVES):
                 tensor: Tensor = yield self.hoisted(arg, scope)
@@ -374,10 +379,18 @@ class Scopes:
         weight = 1 + sum(f.weight if f.weight <= MAX_WEIGHT else 1 for f in operands)
         weight += sum(_size(f) for f in args[:count])
         facts = replace(facts_of(op, node.static, operands), weight=MAX_WEIGHT + 1 if op in ALONE else weight)
+        facts = replace(facts, dims={**self._captured(args[:count], scope), **facts.dims})
         if op == "scan":
             dim: str = yield self.folded_dim(node, scope)
             return replace(facts, dims={**facts.dims, dim: replace(facts.dims[dim], mixed=True)})
         return facts
+
+    def _captured(self, functions: Iterable[syntax.Expression], scope: Scope) -> dict[str, Extent]:
+        """The folded dims of states of a fold around, which functions read."""
+        names = {n.name for n in syntax.walk(*functions) if isinstance(n, syntax.Name)}
+        entries = (scope.get(n) for n in names) if self.own else ()
+        tensors = [e for e in entries if isinstance(e, (Tensor, Inline))]
+        return {d: extent for e in tensors for d, extent in e.facts.dims.items() if d in self.own}
 
     def _state(self, function: syntax.Expression, scope: Scope) -> Facts:
         """What the first parameter of a function is declared as."""
@@ -449,3 +462,81 @@ def _mixed(dims: Mapping[str, Extent], moved: str) -> dict[str, Extent]:
         d: replace(e, mixed=True) if e.neighbours is not None and moved in e.neighbours.dims else e
         for d, e in dims.items()
     }
+
+
+# Indices with letters: any point along some dims, and what a tensor is at a point.
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The letters of a program, and one for slots of neighbours."""
+
+    scopes: Scopes
+    slot: str
+
+    def generic(self, dims: Mapping[str, Extent]) -> Point:
+        """Any point along some dims; neighbours by their slots, or, where one table has them, themselves."""
+        point: dict[str, Index] = {}
+        for dim, _ in self.scopes.places(dims):
+            point[dim] = self.index(dim, dims[dim], letters_in(point.values()))
+        return point
+
+    def index(self, dim: str, extent: Extent, used: frozenset[str]) -> Index:
+        own = self.scopes.own.get(dim, dim)
+        listed = extent.listed
+        letter = self.scopes.letters.get(own if listed is None else listed.source, self.slot)
+        while letter in used:
+            letter += "'"
+        return Index.letter(letter, member=listed is not None)
+
+    def running(self, dims: Mapping[str, Extent], dim: str, point: Point) -> Index:
+        """An index to fold over, with a letter that nothing around it has."""
+        return self.index(dim, dims[dim], letters_in(point.values()))
+
+    def read(self, tensor: Tensor, point: Point, members: tuple[int, ...] = ()) -> Term:
+        """A tensor at a point."""
+        indices: list[str] = []
+        for dim, place in tensor.places:
+            index = point.get(place) or self.index(dim, tensor.facts.dims[place], letters_in(point.values()))
+            if tensor.lag is not None and tensor.lag[0] == dim:
+                index = index.moved(Affine(tensor.lag[1]))
+            listed = tensor.facts.dims[place].listed
+            if listed is not None and not index.member:
+                at = {**point, listed.tag: index}  # the neighbour in this slot
+                index = Index(f"{listed.symbol}_{{{','.join(at[d].text() for d in listed.dims if d in at)}}}")
+            indices.append(index.text(half=dim.endswith(HALF)))
+        text = tensor.symbol
+        if members:
+            text += f"^{{({','.join(map(str, members))})}}"
+        if indices:
+            text += f"_{{{','.join(indices)}}}"
+        return Term(text, POWER if members else ATOM)
+
+    def entry(self, table: Tensor, point: Point) -> Index:
+        """An entry of a table, as an index of what it leads to."""
+        used = [point[p] for _, p in table.places if p in point]
+        depth = 1 + max((i.depth for i in used), default=0)
+        return Index(self.read(table, point).text, letters=letters_in(used), depth=depth)
+
+    def neighbours(self, listed: Neighbours, point: Point) -> str:
+        """The neighbours of a point."""
+        places = [point[d].text() for d in listed.dims if d != listed.tag and d in point]
+        return f"{listed.symbol}({', '.join(places)})"
+
+
+def inside(extents: Mapping[str, Extent], point: Point) -> str:
+    return r",\; ".join(extent.holds(point[d].text()) for d, extent in extents.items())
+
+
+def letters_in(indices: Iterable[Index]) -> frozenset[str]:
+    return frozenset[str]().union(*(i.letters for i in indices))
+
+
+def computed(term: Term, *of: Index) -> Index:
+    """An index that is no letter."""
+    depth = 1 + max((i.depth for i in of), default=0)
+    return Index(term.text, letters=letters_in(of), depth=depth, binding=term.binding)
+
+
+def factor(index: Index) -> str:
+    return within(index.term, PRODUCT)

@@ -1,7 +1,7 @@
 """Programs to equations: every expression at a point, with a line for what has a name, cases, or too many operands.
 
 A shift changes the point, so that names alone carry indices. What a line reads is written before it. Rules are
-generators (`tensorir.text.trampoline`), since trees may be deep.
+generators (`tensorir.text.layout`), since trees may be deep.
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from tensorir.builtins import PRODUCT, TABLE
 from tensorir.inspect.formulas import terms
-from tensorir.inspect.formulas.dims import joined_dim
-from tensorir.inspect.formulas.inventory import slot_letter
-from tensorir.inspect.formulas.places import Extent, Facts, Index, Point, affine, united
-from tensorir.inspect.formulas.points import Points, computed, coordinate, factor, inside
+from tensorir.inspect.formulas.places import Extent, Facts, Index, Point, affine, joined_dim, united
 from tensorir.inspect.formulas.scopes import (
     LEAVES,
     MAX_WEIGHT,
     Function,
     Inline,
+    Points,
     Scope,
     Scopes,
     Tensor,
+    computed,
+    factor,
+    inside,
     reads,
 )
-from tensorir.inspect.formulas.terms import FOLD, Term, applied, name, number, within
+from tensorir.inspect.formulas.terms import ATOM, FOLD, Term, applied, name, number, slot_letter, within
+from tensorir.ir.builtins import PRODUCT, SUM, TABLE
+from tensorir.ir.types import Scalar
+from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.text import syntax
-from tensorir.text.affine import Affine
-from tensorir.text.functions import function_count
-from tensorir.text.slots import SLOTS
-from tensorir.text.trampoline import Rule, run
-from tensorir.types import Scalar
-from tensorir.typing_rules import highest_neighbour
+from tensorir.text.cursor import SLOTS
+from tensorir.text.elaborate import function_count
+from tensorir.text.layout import Rule, run
+from tensorir.text.syntax import Affine
 
 __all__ = ["equations"]
 
@@ -170,7 +171,7 @@ class _Writer:
 
     def _updated(self, x: syntax.Expression, part: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
         whole, inner = yield self.scopes.each((x, part), scope)
-        extents = {d: e for d, e in inner.dims.items() if e != whole.dims[d]}
+        extents = {d: e for d, e in inner.dims.items() if e != whole.dims.get(d, e)}
         old, new = yield self._each((x, part), scope, point)
         if not extents:
             return new
@@ -265,19 +266,19 @@ class _Writer:
             case "tuple_get", (member,):
                 return (yield self._member(args[0], (member.constant,), scope, point))
             case "pos", (dim,):
-                return coordinate(point[dim])
+                return point[dim].term
             case "rename", (pairs,):
                 moved = {old: point[new] for old, new in pairs if new in point}
                 return (yield self._term(args[0], scope, {**point, **moved}))
             case "split_dim", (dim, outer, inner, extent):
-                text = f"{affine(extent)} {factor(point[outer])}+{point[inner].text()}"
-                moved = {dim: computed(text, point[outer], point[inner])}
+                text = f"{affine(extent)} {factor(point[outer])}+{within(point[inner].term, SUM)}"
+                moved = {dim: computed(Term(text, SUM), point[outer], point[inner])}
                 return (yield self._term(args[0], scope, {**point, **moved}))
             case "merge_dims", (outer, inner, dim):
                 facts: Facts = yield self.scopes.facts(args[0], scope)
                 extent, index = facts.dims[inner].stop, point[dim]
-                whole = computed(rf"\lfloor {index.text()}/{extent} \rfloor", index)
-                rest = computed(rf"{factor(index)} \bmod {extent}", index)
+                whole = computed(Term(rf"\lfloor {factor(index)}/{extent} \rfloor"), index)
+                rest = computed(applied("mod", [index.term, Term(extent)]), index)
                 return (yield self._term(args[0], scope, {**point, outer: whole, inner: rest}))
             case "shift_apply", (slot,):
                 operand: Facts = yield self.scopes.facts(args[0], scope)
@@ -340,7 +341,7 @@ class _Writer:
             if mode == "clamp":
                 text = rf"\operatorname{{clamp}}({text}, {extent.first}, {extent.before_stop})"
             conditions.append(extent.holds(index.text))
-            moved[dim] = computed(text, *point.values())
+            moved[dim] = computed(Term(text, index.binding if mode != "clamp" else ATOM), *point.values())
         inner: Term = yield self._term(x, scope, moved) if isinstance(x, LEAVES) else self._hoisted(x, scope, moved)
         if mode == "zero":
             return Term(rf"{within(inner, PRODUCT)} \, \left[{', '.join(conditions)}\right]", PRODUCT)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorir.iterator.imports.imported import Imported
+from tensorir.iterator.imports import Imported
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.lifted import LiftedProgram
 from tensorir.iterator.lift.program import Options, specialise
-from tensorir.iterator.nodes import Program
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import Program, refused
 
 __all__ = ["lift"]
 
@@ -29,7 +28,9 @@ def lift(
     `args` are tensor types, fields or numbers, one per parameter in order or by name; `offset_provider` has the
     dimensions and neighbour tables of the offsets; `column` names the dim of scans where no domain tells it.
     """
+    known: Mapping[str, Any] = {}
     if isinstance(program, Imported):
+        known = program.field_offsets
         args = program.args if args is None else args
         offset_provider = program.offset_provider if offset_provider is None else offset_provider
         column = column or program.column
@@ -42,5 +43,5 @@ def lift(
         said = f"the type of '{missing[0]}' is not given."
         raise refused("TI11", said, help="pass args=(...), a tensor type, a field or a number for each parameter.")
     trees = {p.name: leaf_tree(p.name, given[p.name], p.type) for p in program.params}
-    special = specialise(program, trees, offsets(offset_provider), column, Options(**options))
+    special = specialise(program, trees, offsets(offset_provider, known), column, Options(**options))
     return LiftedProgram(program.name, special, tuple(trees.values()))

@@ -7,17 +7,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tensorir.binding.device_memory import host_array
+from tensorir.binding.arrays import host_array
+from tensorir.ir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.iterator.lift.graph import StridedTable, Table
 from tensorir.iterator.lift.program import Leaf
 from tensorir.iterator.lift.values import Target
-from tensorir.iterator.nodes import ParamType, TupleType
-from tensorir.iterator.refusals import refused
-from tensorir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.iterator.nodes import ParamType, TupleType, refused
 
 __all__ = ["is_strided", "leaf_tree", "offsets"]
 
@@ -80,20 +80,28 @@ def _number(name: str, value: Any, declared: Scalar | None) -> Leaf:
     return Leaf(name, element, None, plain)
 
 
-def offsets(provider: Any) -> dict[str, Target]:
-    """An offset provider as where its offsets lead: dims, or tables with their entries."""
-    return {str(name): _target(str(name), value) for name, value in dict(provider or {}).items()}
+def offsets(provider: Any, field_offsets: Mapping[str, Any] | None = None) -> dict[str, Target]:
+    """An offset provider as where its offsets lead: dims, or tables with their entries.
+
+    A table may be a plain array where the program's own offset of its name tells the dims.
+    """
+    known = field_offsets or {}
+    return {str(n): _target(str(n), value, known.get(str(n))) for n, value in dict(provider or {}).items()}
 
 
-def _target(name: str, value: Any) -> Any:
+def _target(name: str, value: Any, offset: Any) -> Any:
     if hasattr(value, "kind") and hasattr(value, "value"):
         return str(value.value), str(value.value), 0
     if hasattr(value, "domain_dim"):
         return str(value.domain_dim.value), str(value.codomain.value), int(value.offset)
     if isinstance(value, Table):
         return value
+    dtype = getattr(value, "dtype", None)
+    if offset is not None and dtype is not None and not hasattr(value, "domain"):
+        return _table_of(name, value, offset)
     if not (hasattr(value, "codomain") and hasattr(value, "domain")):
-        raise refused("TI05", f"the offset '{name}' leads to what is no dimension and no table.")
+        help = "gtx.as_connectivity([Vertex, V2EDim], Edge, table) tells the dims of a table." if dtype else ""
+        raise refused("TI05", f"the offset '{name}' leads to what is no dimension and no table.", help=help)
     if is_strided(value):
         (row, local), slots = [str(d.value) for d in value.domain.dims], len(value.domain.ranges[1])
         return StridedTable(name, (row,), local, str(value.codomain.value), np.empty((0, slots), np.int32), (0,), False)
@@ -104,6 +112,20 @@ def _target(name: str, value: Any) -> Any:
     *domain, local = [str(d.value) for d in value.domain.dims]
     origin = tuple(int(r.start) for r in value.domain.ranges)[:-1]
     return Table(name, tuple(domain), local, str(value.codomain.value), entries, origin, bool((entries < 0).any()))
+
+
+def _table_of(name: str, value: Any, offset: Any) -> Table:
+    """A plain array as the neighbour table of an offset; -1 is no neighbour."""
+    dims = [str(d.value) for d in offset.target]
+    entries = host_array(value)
+    if entries.ndim != len(dims) or entries.dtype.kind not in "iu":
+        said = f"the table '{name}' has the dims {', '.join(dims)} and holds integers; this is {entries.dtype}"
+        raise refused(
+            "TI05", f"{said}{list(entries.shape)}.", help="a row for each point, a column for each neighbour."
+        )
+    holes = bool((entries < 0).any())
+    origin = (0,) * (len(dims) - 1)
+    return Table(name, (*dims[:-1],), dims[-1], str(offset.source.value), entries.astype(np.int32), origin, holes)
 
 
 def is_strided(table: Any) -> bool:

@@ -1,7 +1,7 @@
 """Why a field is read where it has no points: the way from one of them to what is stored.
 
 >>> from tensorir.iterator.lift.graph import Graph
->>> from tensorir.types import FLOAT64
+>>> from tensorir.ir.types import FLOAT64
 >>> g = Graph()
 >>> x = g.input("x", FLOAT64, ("I",))
 >>> root = g.shift(x, "I", 1)
@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensorir.ir.types import Interval
 from tensorir.iterator.lift.boxes import Box
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.lift.needs import asked
-from tensorir.types import Interval
 
 __all__ = ["begins_elsewhere", "why"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tensorir.backends import compile
-from tensorir.binding.bound import bind
+from tensorir.binding.calls import bind
 from tensorir.iterator.lift.program import Specialised
 
 __all__ = ["compiled"]
@@ -14,8 +14,7 @@ __all__ = ["compiled"]
 def compiled(special: Specialised, **options: Any) -> Any:
     """The program with its tables, on the default backend."""
     assert special.fencil is not None
-    tables = {n: table.at(rows) for n, (table, rows) in special.tables.items()}
     program: Any = special.fencil
-    if tables:
-        program = bind(program, tables)
+    if special.tables:
+        program = bind(program, special.arrays)
     return compile(program, **options)

@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir import build
-from tensorir.builtins import TABLE
-from tensorir.displacement import displaced
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Expr, Lambda, Var
+from tensorir.ir import build
+from tensorir.ir.build import displaced
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Expr, Lambda, Var
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, Dims, Interval, TensorType, TupleElement
 from tensorir.iterator.lift.boxes import Box, Cut, intersection
 from tensorir.iterator.lift.causes import why
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
 from tensorir.iterator.lift.needs import region_left
-from tensorir.iterator.refusals import refused
-from tensorir.source import NOWHERE
-from tensorir.types import BOOL, INT32, NEIGHBOUR, Dims, Interval, TensorType, TupleElement
-from tensorir.walk import with_label
+from tensorir.iterator.nodes import refused
+from tensorir.runtime.errors import NOWHERE, DiagnosticError
 
 __all__ = ["Emission"]
 

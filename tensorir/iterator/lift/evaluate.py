@@ -18,9 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tensorir.builtins import TABLE
-from tensorir.errors import did_you_mean
-from tensorir.iterator.builtins import ARITHMETIC, CASTS, NAMES
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Region
 from tensorir.iterator.lift.folding import Folding
 from tensorir.iterator.lift.graph import Graph, Node, Table
@@ -40,9 +37,25 @@ from tensorir.iterator.lift.values import (
     shifted,
     tree_map,
 )
-from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Infinity, Lambda, Literal, NoValue, Offset, Ref
-from tensorir.iterator.refusals import refused
-from tensorir.iterator.steps import Steps, run
+from tensorir.iterator.nodes import (
+    ARITHMETIC,
+    CASTS,
+    NAMES,
+    Axis,
+    Call,
+    CartesianOffset,
+    Expr,
+    Infinity,
+    Lambda,
+    Literal,
+    NoValue,
+    Offset,
+    Ref,
+    Steps,
+    refused,
+    run,
+)
+from tensorir.runtime.errors import did_you_mean
 
 __all__ = ["Evaluator"]
 
@@ -185,22 +198,6 @@ class Evaluator:
             return None, lists
         pairs = zip(lists, found, strict=True)
         return local, [x if d in (None, local) else self.graph.restagger(x, d, local, 0) for x, d in pairs]
-
-    def presence(self, local: str, lists: list[Node]) -> Node | None:
-        """What is absent in the slots that a table leaves empty, where no list is."""
-        table = self.holed.get(local)
-        if table is None:
-            return None
-        stack, seen = list(lists), {id(x) for x in lists}
-        while stack:
-            node = stack.pop()
-            if node.op == "neighbours" and node.static[0] is table:
-                return None
-            for a in node.args if node.op in TABLE else ():
-                if id(a) not in seen:
-                    seen.add(id(a))
-                    stack.append(a)
-        return self.graph.neighbours(self.graph.index(table.codomain), table)
 
     def _moved(self, x: Any, step: Step) -> Node:
         g = self.graph

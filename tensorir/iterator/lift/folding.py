@@ -12,16 +12,19 @@ state. What does not depend on that value is outside of the fold: a reduction's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tensorir.builtins import TABLE
-from tensorir.iterator.lift.graph import Fold, Graph, Node
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL, INT32
+from tensorir.iterator.lift.graph import Fold, Graph, Node, Table
 from tensorir.iterator.lift.values import leaves, tree_map
-from tensorir.iterator.refusals import refused
-from tensorir.types import BOOL, INT32
+from tensorir.iterator.nodes import refused
 
 __all__ = ["Folding"]
+
+Masks = tuple[Node, ...]
+_MOVES = frozenset(["shift", "restagger", "gather", "neighbour", "neighbours"])
 
 
 def _free(results: Sequence[Node], whole: bool) -> tuple[Node, ...]:
@@ -53,8 +56,8 @@ class Folding:
     def __init__(self, graph: Graph, apply: Callable[..., Any]) -> None:
         self.graph, self.apply = graph, apply
 
-    def reduce(self, f: Any, init: Node, lists: list[Node], local: str, at: Any, present: Node | None) -> Any:
-        """The fold of lists over their slots; `present` is absent where a slot is to be skipped."""
+    def reduce(self, f: Any, init: Node, lists: list[Node], local: str, at: Any, holed: Mapping[str, Table]) -> Any:
+        """The fold of lists over their slots, without those in which a table, by its local dim, has no neighbour."""
         g = self.graph
         carried = g.carried(init.element)
         result = yield self.apply(f, [carried, *lists], at)
@@ -62,10 +65,68 @@ class Folding:
             init = g.cast(init, result.element)
             carried = g.carried(init.element)
             result = yield self.apply(f, [carried, *lists], at)
-        free = tuple(n for n in _free((result,), True))
-        if present is not None:
-            free = (*free, present)
+        free = _free((result,), True)
+        lists = [x for x in dict.fromkeys((*lists, *free)) if local in x.dims]
+        masks = {x: self._masks(x, local, holed) for x in lists}
+        kept = {m for x in free if x in masks for m in masks[x][1]}
+        # a mask that no operand carries is an operand of its own, which the body does not use
+        rest = (m for m in dict.fromkeys(m for every, _ in masks.values() for m in every) if m not in kept)
+        free = (*free, *rest)
         return g.reduce(Fold((carried,), (result,), local), init, free)
+
+    def _masks(self, root: Node, local: str, holed: Mapping[str, Table]) -> tuple[Masks, Masks]:
+        """The masks of a list along a local dim, absent where a table has no neighbour; those that it carries itself.
+
+        A mask moves with its field: a sparse field that is shifted along rows lacks the neighbours of its own rows.
+        """
+        g = self.graph
+        known: dict[tuple[Node, str], tuple[Masks, Masks]] = {}
+        stack = [(root, local, False)]
+        while stack:
+            x, dim, ready = stack.pop()
+            before = x.static[0] if x.op == "restagger" and x.static[1] == dim else dim
+            made = x.op == "neighbours" and x.static[1] == dim
+            args = [a for a in x.args if before in a.dims and not made]
+            if not ready:
+                stack += [(x, dim, True), *((a, before, False) for a in args if (a, before) not in known)]
+                continue
+            table: Table | None = x.static[0] if made else holed.get(dim)
+            masks, absent = (tuple(dict.fromkeys(m for a in args for m in known[a, before][k])) for k in (0, 1))
+            if not args and table is not None and table.holes:
+                found = g.neighbours(g.index(table.codomain), table)
+                masks = (g.restagger(found, table.local, dim, 0) if table.local != dim else found,)
+                absent = masks if made else ()
+            elif x.op in _MOVES:
+                masks, absent = (tuple(self._moved(m, x) for m in part) for part in (masks, absent))
+            elif x.op in ("if", "concat_where"):
+                condition, branches = x.args[:-2], x.args[-2:]
+                sides = [set(known.get((a, before), ((), ()))[1]) for a in branches]
+                always = {m for a in condition if (a, before) in known for m in known[a, before][1]}
+                absent = tuple(m for m in absent if m in always or all(m in side for side in sides))
+            elif not (x.op in ("cast", "broadcast") or (x.op in TABLE and TABLE[x.op].elementwise)):
+                absent = ()
+            known[x, dim] = masks, absent
+        return known[root, local]
+
+    def _moved(self, mask: Node, x: Node) -> Node:
+        """A mask moved as a node moves its operand."""
+        g = self.graph
+        match x.op, x.static:
+            case "shift", (dim, by):
+                return g.shift(mask, dim, by)
+            case "restagger", (old, new, by):
+                return g.restagger(mask, old, new, by)
+            case "gather", (dim,):
+                return g.gather(mask, dim, x.args[1])
+            case _, (table, _) if table.codomain not in mask.dims:
+                return mask
+            case "neighbour", (table, slot):
+                return g.neighbour(mask, table, slot)
+            case _, (table, local):
+                found = g.neighbours(mask, table)
+                return found if found.static[1] == local else g.restagger(found, found.static[1], local, 0)
+            case _:
+                raise AssertionError(x)
 
     def scan(
         self, f: Any, forward: bool, init: Any, args: list[Any], dim: str, column: tuple[int, int] | None, at: Any

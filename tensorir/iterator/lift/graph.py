@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.builtins import TABLE
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.types import BOOL, DTYPES, FLOAT64, INT32, Scalar, scalar_of
 from tensorir.iterator.lift.boxes import ALWAYS, Box, Region
-from tensorir.types import BOOL, DTYPES, FLOAT64, INT32, Scalar, scalar_of
 
 __all__ = ["Fold", "Graph", "Node", "StridedTable", "Table", "postorder", "union"]
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.ir.types import DTYPES, Dims
 from tensorir.iterator.lift.graph import Node, postorder
-from tensorir.iterator.refusals import refused
-from tensorir.types import DTYPES, Dims
+from tensorir.iterator.nodes import refused
 
 __all__ = ["Known"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tensorir.ir import Fencil
+from tensorir.ir.nodes import Fencil
 from tensorir.iterator.lift.compilation import compiled
 from tensorir.iterator.lift.program import Specialised
 from tensorir.iterator.lift.values import leaves
-from tensorir.iterator.refusals import refused
+from tensorir.iterator.nodes import refused
 
 __all__ = ["LiftedProgram"]
 
@@ -38,6 +38,11 @@ class LiftedProgram:
         if self.special.fencil is None:
             raise refused("TI06", f"'{self.name}' stores nothing on these domains, so there is no tensor program.")
         return self.special.fencil
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """The neighbour tables that are read, by the names of their parameters."""
+        return self.special.arrays
 
     @property
     def report(self) -> str:

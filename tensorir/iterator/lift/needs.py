@@ -5,7 +5,7 @@ interval of its entries, a branch of concat_where on its part of the region. A t
 smallest box that holds what each needs. A scan runs over the levels that are needed of it.
 
 >>> from tensorir.iterator.lift.graph import Graph
->>> from tensorir.types import FLOAT64
+>>> from tensorir.ir.types import FLOAT64
 >>> g = Graph()
 >>> x = g.input("x", FLOAT64, ("I",))
 >>> needed = needs([(g.op("plus", g.shift(x, "I", 1), g.shift(x, "I", -1)), {"I": (1, 9)})], {"x": Dims.of(I=(0, 10))})
@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.ir.types import Dims
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, cut_boxes, hull, intersection, is_empty, moved
 from tensorir.iterator.lift.graph import Node, Table, postorder
-from tensorir.types import Dims
 
 __all__ = ["Needs", "asked", "extents", "needs", "region_left"]
 

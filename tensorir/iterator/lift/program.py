@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir import build
 from tensorir.analysis.absence import analyse_absence
-from tensorir.ir import Closure, Fencil, Var
+from tensorir.ir import build
+from tensorir.ir.nodes import Closure, Fencil, Var
+from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType
 from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, is_empty
 from tensorir.iterator.lift.causes import begins_elsewhere
 from tensorir.iterator.lift.emit import Emission
@@ -29,10 +30,21 @@ from tensorir.iterator.lift.known import Known
 from tensorir.iterator.lift.needs import extents, needs
 from tensorir.iterator.lift.values import Closure as FunctionValue
 from tensorir.iterator.lift.values import Domain, Env, Target, leaves, tree_map
-from tensorir.iterator.nodes import Call, Expr, FieldType, If, Lambda, Literal, Offset, Program, Ref, SetAt, Statement
-from tensorir.iterator.refusals import refused
-from tensorir.iterator.steps import run
-from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType
+from tensorir.iterator.nodes import (
+    Call,
+    Expr,
+    FieldType,
+    If,
+    Lambda,
+    Literal,
+    Offset,
+    Program,
+    Ref,
+    SetAt,
+    Statement,
+    refused,
+    run,
+)
 
 __all__ = ["Leaf", "Options", "Output", "Specialised", "natural", "specialise"]
 
@@ -95,6 +107,11 @@ class Specialised:
     """The scalars that it is made for."""
     report: tuple[str, ...] = ()
     steps: int = 0
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """The rows of the neighbour tables that are read, by the names of their parameters."""
+        return {name: table.at(rows) for name, (table, rows) in self.tables.items()}
 
 
 @dataclass(eq=False)

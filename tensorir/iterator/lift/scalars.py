@@ -1,6 +1,6 @@
 """Elementwise builtins of iterator IR whose meaning is a composition of the tensor IR's.
 
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> g = Graph()
 >>> elementwise(g, "power", [g.input("n", INT32, ()), g.constant(2, INT32)]).op
 'multiplies'
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorir.iterator.builtins import ARITHMETIC
+from tensorir.ir.types import BOOL, FLOAT64
 from tensorir.iterator.lift.graph import Graph, Node
-from tensorir.types import BOOL, FLOAT64
+from tensorir.iterator.nodes import ARITHMETIC
 
 __all__ = ["elementwise"]
 

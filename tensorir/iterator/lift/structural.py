@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tensorir.iterator.builtins import CASTS
+from tensorir.ir.types import INT32
 from tensorir.iterator.lift.boxes import Region
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.lift.values import (
@@ -27,9 +27,7 @@ from tensorir.iterator.lift.values import (
     shifted,
     tree_map,
 )
-from tensorir.iterator.nodes import Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref
-from tensorir.iterator.refusals import refused
-from tensorir.types import INT32
+from tensorir.iterator.nodes import CASTS, Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref, refused
 
 if TYPE_CHECKING:
     from tensorir.iterator.lift.evaluate import Evaluator
@@ -215,7 +213,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
     if local is None:
         said = "there is no list to reduce: no argument has neighbours."
         raise refused("TI09", said, at.span, "shift with a table first: neighbors(V2E, x).")
-    return (yield ev.folding.reduce(f, init, lists, local, at, ev.presence(local, lists)))
+    return (yield ev.folding.reduce(f, init, lists, local, at, ev.holed))
 
 
 # Tuples and choices

@@ -14,7 +14,7 @@ from typing import Any
 from tensorir.iterator.lift.boxes import Box, Region
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.nodes import Axis, Lambda, Offset
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [
     "Builtin", "Closure", "Domain", "Env", "Function", "Iterator", "Lifted", "Partial", "Step", "Target", "Tree",

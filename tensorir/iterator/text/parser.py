@@ -15,8 +15,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.iterator.builtins import ARITHMETIC, CASTS
+from tensorir.ir.types import BOOL, FLOAT64, INT32
 from tensorir.iterator.nodes import (
+    ARITHMETIC,
+    CASTS,
     Axis,
     Call,
     CartesianOffset,
@@ -35,12 +37,11 @@ from tensorir.iterator.nodes import (
     SetAt,
     Statement,
     Temporary,
+    refused,
+    run,
 )
-from tensorir.iterator.refusals import refused
-from tensorir.iterator.steps import run
 from tensorir.iterator.text.printer import KINDS, PRECEDENCE
-from tensorir.source import Source, Span
-from tensorir.types import BOOL, FLOAT64, INT32
+from tensorir.runtime.errors import Source, Span
 
 __all__ = ["parse"]
 

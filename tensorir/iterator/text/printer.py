@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from tensorir.iterator.builtins import ARITHMETIC
 from tensorir.iterator.nodes import (
+    ARITHMETIC,
     Axis,
     Call,
     CartesianOffset,
@@ -28,8 +28,8 @@ from tensorir.iterator.nodes import (
     SetAt,
     Statement,
     Temporary,
+    run,
 )
-from tensorir.iterator.steps import run
 
 __all__ = ["KINDS", "PRECEDENCE", "show"]
 

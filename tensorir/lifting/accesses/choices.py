@@ -1,7 +1,7 @@
 """Reads under the choices around them: what a branch reads, it reads where it is chosen.
 
 >>> from tensorir.lifting.nests.terms import Buffer, Index, Number, show
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> i, a = Index("i", INT32), Buffer("A", INT32, (4,))
 >>> first = Op("eq", (i, Number(0, INT32)), BOOL)
 >>> choice = Op("if", (first, Number(0, INT32), Load(a, (i,))), INT32)
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tensorir.ir.types import BOOL
 from tensorir.lifting.nests.terms import Load, Op, Term, always, children
-from tensorir.types import BOOL
 
 __all__ = ["MOST_CONDITIONS", "Seen", "parts_under", "reads_under"]
 

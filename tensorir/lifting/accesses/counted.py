@@ -4,7 +4,7 @@
 than 5, whatever the conditions are made of.
 
 >>> from tensorir.lifting.nests.affine import variable
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> x, s = (Linear(variable(n), INT32) for n in "xs")
 >>> square = Op("less", (s, Op("minus", (Number(5, INT32), x), INT32)), BOOL)
 >>> flat = variable("y").times(5).plus(variable("x")).plus(variable("s"))
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.caches import remembered
+from tensorir.ir.types import BOOL, INT64
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.solved import sum_of
 from tensorir.lifting.nests.affine import Affine, Quotient, number, variable
@@ -33,7 +33,7 @@ from tensorir.lifting.nests.fitting import fitting
 from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, term_of
 from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Linear, Load, Number, Op, Term, index_names, loads, rebuilt, walk
-from tensorir.types import BOOL, INT64
+from tensorir.runtime.memory import remembered
 
 __all__ = ["counted", "in_one_period", "spread_where"]
 
@@ -76,7 +76,7 @@ def counted(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
     """A term without quotients, and exceptions, that are one sum at all of the few points where guards hold.
 
     >>> from tensorir.lifting.nests.affine import quotient
-    >>> from tensorir.types import INT32
+    >>> from tensorir.ir.types import INT32
     >>> third = term_of(quotient(variable("t").plus(number(1)), 3, {"t": (0, 2)}), INT32)
     >>> last = Op("eq", (Linear(variable("t"), INT32), Number(2, INT32)), BOOL)
     >>> one_less = Op("minus", (third, Number(1, INT32)), INT32)

@@ -1,7 +1,7 @@
 """Which iteration stores an element: a store's indices, solved for the variables of its loops.
 
 >>> from tensorir.lifting.nests.affine import number, variable
->>> from tensorir.types import Interval
+>>> from tensorir.ir.types import Interval
 >>> i, r = variable("i"), variable("r")
 >>> found = inverse([i, i.plus(r)], {"i": Interval(0, 8), "r": Interval(0, 3)})
 >>> {n: str(a) for n, a in found.at([variable("y"), variable("y").plus(number(2))], {}).items()}
@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.accesses.sets import condition_text, domain, integer_set, text
 from tensorir.lifting.accesses.space import digits
 from tensorir.lifting.nests.affine import Affine, Ranges, quotient, remainder
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.nest import Leaf, is_true
 from tensorir.lifting.nests.terms import Index, Linear, Term, rebuilt
-from tensorir.types import Interval, Scalar
 
 __all__ = ["Inverse", "Step", "at_iteration", "inverse", "written_at"]
 

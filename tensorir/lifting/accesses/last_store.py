@@ -3,7 +3,7 @@
 >>> from tensorir.lifting.nests.affine import variable
 >>> from tensorir.lifting.nests.nest import Loop
 >>> from tensorir.lifting.nests.terms import Linear, Number
->>> from tensorir.types import FLOAT32, INT32
+>>> from tensorir.ir.types import FLOAT32, INT32
 >>> y, i = Buffer("y", FLOAT32, (4,)), Linear(variable("i"), INT32)
 >>> stores = [Store(y, (i,), Number(value, FLOAT32)) for value in (1.0, 2.0)]
 >>> loops = [Loop("i", Number(0, INT32), Number(n, INT32), (s,)) for n, s in zip((4, 2), stores)]

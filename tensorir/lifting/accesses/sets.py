@@ -19,12 +19,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
-from tensorir.caches import remembered
+from tensorir.ir.types import BOOL
 from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
 from tensorir.lifting.nests.nest import Leaf, Loop
 from tensorir.lifting.nests.terms import Number, Op, Term, loads
-from tensorir.types import BOOL
+from tensorir.runtime.memory import remembered
 
 __all__ = ["Domain", "both", "condition_text", "conjuncts", "decided", "domain", "integer_set", "same_element", "text"]
 
@@ -148,7 +148,7 @@ def condition_text(term: Term, names: Mapping[str, str], unknown: Unknown = _lef
 
     >>> from tensorir.lifting.nests.affine import variable
     >>> from tensorir.lifting.nests.terms import Linear
-    >>> from tensorir.types import INT32
+    >>> from tensorir.ir.types import INT32
     >>> i, j = (Linear(variable(n), INT32) for n in "ij")
     >>> extent = Op("if", (Op("eq", (i, Number(0, INT32)), BOOL), Number(2, INT32), Number(3, INT32)), INT32)
     >>> condition_text(Op("less", (j, extent), BOOL), {"i": "i", "j": "j"})

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.solved import sum_of
 from tensorir.lifting.accesses.space import hull_of
 from tensorir.lifting.nests.affine import Affine, Quotient, variable
@@ -25,7 +26,6 @@ from tensorir.lifting.nests.nest import Check, Leaf, Store, ranges_of
 from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Linear, Load, Op, Term, index_names, loads, walk
 from tensorir.lifting.nests.unknowns import Parts
-from tensorir.types import BOOL, INT32, INT64
 
 __all__ = ["stored_with"]
 

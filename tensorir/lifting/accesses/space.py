@@ -6,7 +6,7 @@ value, become that value. Each step is a bijection of the iterations onto a box,
 nothing else: what may be run in any order, or folds over the rest, is the same.
 
 >>> from tensorir.lifting.nests.terms import Index, Number, Op, show
->>> from tensorir.types import INT32, Interval
+>>> from tensorir.ir.types import INT32, Interval
 >>> outer, inner = Index("i_0", INT32), Index("i_1", INT32)
 >>> fused = Op("plus", (Op("multiplies", (outer, Number(8, INT32)), INT32), inner), INT32)
 >>> space = boxed({"i_0": Interval(0, 4), "i_1": Interval(0, 8)}, (fused,), Number(1.0, INT32), (), {})
@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.counted import counted, in_one_period
 from tensorir.lifting.accesses.sets import both, conjuncts
 from tensorir.lifting.nests.affine import Affine, Quotient, quotient, variable
@@ -27,7 +28,6 @@ from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, linear
 from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term, index_names, loads, rebuilt, walk
 from tensorir.lifting.nests.unknowns import NO_FACTS, told
-from tensorir.types import BOOL, INT32, Interval
 
 __all__ = [
     "Space", "as_it_is", "bounds_of_guard", "boxed", "digits", "hull_of", "in_order", "interval_of", "joined_name",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tensorir.caches import remembered
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Store, While, ranges_of
 from tensorir.lifting.nests.terms import Buffer
+from tensorir.runtime.memory import remembered
 
 __all__ = ["Places", "places"]
 

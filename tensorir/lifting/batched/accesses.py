@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.build import call, function, literal, operator, reduce, var
-from tensorir.builtins import TABLE
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Call, Expr, Literal, Var
+from tensorir.ir.build import call, function, literal, operator, reduce, var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal, Var
+from tensorir.ir.types import Interval, Scalar, TensorType
 from tensorir.lifting.batched.conflicts import accesses_of, conflict
 from tensorir.lifting.batched.expressions import widened
 from tensorir.lifting.batched.scope import Scope, both, dims_of, holds
@@ -16,8 +16,7 @@ from tensorir.lifting.batched.windows import Digits, at_point, digits_of, padded
 from tensorir.lifting.emission.tensors import alike, cut, renamed, shifted, spread
 from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.region.nodes import Atomic, Bound, Buffer, Condition, Index, Read, Write
-from tensorir.source import Span
-from tensorir.types import Interval, Scalar, TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
 __all__ = ["evaluated", "read", "update", "write"]
 

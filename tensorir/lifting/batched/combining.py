@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tensorir.builtins import TABLE
-from tensorir.ir import Expr, Var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.rewrite import substitute
 from tensorir.lifting.region.nodes import Atomic, Check, For, If, Let, Node, Read, While, Write, walk
 from tensorir.lifting.schedule.folding import combined
-from tensorir.walk import substitute
 
 __all__ = ["reductions", "uses"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tensorir.build import call, function, operator, reduce, scan
-from tensorir.ir import Call, Expr, Lambda, Operator, Var
+from tensorir.ir.build import call, function, operator, reduce, scan
+from tensorir.ir.nodes import Call, Expr, Lambda, Operator, Var
+from tensorir.ir.rewrite import rebuild
+from tensorir.ir.types import TensorType, bcast
 from tensorir.lifting.emission.tensors import spread
-from tensorir.types import TensorType, bcast
-from tensorir.walk import rebuild
 
 __all__ = ["widened"]
 
@@ -17,7 +17,7 @@ def widened(e: Expr, value: Callable[[Var], Expr | None]) -> Expr:
     """The expression with variables replaced by tensors of more dims, which all broadcast by name.
 
     >>> from tensorir.text import parse_expr
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> x = Var("x", tensor("float", K=(0, 3)))
     >>> e = parse_expr("scan(λ(s: tensor<float>, v: tensor<float>) → s × v, true, 1.0, K)(x)", [x])
     >>> widened(e, lambda v: Var("y", tensor("float", K=(0, 3), I=(0, 2))) if v == x else None).type

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorir.build import call, function, literal, operator, reduce, var
-from tensorir.builtins import TABLE
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Call, Expr, Literal, Var
+from tensorir.ir.build import call, function, literal, operator, reduce, var
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal, Var
+from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType, bcast
 from tensorir.lifting.batched.accesses import evaluated, read, update, write
 from tensorir.lifting.batched.combining import reductions
 from tensorir.lifting.batched.conflicts import Access, Conflict, accesses_of, conflict, outside
@@ -33,8 +33,7 @@ from tensorir.lifting.region.nodes import (
     Write,
     walk,
 )
-from tensorir.source import Span
-from tensorir.types import INT32, Dims, Interval, Scalar, TensorType, bcast
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
 __all__ = ["run"]
 

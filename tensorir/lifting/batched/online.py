@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tensorir.ir import Call, Expr, Literal, Operator, Var
+from tensorir.ir.nodes import Call, Expr, Literal, Operator, Var
+from tensorir.ir.rewrite import substitute
 from tensorir.lifting.batched.combining import uses
 from tensorir.lifting.emission.tensors import constant_of
 from tensorir.lifting.region.nodes import Carried, For, Let, Node
 from tensorir.lifting.schedule.folding import combined
-from tensorir.walk import substitute
 
 __all__ = ["Online", "is_number", "online_sums"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.build import call, literal, operator, reduce
-from tensorir.ir import Expr, Literal
+from tensorir.ir.build import call, literal, operator, reduce
+from tensorir.ir.nodes import Expr, Literal
+from tensorir.ir.types import BOOL, INT64, Interval, TensorType
 from tensorir.lifting.emission.tensors import alike, position, sum_of, width_of
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import Bound, Buffer, Condition, Index
-from tensorir.source import Span
-from tensorir.types import BOOL, INT64, Interval, TensorType
+from tensorir.runtime.errors import Span
 
 __all__ = ["Run", "Scope", "both", "dims_of", "holds"]
 

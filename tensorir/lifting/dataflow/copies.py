@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tensorir.ir import Var
+from tensorir.ir.nodes import Var
 from tensorir.lifting.accesses.sets import decided
 from tensorir.lifting.dataflow.flow import PARTS, Source, isl, sources_of
 from tensorir.lifting.dataflow.statements import Statement

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, TensorType
 from tensorir.lifting.accesses.sets import conjuncts, decided, integer_set, text
 from tensorir.lifting.dataflow.flow import PARTS
 from tensorir.lifting.dataflow.statements import Uncovered
@@ -19,7 +20,6 @@ from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term
 from tensorir.lifting.region import nodes as r
 from tensorir.lifting.region.checker import check_region
-from tensorir.types import BOOL, INT32, TensorType
 
 __all__ = ["Translated", "region_of"]
 

@@ -33,11 +33,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tensorir.ir import Expr, Var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.rewrite import substitute
 from tensorir.lifting.accesses.sets import decided
 from tensorir.lifting.dataflow.flow import PARTS, Source, domain_of, isl
 from tensorir.lifting.dataflow.statements import Statement
-from tensorir.walk import substitute
 
 __all__ = ["with_reads_once"]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, TensorType
 from tensorir.lifting.dataflow.uncovered import Uncovered
 from tensorir.lifting.emission.tensors import alike, sum_of
 from tensorir.lifting.nests.affine import Affine, variable
@@ -34,7 +35,6 @@ from tensorir.lifting.region.nodes import (
     Write,
     walk,
 )
-from tensorir.types import BOOL, INT32, TensorType
 
 __all__ = ["Opaque", "free_values", "inside_of", "touched", "whole_of"]
 

@@ -12,8 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.rewrite import rebuild
+from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.dataflow.opaque import Opaque, free_values, inside_of, touched, whole_of
 from tensorir.lifting.dataflow.uncovered import Uncovered
@@ -40,9 +42,7 @@ from tensorir.lifting.region.nodes import (
     nested,
     walk,
 )
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
-from tensorir.walk import rebuild
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["Scatter", "Statement", "Uncovered", "statements_of"]
 

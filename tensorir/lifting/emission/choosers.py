@@ -5,7 +5,7 @@ of the item only, and gives one of them, it does the same to all numbers that ar
 numbers are enough to go wrong is tried with all tuples of three numbers.
 
 >>> from tensorir.lifting.nests.terms import Buffer
->>> from tensorir.types import FLOAT32, INT32
+>>> from tensorir.ir.types import FLOAT32, INT32
 >>> index, value = Buffer("I", INT32, ()), Buffer("V", FLOAT32, ())
 >>> k, x = Index("k", INT32), Index("x", FLOAT32)
 >>> i, v = Load(index, ()), Load(value, ())
@@ -25,10 +25,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tensorir.caches import remembered
+from tensorir.ir.types import BOOL, Scalar
 from tensorir.lifting.accesses.iteration import Once
 from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term, rebuilt, walk
-from tensorir.types import BOOL, Scalar
+from tensorir.runtime.memory import remembered
 
 __all__ = ["Chooser", "Laws", "chooser_of", "order_is_free"]
 

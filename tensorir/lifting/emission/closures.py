@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.build import closure, var
-from tensorir.ir import Closure, Expr, Var
+from tensorir.ir.build import closure, var
+from tensorir.ir.nodes import Closure, Expr, Var
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.tensors import spread
 from tensorir.lifting.nests.terms import Buffer

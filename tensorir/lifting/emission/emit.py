@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import prod
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import digits, interval_of
 from tensorir.lifting.emission.tensors import (
@@ -48,8 +49,7 @@ from tensorir.lifting.nests.terms import (
     walk,
 )
 from tensorir.lifting.nests.unknowns import bounds
-from tensorir.source import Span
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.runtime.errors import Span
 
 __all__ = ["MOST_MARGIN", "Box", "Emitter", "whole_of_digits"]
 

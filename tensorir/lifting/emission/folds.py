@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tensorir.build import call, literal, operator, reduce
-from tensorir.builtins import TABLE
-from tensorir.ir import Expr
+from tensorir.ir.build import call, literal, operator, reduce
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import BOOL, Scalar, TensorType, bcast
 from tensorir.lifting.accesses.space import Space
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import Place, forward, holding, place_of, put, scatter, wanted_names
@@ -16,8 +17,7 @@ from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import affine_of, term_of
 from tensorir.lifting.nests.nest import Store
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, loads
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, Scalar, TensorType, bcast
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["accumulate", "fold_of", "folded", "neutral", "rounds"]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TypeVar
 
-from tensorir.build import call, function, literal, operator, var
-from tensorir.ir import Expr, Function
+from tensorir.ir.build import call, function, literal, operator, var
+from tensorir.ir.nodes import Expr, Function
+from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import both
 from tensorir.lifting.accesses.space import Space, digits, split, substituted
 from tensorir.lifting.emission.emit import Emitter
@@ -16,8 +17,7 @@ from tensorir.lifting.emission.tensors import constant_of, cut, filled, renamed,
 from tensorir.lifting.nests.affine import Affine, number, quotient, remainder, variable
 from tensorir.lifting.nests.linear import affine_of, settled
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Term, index_names
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, INT32, Interval, Scalar, TensorType
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["Place", "combine", "forward", "holding", "place_of", "put", "scatter", "store"]
 

@@ -1,6 +1,6 @@
 """What the lifts build of the tensor IR: constants on dims, coordinates, parts, and pieces put into place.
 
->>> from tensorir.types import FLOAT32, Interval
+>>> from tensorir.ir.types import FLOAT32, Interval
 >>> filled(0.0, FLOAT32, {"i": Interval(0, 4)}).type
 tensor<float32, i[0:4]>
 """
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensorir.build import call, cartesian_shift, literal
-from tensorir.ir import Call, Expr, Literal
+from tensorir.ir.build import call, cartesian_shift, literal
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.fitting import fits
-from tensorir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar
 
 __all__ = [
     "alike", "constant_of", "converted", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of",

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Literal
 
-from tensorir.errors import Diagnostic, Note
 from tensorir.lifting.accesses.overlap import overlap
 from tensorir.lifting.accesses.sets import integer_set, point, same_element, text
 from tensorir.lifting.hazards.proven import in_turn
@@ -22,6 +21,7 @@ from tensorir.lifting.hazards.touches import Touch, Touches, element_of, iterati
 from tensorir.lifting.nests.affine import number
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
+from tensorir.runtime.errors import Diagnostic, Note
 
 __all__ = ["unordered"]
 

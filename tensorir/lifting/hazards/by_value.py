@@ -3,7 +3,7 @@
 Where no data take part, one access is as many as such a loop has iterations, each with its variable known.
 
 >>> from tensorir.lifting.nests.terms import show
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> shifted = Op("shift_right", (Number(8, INT32), Index("s", INT32)), INT32)
 >>> [show(put_in(shifted, {"s": s}, {"s": (0, 3)})) for s in range(4)]
 ['8', '4', '2', '1']

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.hazards.before import first_missing
 from tensorir.lifting.hazards.touches import Touch, Touches
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import External, Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number
-from tensorir.types import INT32
 
 __all__ = ["filled_arguments", "is_written_whole"]
 

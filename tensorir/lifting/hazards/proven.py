@@ -14,7 +14,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from tensorir.errors import Diagnostic, Note
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.overlap import Box, overlap
 from tensorir.lifting.accesses.sets import decided, integer_set, point, same_element, text
 from tensorir.lifting.hazards.before import all_missing
@@ -24,7 +24,7 @@ from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import term_of
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, buffers_of, index_names
-from tensorir.types import BOOL, INT32
+from tensorir.runtime.errors import Diagnostic, Note
 
 __all__ = ["hazards", "in_turn", "with_doubts_checked"]
 

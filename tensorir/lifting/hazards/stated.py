@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tensorir.errors import Diagnostic
+from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.sets import condition_text, domain, integer_set, point
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Check, Leaf, Loop, Node, While, ranges_of
 from tensorir.lifting.nests.terms import Op, loads
-from tensorir.source import NOWHERE
-from tensorir.types import BOOL
+from tensorir.runtime.errors import NOWHERE, Diagnostic
 
 __all__ = ["failing", "left_to_data", "undefined_by_data"]
 

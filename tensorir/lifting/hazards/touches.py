@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.choices import Seen, reads_under
 from tensorir.lifting.accesses.overlap import Box, box_of
 from tensorir.lifting.accesses.sets import Domain, condition_text, conjuncts, domain
@@ -16,8 +17,7 @@ from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import Ranges, linear, settled
 from tensorir.lifting.nests.nest import Bottom, Check, External, Leaf, Loop, Store, While, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Number, Term
-from tensorir.source import Span
-from tensorir.types import BOOL
+from tensorir.runtime.errors import Span
 
 __all__ = ["Spot", "Touch", "Touches", "element_of", "iteration_of"]
 

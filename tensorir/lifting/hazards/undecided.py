@@ -14,7 +14,7 @@ from tensorir.lifting.hazards.touches import Spot, Touches
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, loads
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE
 
 __all__ = ["undecided_races"]
 

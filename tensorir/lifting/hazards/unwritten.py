@@ -12,6 +12,7 @@ from functools import cache, partial
 from itertools import takewhile
 from typing import Any
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.choices import reads_under
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided, integer_set
 from tensorir.lifting.hazards.before import written_before
@@ -20,8 +21,7 @@ from tensorir.lifting.hazards.visible import Visible, visible_iterations
 from tensorir.lifting.nests.linear import linear, settled
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, buffers_of, index_names
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, INT32
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["Doubt", "doubts_of_reads", "with_writes_flagged"]
 

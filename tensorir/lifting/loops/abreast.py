@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import domain, integer_set, text
 from tensorir.lifting.emission.stores import holding
 from tensorir.lifting.nests.affine import Affine
@@ -21,7 +22,6 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
 from tensorir.lifting.storage.copies import Moves, moved
 from tensorir.lifting.storage.filled import filled_first
-from tensorir.types import BOOL, INT32
 
 __all__ = ["abreast"]
 

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import condition_text, decided, domain, integer_set
 from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, walk
-from tensorir.types import BOOL, INT32
 
 __all__ = ["with_bounds_in_full"]
 

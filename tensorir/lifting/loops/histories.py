@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.accesses.components import components
 from tensorir.lifting.accesses.dependence import Dependence
 from tensorir.lifting.nests.linear import Ranges, linear
 from tensorir.lifting.nests.nest import Leaf, Loop, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, rebuilt
-from tensorir.types import INT32
 
 __all__ = ["with_histories"]
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tensorir.ir import Call, Expr, Fencil, Lambda, Operator
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import Scalar, TensorType
 from tensorir.lifting.emission.tensors import constant_of
-from tensorir.source import NOWHERE, Span
-from tensorir.types import Scalar, TensorType
-from tensorir.walk import postorder, values
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["Difference", "differences"]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from tensorir.build import call, function, literal, reduce, scan, var
-from tensorir.ir import Expr, Lambda, Var
+from tensorir.ir.build import call, function, literal, reduce, scan, var
+from tensorir.ir.nodes import Expr, Lambda, Var
+from tensorir.ir.types import BOOL, Dims, Interval, TensorType, TupleElement
 from tensorir.lifting.accesses.iteration import Once, only_states, reads_by_state, unpacked
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import Space, substituted
@@ -20,7 +21,6 @@ from tensorir.lifting.emission.tensors import cut, spread
 from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, loads, walk
-from tensorir.types import BOOL, Dims, Interval, TensorType, TupleElement
 
 __all__ = ["fold_at_once", "scan_at_once"]
 

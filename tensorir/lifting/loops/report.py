@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tensorir.lifting.loops.numerics import Difference
 from tensorir.lifting.nests.nest import Loop
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["Decision", "Report"]
 
@@ -69,7 +69,7 @@ class Report:
         return tuple(d for d in self.decisions if d.strategy == "sequential")
 
     def _repr_html_(self) -> str:
-        from tensorir.inspect.page import page, pre, table
+        from tensorir.inspect.pages import page, pre, table
 
         rows = dict.fromkeys((d.where, d.loop.title or d.loop.name, d.strategy, d.reason) for d in self.decisions)
         notes = [pre("\n".join(f"note: {n}" for n in self.notes))] if self.notes else []

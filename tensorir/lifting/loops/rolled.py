@@ -7,7 +7,7 @@ up, and what was found may repeat: of a product that was unrolled whole, the inn
 copy keeps for itself (`v = A[3]; A[3] = v·v`) is then one for each iteration.
 
 >>> from tensorir.lifting.nests.terms import Buffer, show
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> a, b = Buffer("A", INT32, (9,)), Buffer("B", INT32, (9,))
 >>> def copy(k):
 ...     return Store(b, (Number(k, INT32),), Load(a, (Number(2 * k + 3, INT32),)))
@@ -23,7 +23,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.build import fresh
+from tensorir.ir.build import fresh
+from tensorir.ir.types import INT32
 from tensorir.lifting.loops.bounded import with_bounds_in_full
 from tensorir.lifting.nests.affine import Affine, Quotient, number, variable
 from tensorir.lifting.nests.linear import settled, term_of
@@ -41,7 +42,6 @@ from tensorir.lifting.nests.terms import (
     indexed_by_data,
 )
 from tensorir.lifting.storage.copies import changed
-from tensorir.types import INT32
 
 __all__ = ["rolled"]
 

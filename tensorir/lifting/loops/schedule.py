@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
+from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.components import components
 from tensorir.lifting.accesses.dependence import INDEPENDENT, LOCKSTEP, Dependence, apart, common_loops, dependences
 from tensorir.lifting.accesses.iteration import Once, executed, packed, under_shared_guards
@@ -27,7 +28,6 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Op, Term
 from tensorir.lifting.storage.copies import whole_space
 from tensorir.lifting.storage.joins import joined
-from tensorir.types import BOOL
 
 __all__ = ["Region", "run"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensorir.build import call, function, literal, var
-from tensorir.extension_points import schedule_statements
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, function, literal, var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, Dims, Interval, TensorType
 from tensorir.lifting.accesses.space import Space
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import holding
@@ -20,8 +20,8 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Store, Whil
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, rebuilt
 from tensorir.lifting.storage.copies import expanded
 from tensorir.lifting.storage.filled import filled_first, writers_of
-from tensorir.source import Span
-from tensorir.types import BOOL, INT32, Dims, Interval, TensorType
+from tensorir.runtime.assembly import schedule_statements
+from tensorir.runtime.errors import Span
 
 if TYPE_CHECKING:
     from tensorir.lifting.loops.schedule import Region

@@ -5,7 +5,7 @@ such loops, and so does one that rounds the number of threads up.
 
 >>> from tensorir.lifting.nests.nest import Store
 >>> from tensorir.lifting.nests.terms import Buffer, Index, Number, Op
->>> from tensorir.types import BOOL, INT32
+>>> from tensorir.ir.types import BOOL, INT32
 >>> n, b = Index("n", INT32), Buffer("B", INT32, (2,))
 >>> store = Store(b, (n,), n, (Op("less", (n, Number(1, INT32)), BOOL),))
 >>> (loop,) = with_loops_shortened([Loop("n", Number(0, INT32), Number(2, INT32), (store,))])
@@ -19,12 +19,12 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import reduce
 
+from tensorir.ir.types import Interval
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import bounds_of_guard
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Loop, Node, While, names_of_loops
 from tensorir.lifting.nests.terms import Number, Term, index_names
-from tensorir.types import Interval
 
 __all__ = ["with_loops_shortened"]
 

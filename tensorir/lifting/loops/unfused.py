@@ -6,7 +6,7 @@ The iterations come in the same order. What is stored and read at sums of the pa
 and a copy of storage that only one of the parts needs has none for the others.
 
 >>> from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, show
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> t, b = Index("t", INT32), Buffer("B", INT32, (2, 3))
 >>> place = tuple(Op(op, (t, Number(3, INT32)), INT32) for op in ("floordiv", "mod"))
 >>> (loop,) = unfused([Loop("t", Number(0, INT32), Number(6, INT32), (Store(b, place, t),))])
@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from tensorir.build import fresh
+from tensorir.ir.build import fresh
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.affine import Quotient, number, variable
 from tensorir.lifting.nests.linear import Ranges, linear
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While, names_of_loops, written
@@ -39,7 +40,6 @@ from tensorir.lifting.nests.terms import (
     walk,
 )
 from tensorir.lifting.storage.copies import changed
-from tensorir.types import INT32
 
 __all__ = ["unfused"]
 

@@ -1,7 +1,7 @@
 """Loops that were cut in parts: two that follow each other, and do the same for adjacent numbers, are one loop.
 
 >>> from tensorir.lifting.nests.terms import Buffer
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> def part(name, low, extent):
 ...     store = Store(b, (Index(name, INT32),), Index(name, INT32))
 ...     return Loop(name, Number(low, INT32), Number(extent, INT32), (store,))

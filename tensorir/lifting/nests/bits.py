@@ -1,7 +1,7 @@
 """Elements of one type made of, or taken out of, elements of another: little-endian bytes, as machines keep them.
 
 >>> from tensorir.lifting.nests.terms import Buffer, Index, show
->>> from tensorir.types import INT32, SCALARS
+>>> from tensorir.ir.types import INT32, SCALARS
 >>> halves, words = Buffer("h", SCALARS["uint16"], (8,)), Buffer("w", SCALARS["uint32"], (4,))
 >>> show(read(halves, Index("i", INT32), SCALARS["uint32"])).count("h[")
 2
@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar
 from tensorir.lifting.nests.nest import Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, INT32, INT64, SCALARS, Scalar
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = ["address", "apart", "bytes_of", "composed", "plus", "read", "write"]
 

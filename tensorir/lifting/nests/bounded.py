@@ -26,7 +26,7 @@ def sums_bounded(guards: Sequence[Term], ranges: Ranges) -> Bounded:
     """The sums of several variables that settled conditions bound, where all of them hold.
 
     >>> from tensorir.lifting.nests.terms import Linear, Number
-    >>> from tensorir.types import BOOL, INT32
+    >>> from tensorir.ir.types import BOOL, INT32
     >>> s = Linear(variable("y").times(2).plus(variable("r").times(2)), INT32)
     >>> below = Op("less", (s, Number(10, INT32)), BOOL)
     >>> {str(a): spread for a, spread in sums_bounded([below], {"y": (0, 3), "r": (0, 2)}).items()}

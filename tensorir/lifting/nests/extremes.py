@@ -1,7 +1,7 @@
 """Bounds of whole-number terms that are no sums of indices: found by evaluating them on all iterations.
 
 >>> from tensorir.lifting.nests.terms import Index, Number, Op
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> i = Index("i", INT32)
 >>> extremes(Op("mod", (Op("multiplies", (i, i), INT32), Number(5, INT32)), INT32), {"i": (0, 9)})
 (0, 4)

@@ -5,7 +5,7 @@ bounds, the indices of a source (int32 and int64) are taken to keep to their typ
 
 >>> from tensorir.lifting.nests.affine import number, variable
 >>> from tensorir.lifting.nests.terms import show
->>> from tensorir.types import INT32, Scalar
+>>> from tensorir.ir.types import INT32, Scalar
 >>> narrow = Scalar("int8", "int", 8)
 >>> i = variable("i")
 >>> fitting(i.times(20), narrow, {"i": (0, 7)})
@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tensorir.ir.types import Scalar
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.terms import Linear, Number, Term
-from tensorir.types import Scalar
 
 __all__ = ["fits", "fitting"]
 

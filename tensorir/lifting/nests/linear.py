@@ -1,7 +1,7 @@
 """Terms in normal form: whole-number arithmetic of indices becomes `Affine`, comparisons that ranges decide go away.
 
 >>> from tensorir.lifting.nests.terms import Index, Number, Op, show
->>> from tensorir.types import BOOL, INT32
+>>> from tensorir.ir.types import BOOL, INT32
 >>> i = Index("i", INT32)
 >>> flat = Op("plus", (Op("multiplies", (i, Number(4, INT32)), INT32), Number(6, INT32)), INT32)
 >>> show(settled(Op("floordiv", (flat, Number(4, INT32)), INT32), {"i": (0, 9)}))
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import reduce
 
+from tensorir.ir.types import BOOL, INT64, Scalar
 from tensorir.lifting.nests.affine import Affine, Quotient, number, quotient, remainder, variable
 from tensorir.lifting.nests.fitting import fitting
 from tensorir.lifting.nests.numbers import folded
@@ -24,7 +25,6 @@ from tensorir.lifting.nests.rows import rows_of
 from tensorir.lifting.nests.sums import in_normal_form
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term, children, rebuilt, walk
 from tensorir.lifting.nests.unknowns import NO_FACTS, Facts, bounds, divided, narrowed, told
-from tensorir.types import BOOL, INT64, Scalar
 
 __all__ = ["Ranges", "linear", "settled"]
 

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tensorir.caches import remembered
-from tensorir.ir import Expr
+from tensorir.ir.nodes import Expr
 from tensorir.lifting.nests.linear import Ranges, linear
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Term, buffers_of, loads
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.runtime.memory import remembered
 
 __all__ = [
     "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "SymbolicNest", "While",

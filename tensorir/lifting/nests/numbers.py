@@ -1,7 +1,7 @@
 """Numbers of terms without loads: evaluated on many iterations at once, or once where no index is in them.
 
 >>> from tensorir.lifting.nests.terms import Index, Number, Op
->>> from tensorir.types import FLOAT32, INT32
+>>> from tensorir.ir.types import FLOAT32, INT32
 >>> i = Index("i", INT32)
 >>> print(values(Op("mod", (Op("multiplies", (i, i), INT32), Number(5, INT32)), INT32), {"i": np.arange(5)}))
 [0 1 4 4 1]
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.ir.types import DTYPES, FLOAT32, FLOAT64
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term, walk
-from tensorir.types import DTYPES, FLOAT32, FLOAT64
 
 __all__ = ["folded", "values"]
 

@@ -20,7 +20,7 @@ def flat_place(indices: Sequence[Term], extents: Sequence[int]) -> Term | None:
     """The place in flat memory that several indices take apart, where they are the digits of one.
 
     >>> from tensorir.lifting.nests.terms import Index, show
-    >>> from tensorir.types import INT32
+    >>> from tensorir.ir.types import INT32
     >>> i, by = Index("i", INT32), Number(4, INT32)
     >>> show(flat_place([Op("floordiv", (i, by), INT32), Op("mod", (i, by), INT32)], [5, 4]))
     'i'
@@ -48,7 +48,7 @@ def rows_of(
 
     >>> from tensorir.lifting.nests.affine import variable
     >>> from tensorir.lifting.nests.terms import Buffer, Linear, Load, show
-    >>> from tensorir.types import INT32
+    >>> from tensorir.ir.types import INT32
     >>> row, by = Load(Buffer("I", INT32, ()), ()), Number(4, INT32)
     >>> place = Op("plus", (Op("multiplies", (row, by), INT32), Linear(variable("j"), INT32)), INT32)
     >>> digits = Op("floordiv", (place, by), INT32), Op("mod", (place, by), INT32)

@@ -4,7 +4,7 @@ Whole numbers that wrap around are a ring: products with numbers are taken apart
 come in the order of the operations that they are made of.
 
 >>> from tensorir.lifting.nests.terms import Buffer, Load, show
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> a = Load(Buffer("A", INT32, ()), ())
 >>> more = Op("plus", (a, Op("multiplies", (Number(3, INT32), a), INT32)), INT32)
 >>> show(in_normal_form(Op("multiplies", (Op("minus", (more, Number(1, INT32)), INT32), Number(2, INT32)), INT32), {}))
@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from itertools import islice
 
+from tensorir.ir.types import Scalar
 from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.nests.fitting import fits
 from tensorir.lifting.nests.terms import Linear, Load, Number, Op, Term, walk
 from tensorir.lifting.nests.unknowns import Facts, Ranges, bounds, is_exact
-from tensorir.types import Scalar
 
 __all__ = ["in_normal_form"]
 

@@ -4,7 +4,7 @@ A wing translates its expressions into terms. A term is a number, an index (the 
 buffer, or a builtin of the tensor IR applied to terms; `Affine` is the normal form that whole-number terms take as
 soon as they are sums, quotients and remainders of indices. Terms are compared by structure.
 
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> i = Index("i", INT32)
 >>> show(Op("plus", (i, Number(1, INT32)), INT32))
 'plus(i, 1)'
@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tensorir.ir.types import Scalar
 from tensorir.lifting.nests.affine import Affine, Quotient
-from tensorir.source import NOWHERE, Span
-from tensorir.types import Scalar
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [
     "Buffer",

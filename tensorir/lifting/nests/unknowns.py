@@ -4,7 +4,7 @@
 variable of its own, with the bounds that its operations give it.
 
 >>> from tensorir.lifting.nests.terms import Buffer, Load, Op, show
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> a = Op("mod", (Load(Buffer("A", INT32, ()), ()), Number(4, INT32)), INT32)
 >>> flat = Op("plus", (Op("multiplies", (a, Number(8, INT32)), INT32), Linear(variable("j"), INT32)), INT32)
 >>> show(divided("floordiv", flat, 8, {"j": (0, 7)})), show(divided("mod", flat, 8, {"j": (0, 7)}))
@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tensorir.ir.types import BOOL, Scalar
 from tensorir.lifting.nests.affine import Affine, Atom, Quotient, number, quotient, remainder, variable
 from tensorir.lifting.nests.terms import Linear, Load, Number, Op, Term
-from tensorir.types import BOOL, Scalar
 
 __all__ = ["NO_FACTS", "Facts", "Parts", "Ranges", "bounds", "divided", "is_exact", "narrowed", "told"]
 
@@ -168,7 +168,7 @@ def told(condition: Term, facts: Facts, holds: bool) -> Facts:
     """The facts where a condition holds, or does not, of the terms that it compares with a number.
 
     >>> from tensorir.lifting.nests.terms import Buffer, Load, Op
-    >>> from tensorir.types import BOOL, INT32
+    >>> from tensorir.ir.types import BOOL, INT32
     >>> a = Load(Buffer("A", INT32, ()), ())
     >>> low, high = (Op(op, (a, Number(n, INT32)), BOOL) for op, n in (("greater_equal", 0), ("less", 4)))
     >>> told(Op("and", (low, high), BOOL), {}, True)[a]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Expr, Var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import (
     Atomic,
@@ -24,8 +24,7 @@ from tensorir.lifting.region.nodes import (
     While,
     Write,
 )
-from tensorir.source import Span
-from tensorir.types import BOOL, INT32, Scalar, TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
 __all__ = ["check_region"]
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.build import call, closure, fencil, var
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Expr, Fencil, Literal, Var
+from tensorir.ir.build import call, closure, fencil, var
+from tensorir.ir.nodes import Expr, Fencil, Literal, Var
+from tensorir.ir.types import DTYPES, TensorType
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import (
     Atomic,
@@ -42,7 +42,7 @@ from tensorir.lifting.region.nodes import (
     While,
     Write,
 )
-from tensorir.types import DTYPES, TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["interpret"]
 

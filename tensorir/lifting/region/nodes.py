@@ -1,7 +1,7 @@
 """The nodes of the region IR, on one page.
 
-Values are variables of the tensor IR (`tensorir.ir.Var`), each defined once: by a `Read`, a `Let`, an `Atomic`, or as
-what a loop carries. A loop's variable is a dim of access maps and, in expressions, an int32.
+Values are variables of the tensor IR (`tensorir.ir.nodes.Var`), each defined once: by a `Read`, a `Let`, an `Atomic`,
+or as what a loop carries. A loop's variable is a dim of access maps and, in expressions, an int32.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from tensorir.ir import Expr, Var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import Scalar
 from tensorir.lifting.nests.affine import Affine
-from tensorir.source import NOWHERE, Span
-from tensorir.types import Scalar
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [
     "Atomic", "Bound", "Buffer", "Carried", "Check", "Condition", "External", "For", "If", "Index", "Joined", "Let",

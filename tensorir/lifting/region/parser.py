@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tensorir.errors import did_you_mean
-from tensorir.ir import Expr, Var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.nests.affine import Affine, number, quotient, variable
 from tensorir.lifting.region.checker import check_region
 from tensorir.lifting.region.nodes import (
@@ -34,13 +34,12 @@ from tensorir.lifting.region.nodes import (
     While,
     Write,
 )
-from tensorir.source import Source
+from tensorir.runtime.errors import Source, did_you_mean
 from tensorir.text.cursor import Cursor, element, tensor_type
 from tensorir.text.elaborate import elaborate_expression
-from tensorir.text.expressions import expression
+from tensorir.text.layout import run
 from tensorir.text.lexer import tokenize
-from tensorir.text.trampoline import run
-from tensorir.types import INT32, Dims, Interval, Scalar, TensorType
+from tensorir.text.parser import expression
 
 __all__ = ["parse_region"]
 

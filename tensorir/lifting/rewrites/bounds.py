@@ -1,6 +1,6 @@
 """Comparisons of coordinates with numbers, in one form.
 
->>> from tensorir.passes.show import show
+>>> from tensorir.passes.base import show
 >>> from tensorir.lifting.rewrites.canonical import Canonical
 >>> show(Canonical(), "if 3 > pos(I, x) then x else 0.0", x={"I": (0, 5)})
 if pos(I, x) < 3 then x else 0.0
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from operator import ge, gt, le, lt
 
-from tensorir.build import call, literal
-from tensorir.ir import Call, Expr, Literal
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.emission.tensors import filled, position, spread, sum_of
 from tensorir.lifting.nests.affine import Affine, number, quotient
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
-from tensorir.types import BOOL, INT32
 
 __all__ = ["COMPARED", "bound_of_rows", "known_bound", "last_coordinate", "small_first"]
 
@@ -45,7 +45,7 @@ def last_coordinate(e: Call) -> Expr | None:
 def known_bound(e: Call) -> Expr | None:
     """A bound that a sum of coordinates keeps everywhere, or nowhere, is true or false.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> t = "3 × pos(I, add_dim(I, 0, 4, false)) + pos(J, add_dim(J, 0, 3, false))"
     >>> show(Canonical(), f"if {t} < 12 then x else 0.0", x={"I": (0, 4), "J": (0, 3)})
@@ -67,7 +67,7 @@ def known_bound(e: Call) -> Expr | None:
 def bound_of_rows(e: Call) -> Expr | None:
     """A bound of places that is the start of a row is one of rows.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> t = "6 × pos(I, add_dim(I, 0, 4, false)) + pos(J, add_dim(J, 0, 3, false))"
     >>> show(Canonical(), f"if {t} ≥ 12 then x else y", x={"I": (0, 4)}, y={"J": (0, 3)})

@@ -4,7 +4,7 @@
 done. Those in `LOOSE` change the order of sums, or the sign of a zero, and are left out for floats where numerics are
 exact.
 
->>> from tensorir.passes.show import show
+>>> from tensorir.passes.base import show
 >>> show(Canonical(), "if 0.0 < x then x + 0.0 else 2.0 × x", x={"I": (0, 5)})
 if x > 0.0 then x else 2.0 × x
 >>> show(Canonical(exact=True), "x + 0.0", x={"I": (0, 5)})
@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tensorir.build import call
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Literal
+from tensorir.ir.build import call
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, renamed, shifted
 from tensorir.lifting.nests.affine import quotient, remainder, variable
 from tensorir.lifting.rewrites.bounds import COMPARED, bound_of_rows, known_bound, last_coordinate, small_first
@@ -90,9 +92,7 @@ from tensorir.lifting.rewrites.windows import (
 )
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
-from tensorir.source import Span
-from tensorir.types import Interval, Scalar
-from tensorir.walk import with_label
+from tensorir.runtime.errors import Span
 
 __all__ = ["LOOSE", "OUTSIDE", "RULES", "Canonical"]
 
@@ -103,7 +103,7 @@ T = TypeVar("T")
 class Canonical(Pass):
     """Every rule of the table, until none applies; `exact` leaves out those that change roundings.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> f = "reduce(+, 0.0, I_0)(reduce(+, 0.0, I_1)(split_dim(I, I_0, I_1, 3)(x)))"
     >>> show(Canonical(), f, x={"I": (0, 6)})
     reduce(+, 0.0, I)(x)
@@ -316,7 +316,7 @@ def gather_by_position(e: Call) -> Expr | None:
 def gather_by_digits(e: Call) -> Expr | None:
     """A read at both digits of every coordinate of another dim puts together what was split.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> n = "pos(n, add_dim(n, 0, 6, 0))"
     >>> digits = f"floordiv({n}, 3), {n} - 3 × floordiv({n}, 3)"
     >>> show(Canonical(), f"gather(i, j, clamp)(a, {digits})", a={"i": (0, 2), "j": (0, 3)})

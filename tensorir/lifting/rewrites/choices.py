@@ -1,8 +1,8 @@
 """Choices by one truth value stand outside; one that leaves something as it is, or chooses a truth, says just that.
 
 >>> from tensorir.lifting.rewrites.canonical import Canonical
->>> from tensorir.passes.show import show
->>> from tensorir.types import BOOL, TensorType
+>>> from tensorir.passes.base import show
+>>> from tensorir.ir.types import BOOL, TensorType
 >>> show(Canonical(), "update(x, if c then y × 2.0 else subset(x, I[1:4]))",
 ...      c=TensorType(BOOL), x={"I": (0, 6)}, y={"I": (1, 4)})
 if c then update(x, y × 2.0) else x
@@ -12,12 +12,12 @@ c ∧ y < 0.0
 
 from __future__ import annotations
 
-from tensorir.build import call
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr
+from tensorir.ir.build import call
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import BOOL
 from tensorir.lifting.emission.tensors import constant_of, cut, renamed, spread
-from tensorir.types import BOOL
-from tensorir.walk import postorder
 
 __all__ = [
     "choice_in_a_choice",
@@ -48,7 +48,7 @@ def choice_of_the_same(e: Call) -> Expr | None:
     """A choice between two that are one is that.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(), "if x > 0.0 then exp(x) else exp(x)", x={"I": (0, 6)})
     exp(x)
     """
@@ -60,7 +60,7 @@ def choice_in_a_choice(e: Call) -> Expr | None:
     """A choice in a choice whose other sides are one is a choice by both conditions.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(), "if x > 0.0 then (if x < 9.0 then x else y) else y", x={"I": (0, 6)}, y={"I": (0, 6)})
     if x > 0.0 ∧ x < 9.0 then x else y
     """

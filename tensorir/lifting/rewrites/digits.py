@@ -3,7 +3,7 @@
 A convolution that was scheduled as a product of matrices folds over channels and places of the kernel as one dim, and
 takes it apart again wherever it reads.
 
->>> from tensorir.passes.show import show
+>>> from tensorir.passes.base import show
 >>> from tensorir.lifting.rewrites.canonical import Canonical
 >>> k = "pos(K, add_dim(K, 0, 6, false))"
 >>> row = f"gather(H, W, clamp)(x, floordiv({k}, 3), {k} - 3 × floordiv({k}, 3) + 1)"
@@ -23,16 +23,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from tensorir.build import call, fresh, literal
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Literal, Operator
+from tensorir.ir.build import call, fresh, literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal, Operator
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import Interval, Scalar, TensorType
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, renamed, shifted, spread, sum_of
 from tensorir.lifting.nests.affine import Affine, Quotient, quotient, remainder, variable
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 from tensorir.lifting.rewrites.nested_folds import fold_like
-from tensorir.types import Interval, Scalar, TensorType
-from tensorir.walk import postorder
 
 __all__ = [
     "fold_of_digits",
@@ -67,7 +67,7 @@ def fold_of_digits(e: Call) -> Expr | None:
 def split_of_digits(e: Call) -> Expr | None:
     """A dim that is split into the digits that its elements are told by is told by those.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> n = "pos(N, add_dim(N, 0, 6, false))"
     >>> row = f"gather(I, J, clamp)(x, floordiv({n}, 3), 2 × ({n} - 3 × floordiv({n}, 3)))"
@@ -84,7 +84,7 @@ def split_of_digits(e: Call) -> Expr | None:
 def read_of_rows(e: Call) -> Expr | None:
     """A read at every place of every row is the dim, split into rows.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> place = "2 × pos(i, add_dim(i, 0, 3, false)) + pos(r, add_dim(r, 0, 2, false))"
     >>> show(Canonical(), f"gather(I, clamp)(x, {place})", x={"I": (0, 6)})
@@ -114,7 +114,7 @@ def read_of_rows(e: Call) -> Expr | None:
 def row_of_split(e: Call) -> Expr | None:
     """A row of a dim that is split into rows is a part of the dim.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "gather(a, clamp)(split_dim(I, a, b, 2)(x), 1)", x={"I": (0, 6)})
     rename(I → b)(subset(⟪I, 2⟫(x), I[0:2]))
@@ -146,7 +146,7 @@ def _row(x: Expr, outer: str, row: int) -> Expr | None:
 def read_of_digits(e: Call) -> Expr | None:
     """A read at both digits of a sum of coordinates is one of the merged dims at the sum.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> t = "3 × pos(a, add_dim(a, 0, 2, false)) + pos(b, add_dim(b, 0, 3, false))"
     >>> show(Canonical(), f"gather(I, J, clamp)(x, floordiv({t}, 4), mod({t}, 4))", x={"I": (0, 2), "J": (0, 4)})
@@ -178,7 +178,7 @@ def read_of_digits(e: Call) -> Expr | None:
 def read_of_parts(e: Call) -> Expr | None:
     """A read at a sum, of what is told by the digits of places, is one at the digits of the sum.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> n = "pos(N, add_dim(N, 0, 12, false))"
     >>> row = f"exp(gather(I, J, clamp)(x, floordiv({n}, 3), min(2, {n} - 3 × floordiv({n}, 3) + 1)))"
@@ -211,7 +211,7 @@ def read_of_parts(e: Call) -> Expr | None:
 def read_of_merged(e: Call) -> Expr | None:
     """A read of merged dims at a sum of which one part counts places in a row and one counts rows is one at both.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> t = "6 × pos(a, add_dim(a, 0, 2, false)) + 2 × pos(b, add_dim(b, 0, 2, false)) + 3"
     >>> show(Canonical(), f"gather(K, clamp)(merge_dims(I, J, K)(x), {t})", x={"I": (0, 4), "J": (0, 3)})

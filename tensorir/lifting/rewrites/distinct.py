@@ -20,11 +20,11 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
-from tensorir.build import closure, fencil
-from tensorir.ir import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.build import closure, fencil
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import postorder, values
+from tensorir.ir.types import FunctionType
 from tensorir.lifting.rewrites.naming import dims_under, node_under, own_names, under_names, variable_under
-from tensorir.types import FunctionType
-from tensorir.walk import postorder, values
 
 __all__ = ["with_distinct_names"]
 

@@ -17,11 +17,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tensorir.build import closure, fencil
-from tensorir.builtins import TABLE
-from tensorir.ir import Apply, Call, Expr, Fencil, Lambda, Operator, Var
-from tensorir.types import Dims, Interval, TensorType
-from tensorir.walk import postorder, rebuild, values, with_label
+from tensorir.ir.build import closure, fencil
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Operator, Var
+from tensorir.ir.rewrite import postorder, rebuild, values, with_label
+from tensorir.ir.types import Dims, Interval, TensorType
 
 __all__ = ["SLOTS", "dims_under", "node_under", "one_name_each", "own_names", "under_names", "variable_under"]
 

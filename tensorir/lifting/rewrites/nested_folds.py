@@ -1,6 +1,6 @@
 """Folds of folds: over the parts of a dim, and what the parts of a dim are put together for.
 
->>> from tensorir.passes.show import show
+>>> from tensorir.passes.base import show
 >>> from tensorir.lifting.rewrites.canonical import Canonical
 >>> f = "reduce(+, 0.0, I_0)(reduce(+, 0.0, I_1)(split_dim(I, I_0, I_1, 3)(x)))"
 >>> show(Canonical(), f, x={"I": (0, 6)})
@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from tensorir.build import call, fresh, literal, operator, reduce
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Literal, Operator
+from tensorir.ir.build import call, fresh, literal, operator, reduce
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal, Operator
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import INT32, Interval, Scalar, TensorType
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.emission.tensors import constant_of, filled, position, renamed, spread, sum_of, width_of
 from tensorir.lifting.nests.affine import Affine, Quotient, number, variable
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
-from tensorir.types import INT32, Interval, Scalar, TensorType
-from tensorir.walk import postorder
 
 __all__ = [
     "contraction_of_parts",
@@ -55,7 +55,7 @@ def sum_from_nothing(e: Call) -> Expr | None:
     """Nothing is added by 0 to a sum that starts from 0, which is never -0.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(exact=True), "0.0 + reduce(+, 0.0, I)(x)", x={"I": (0, 2)})
     reduce(+, 0.0, I)(x)
     """
@@ -106,7 +106,7 @@ def contraction_of_parts(e: Call) -> Expr | None:
     """A contraction over both parts of a dim, which both factors have, is one over the dim.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> factors = "(split_dim(K, K_0, K_1, 3)(x), split_dim(K, K_0, K_1, 3)(y))"
     >>> show(Canonical(), f"contract(float, K_0, K_1){factors}", x={"I": (0, 2), "K": (0, 6)}, y={"K": (0, 6)})
     contract(float, K)(x, y)
@@ -131,7 +131,7 @@ def fold_of_merged(e: Call) -> Expr | None:
     """A fold over two dims that were merged for it is one over both.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(), "reduce(+, 0.0, K)(merge_dims(I, J, K)(x))", x={"I": (0, 2), "J": (0, 3)})
     reduce(+, 0.0, I)(reduce(+, 0.0, J)(x))
     """
@@ -150,7 +150,7 @@ def fold_of_one(e: Call) -> Expr | None:
     """A fold over one place that starts from nothing is what stands there.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(), "reduce(+, 0.0, J)(add_dim(J, 0, 1, x) × y)", x={"I": (0, 2)}, y={"I": (0, 2), "J": (0, 1)})
     x × gather(J, clamp)(y, 0)
     """
@@ -195,7 +195,7 @@ def point_of_computed(e: Call) -> Expr | None:
     """A point along a dim of what was computed of tensors that lack it, but for padding, is computed of those.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> padded = "update(add_dim(I, 0, 2, add_dim(J, 0, 4, 0.0)), add_dim(J, 0, 1, y))"
     >>> show(Canonical(), f"gather(J, clamp)(exp(x × {padded}), 0)", x={"I": (0, 2)}, y={"I": (0, 2)})
     exp(x × y)
@@ -236,7 +236,7 @@ def start_within(e: Call) -> Expr | None:
     """What is inside of a maximum needs no comparison with what the maximum itself starts from, or with less.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(), "reduce(max, 0.0, I)(reduce(max, -1.0, J)(x))", x={"I": (0, 2), "J": (0, 3)})
     reduce(max, 0.0, I)(reduce(max, -inf, J)(x))
     """
@@ -252,7 +252,7 @@ def start_again(e: Call) -> Expr | None:
     """A maximum is at least what it starts from.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(), "max(-1.0, reduce(max, 0.0, J)(x))", x={"I": (0, 2), "J": (0, 3)})
     reduce(max, 0.0, J)(x)
     """
@@ -457,7 +457,7 @@ def merge_of_whole(e: Call) -> Expr | None:
     """What is put together of parts that nothing needed apart was never taken apart; `3 × a + b` needs none.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(), "merge_dims(I_0, I_1, I)(exp(split_dim(I, I_0, I_1, 3)(x)))", x={"I": (0, 6)})
     exp(x)
     """
@@ -470,7 +470,7 @@ def merge_of_parts(e: Call) -> Expr | None:
     """Of three dims that are put together the first two go first, where nothing needed these apart.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> part = "exp(split_dim(I, I_0, I_1, 3)(x))"
     >>> show(Canonical(), f"merge_dims(I_0, R, K)(merge_dims(I_1, J, R)({part}))", x={"I": (0, 6), "J": (0, 2)})
     merge_dims(I, J, K)(exp(x))

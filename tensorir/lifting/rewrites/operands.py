@@ -1,6 +1,6 @@
 """What moves all operands of an elementwise builtin alike moves its result: shifts, cuts, reads, merges and splits.
 
->>> from tensorir.passes.show import show
+>>> from tensorir.passes.base import show
 >>> from tensorir.lifting.rewrites.canonical import Canonical
 >>> show(Canonical(), "⟪I, 1⟫(x) + exp(⟪I, 1⟫(y))", x={"I": (0, 5)}, y={"I": (0, 5)})
 ⟪I, 1⟫(x + exp(y))
@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from tensorir.build import call
-from tensorir.ir import Call, Expr
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Call, Expr
 from tensorir.lifting.emission.tensors import cut, shifted
 from tensorir.lifting.rewrites.padding import cut_of_wider
 
@@ -84,7 +84,7 @@ def cut_outside(e: Call) -> Expr | None:
     """Operands that end where all of them end together are cut by that; operands cut alike make a result that is cut.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> show(Canonical(), "subset(x, I[0:3]) + subset(⟪I, 1⟫(x), I[0:3]) + ⟪I, 2⟫(x)", x={"I": (0, 5)})
     x + ⟪I, 1⟫(x) + ⟪I, 2⟫(x)
     """

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from tensorir.build import call
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Fencil, Operator
+from tensorir.ir.build import call
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Fencil, Operator
+from tensorir.ir.rewrite import postorder, rebuild, use_counts, values, with_values
+from tensorir.ir.types import Scalar, TensorType
 from tensorir.lifting.emission.tensors import shifted
 from tensorir.lifting.rewrites.nested_folds import fold_like, is_whole, starts_from_nothing
 from tensorir.passes.base import remade, rewritten
-from tensorir.types import Scalar, TensorType
-from tensorir.walk import postorder, rebuild, use_counts, values, with_values
 
 __all__ = ["in_order", "with_shifts_inside"]
 

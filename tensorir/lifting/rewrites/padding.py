@@ -1,6 +1,6 @@
 """Padding that leaves no trace goes away: zeros that are added up, and parts of what is cut off again.
 
->>> from tensorir.passes.show import show
+>>> from tensorir.passes.base import show
 >>> from tensorir.lifting.rewrites.canonical import Canonical
 >>> wide = "update(add_dim(I, 0, 8, 0.0), x)"
 >>> show(Canonical(), f"reduce(+, 0.0, I)({wide} × {wide})", x={"I": (0, 6)})
@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from tensorir.build import call, operator, reduce
-from tensorir.builtins import TABLE
-from tensorir.caches import RecentCache
-from tensorir.ir import Call, Expr, Literal, Operator
+from tensorir.ir.build import call, operator, reduce
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal, Operator
+from tensorir.ir.types import Interval, Scalar, TensorType
 from tensorir.lifting.emission.tensors import constant_of, filled, renamed, shifted, spread
 from tensorir.lifting.rewrites.nested_folds import outdoes
-from tensorir.types import Interval, Scalar, TensorType
+from tensorir.runtime.memory import RecentCache
 
 __all__ = [
     "choice_of_padded",
@@ -63,7 +63,7 @@ def sum_of_padded(e: Call) -> Expr | None:
 def extreme_of_padded(e: Call) -> Expr | None:
     """A maximum over a dim does not need the places where nothing is more than what it starts from.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "reduce(max, 0.0, I)(update(add_dim(I, 0, 8, -1.0), x))", x={"I": (0, 6)})
     reduce(max, 0.0, I)(x)
@@ -85,7 +85,7 @@ def extreme_of_padded(e: Call) -> Expr | None:
 def fold_beside_constant(e: Call) -> Expr | None:
     """A sum, or a maximum, does not need the part beside it where one number adds nothing.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "reduce(+, 0.0, I)(concat(x, add_dim(I, 3, 8, 0.0)))", x={"I": (0, 3)})
     reduce(+, 0.0, I)(x)
@@ -114,7 +114,7 @@ def cut_of_padded(e: Call) -> Expr | None:
 def cut_of_wider(e: Call) -> Expr | None:
     """What meets something smaller needs no padding around it.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "update(add_dim(I, 0, 8, 0.0), x) + y", x={"I": (0, 6)}, y={"I": (0, 6)})
     x + y
@@ -323,7 +323,7 @@ def _moved(x: Call, inner: Expr | None) -> Expr | None:
 def reshaped_number(e: Call) -> Expr | None:
     """One number everywhere is that along dims that are merged, or split, and at a point.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "x × split_dim(I, A, B, 2)(add_dim(I, 0, 6, 1.0))", x={"A": (0, 3)})
     x × add_dim(B, 0, 2, add_dim(A, 0, 3, 1.0))
@@ -339,7 +339,7 @@ def reshaped_number(e: Call) -> Expr | None:
 def padding_with_the_same(e: Call) -> Expr | None:
     """One number put where that is everywhere changes nothing.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "x + update(add_dim(I, 0, 8, 1.0), add_dim(I, 0, 6, 1.0))", x={"I": (0, 8)})
     x + add_dim(I, 0, 8, 1.0)
@@ -352,7 +352,7 @@ def padding_with_the_same(e: Call) -> Expr | None:
 def padding_of_padded(e: Call) -> Expr | None:
     """Padding around padding with the same number is one, also where a dim was split in between.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> inner = "update(add_dim(I, 0, 6, 0.0), x)"
     >>> show(Canonical(), f"update(add_dim(I, -1, 7, 0.0), {inner})", x={"I": (2, 4)})
@@ -380,7 +380,7 @@ def padding_of_padded(e: Call) -> Expr | None:
 def concat_of_padded(e: Call) -> Expr | None:
     """Parts with the same number around them that meet where they are put together are one part with it around.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> parts = "update(add_dim(I, 0, 3, 0.0), x), update(add_dim(I, 3, 9, 0.0), y)"
     >>> show(Canonical(), f"concat({parts})", x={"I": (2, 3)}, y={"I": (3, 6)})
@@ -412,7 +412,7 @@ def concat_of_padded(e: Call) -> Expr | None:
 def merge_of_padded(e: Call) -> Expr | None:
     """What is padded along the outer one of two dims that are merged is padded along the merged one.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> padded = "update(add_dim(I, 0, 4, add_dim(J, 0, 3, 1.0)), x)"
     >>> show(Canonical(), f"merge_dims(I, J, K)({padded})", x={"I": (0, 2), "J": (0, 3)})

@@ -3,7 +3,7 @@
 `O[0] = A[0]`, then `O[k] = O[k - 1] + A[k]` is a scan that starts from the neutral element, and reads nothing of O.
 The rules stand in the table of `canonical`.
 
->>> from tensorir.passes.show import show
+>>> from tensorir.passes.base import show
 >>> from tensorir.lifting.rewrites.canonical import Canonical
 >>> first, step = "gather(I, clamp)(x, 0)", "λ(a: tensor<float>, b: tensor<float>) → a × b"
 >>> rest = f"scan({step}, true, {first})(subset(x, I[1:6]))"
@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tensorir.build import call, literal, scan
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Lambda, Literal, Var
+from tensorir.ir.build import call, literal, scan
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
+from tensorir.ir.types import INT32, Interval, Scalar
 from tensorir.lifting.emission.tensors import cut, renamed, shifted, spread
-from tensorir.types import INT32, Interval, Scalar
 
 __all__ = [
     "added_point",
@@ -36,7 +36,7 @@ __all__ = [
 def point_of_update(e: Call) -> Expr | None:
     """A point of an update is one of what was put there, or of what was there before.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> sizes = {"x": {"I": (0, 6), "J": (0, 4)}, "y": {"J": (0, 4)}}
     >>> show(Canonical(), "gather(I, J, clamp)(update(x, y), 0, 1)", **sizes)
@@ -82,7 +82,7 @@ def point_of_added(e: Call) -> Expr | None:
 def added_point(e: Call) -> Expr | None:
     """A point to which its dim is added again, by this name or another, is a part.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> f = "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"
     >>> show(Canonical(), f, x={"I": (0, 4)}, y={"I": (0, 4)})
@@ -131,7 +131,7 @@ def _point_of(e: Expr, known: dict[int, _Point | None]) -> _Point | None:
 def concat_of_concat(e: Call) -> Expr | None:
     """Parts of which one is put together along the same dim are put together at once.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "concat(concat(x, y), z)", x={"I": (0, 2)}, y={"I": (2, 5)}, z={"I": (5, 6)})
     concat(x, y, z)
@@ -150,7 +150,7 @@ def concat_of_concat(e: Call) -> Expr | None:
 def concat_of_added(e: Call) -> Expr | None:
     """Parts to which one dim is added are a whole to which it is added.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "concat(add_dim(J, 0, 1, x), add_dim(J, 0, 1, y))", x={"I": (0, 2)}, y={"I": (2, 5)})
     add_dim(J, 0, 1, concat(x, y))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.build import call
-from tensorir.ir import Call, Expr, Literal
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import Interval
 from tensorir.lifting.rewrites.padding import restricted
-from tensorir.types import Interval
 
 __all__ = ["hull_of", "read_inside", "read_of_less_padding"]
 
@@ -49,7 +49,7 @@ def _of_operation(op: str, parts: Sequence[Interval | None], by_number: bool) ->
 def read_inside(e: Call) -> Expr | None:
     """A read of zeros outside, at places that are all inside, is one of the nearest element.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "gather(I, zero)(x, 2 × pos(i, add_dim(i, 0, 3, 0)) + 1)", x={"I": (0, 7)})
     gather(I, clamp)(x, 2 × pos(i, add_dim(i, 0, 3, 0)) + 1)
@@ -65,7 +65,7 @@ def read_inside(e: Call) -> Expr | None:
 def read_of_less_padding(e: Call) -> Expr | None:
     """Windows need no more padding than they reach.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> padded = "update(add_dim(I, -4, 12, 0.0), x)"
     >>> t = "pos(i, add_dim(i, 0, 6, false)) + pos(r, add_dim(r, 0, 3, false))"

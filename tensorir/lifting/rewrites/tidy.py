@@ -12,19 +12,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorir.build import closure, fencil, var
-from tensorir.ir import Call, Closure, Expr, Fencil, Var
+from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Var
+from tensorir.ir.rewrite import postorder, rewrite_all, values, with_values
+from tensorir.ir.types import Dims
 from tensorir.lifting.emission.tensors import renamed
 from tensorir.lifting.rewrites.canonical import Canonical
 from tensorir.lifting.rewrites.coordinates import with_sums_of_coordinates
 from tensorir.lifting.rewrites.distinct import with_distinct_names
 from tensorir.lifting.rewrites.naming import one_name_each
 from tensorir.lifting.rewrites.ordering import in_order, with_shifts_inside
-from tensorir.passes.condition_propagation import PropagateConditions, decides
-from tensorir.passes.cse import Cse
-from tensorir.source import Span
-from tensorir.types import Dims
-from tensorir.walk import postorder, rewrite_all, values, with_values
+from tensorir.passes.conditionals import PropagateConditions, decides
+from tensorir.passes.simplify import Cse
+from tensorir.runtime.errors import Span
 
 __all__ = ["tidied"]
 

@@ -1,6 +1,6 @@
 """Windows over what is padded: what is read along several dims, each padded or not, is one read of one padded tensor.
 
->>> from tensorir.passes.show import show
+>>> from tensorir.passes.base import show
 >>> from tensorir.lifting.rewrites.canonical import Canonical
 >>> rows = "update(add_dim(I, 0, 7, add_dim(j, 0, 2, 0.0)), gather(J, clamp)(x, pos(j, add_dim(j, 0, 2, 0)) + 1))"
 >>> show(Canonical(), f"gather(I, clamp)({rows}, pos(i, add_dim(i, 0, 3, 0)) + 2)", x={"I": (1, 6), "J": (0, 4)})
@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import gcd, prod
 
-from tensorir.build import call
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Literal
+from tensorir.ir.build import call
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal
+from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.emission.emit import MOST_MARGIN
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, shifted, sum_of
 from tensorir.lifting.nests.affine import Affine, Ranges
 from tensorir.lifting.nests.bounded import sum_where
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 from tensorir.lifting.rewrites.reach import hull_of
-from tensorir.types import Interval, Scalar
 
 __all__ = [
     "choice_of_windows",
@@ -42,7 +42,7 @@ __all__ = [
 def choice_of_windows(e: Call) -> Expr | None:
     """What is read inside of bounds of sums of coordinates, and a number elsewhere, is read with a margin of it.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> t = "pos(i, add_dim(i, 0, 4, 0)) + pos(r, add_dim(r, 0, 3, 0))"
     >>> inside = f"if {t} ≥ 1 ∧ {t} < 5 then gather(I, zero)(x, {t} - 1) else 0.0"
@@ -154,7 +154,7 @@ EVERYWHERE = -(1 << 62), 1 << 62
 def part_of_windows(e: Call) -> Expr | None:
     """A part of windows of what is padded is windows of a part, with less padding.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> padded = "update(add_dim(I, 0, 6, add_dim(J, 0, 9, 0.0)), x)"
     >>> t = "pos(a, add_dim(a, 0, 2, false)) + 1"
@@ -181,7 +181,7 @@ def part_of_windows(e: Call) -> Expr | None:
 def padding_of_windows(e: Call) -> Expr | None:
     """Windows with padding around them, which windows further out would read as well, are more windows.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> padded = "update(add_dim(I, 0, 6, 0.0), x)"
     >>> t = "2 × pos(a, add_dim(a, 0, 2, false)) + pos(r, add_dim(r, 0, 3, false))"
@@ -228,7 +228,7 @@ def padding_of_windows(e: Call) -> Expr | None:
 def windows_of_whole(e: Call) -> Expr | None:
     """Windows of a part of a tensor with padding around it are windows of more of it, if they skip what is more.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> t = "4 × pos(a, add_dim(a, 0, 2, false)) + pos(r, add_dim(r, 0, 2, false))"
     >>> padded = "update(add_dim(I, 0, 6, 0.0), subset(x, I[0:3]))"
@@ -296,7 +296,7 @@ def _beyond(part: Interval, whole: Interval) -> list[Interval]:
 def read_of_coordinates(e: Call) -> Expr | None:
     """A read of what only coordinates tell, at sums of others, tells it by those, if that is no more to compute.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> table = "exp(cast(pos(i, add_dim(i, 0, 9, false)) + 1, float))"
     >>> show(Canonical(), f"x + gather(i, clamp)({table}, 2 × pos(j, add_dim(j, 0, 4, false)))", x={"j": (0, 4)})
@@ -339,7 +339,7 @@ def _places(x: Expr, dims: Sequence[str], indices: Sequence[Expr]) -> dict[str, 
 def read_of_part(e: Call) -> Expr | None:
     """A read inside of a part is one of the whole.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "gather(I, clamp)(subset(x, I[1:6]), pos(i, add_dim(i, 0, 3, 0)) + 2)", x={"I": (0, 7)})
     gather(I, clamp)(x, pos(i, add_dim(i, 0, 3, 0)) + 2)
@@ -361,7 +361,7 @@ def read_of_part(e: Call) -> Expr | None:
 def read_of_read(e: Call) -> Expr | None:
     """A read inside of what was read at sums of coordinates, at sums of others, is one read.
 
-    >>> from tensorir.passes.show import show
+    >>> from tensorir.passes.base import show
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> tiles = "gather(I, clamp)(x, 2 × pos(t, add_dim(t, 0, 3, 0)) + pos(u, add_dim(u, 0, 4, 0)))"
     >>> show(Canonical(), f"gather(u, clamp)({tiles}, pos(v, add_dim(v, 0, 3, 0)) + 1)", x={"I": (0, 8)})

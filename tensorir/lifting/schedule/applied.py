@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorir.build import call, operator, reduce
-from tensorir.ir import Call, Expr, Lambda, Operator, Var
+from tensorir.ir.build import call, operator, reduce
+from tensorir.ir.nodes import Call, Expr, Lambda, Operator, Var
+from tensorir.ir.rewrite import rebuild
+from tensorir.ir.types import TensorType, bcast
 from tensorir.lifting.dataflow.statements import Uncovered
-from tensorir.types import TensorType, bcast
-from tensorir.walk import rebuild
 
 __all__ = ["applied"]
 
@@ -17,7 +17,7 @@ def applied(e: Expr, values: Mapping[Var, Expr]) -> Expr:
     """The expression with variables replaced by tensors of more dims, which all broadcast by name.
 
     >>> from tensorir.text import parse_expr
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> x = Var("x", tensor("float", K=(0, 3)))
     >>> e = parse_expr("reduce(+, 0.0, K)(x)", [x])
     >>> applied(e, {x: Var("y", tensor("float", K=(0, 3), I=(0, 2)))}).type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.ir import Expr
+from tensorir.ir.nodes import Expr
 from tensorir.lifting.dataflow.nests import region_of
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.loops.report import Decision

@@ -16,7 +16,9 @@ from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tensorir.ir import Expr, Var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.rewrite import substitute
+from tensorir.ir.types import INT32, TensorType
 from tensorir.lifting.accesses.sets import decided, text
 from tensorir.lifting.accesses.space import joined_name
 from tensorir.lifting.dataflow.flow import PARTS, Source, domain_of, isl
@@ -26,8 +28,6 @@ from tensorir.lifting.nests.affine import Affine, number, quotient, remainder, v
 from tensorir.lifting.region.nodes import For
 from tensorir.lifting.schedule.placed import Made, with_indices
 from tensorir.lifting.schedule.recurrence import step_along
-from tensorir.types import INT32, TensorType
-from tensorir.walk import substitute
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tensorir.build import call
+from tensorir.ir.build import call
+from tensorir.ir.types import BOOL, Interval
 from tensorir.lifting.dataflow.flow import condition_of, domain_of, set_of
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.stores import holding
@@ -14,7 +15,6 @@ from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Number, Op, Term, children, index_names, loads
 from tensorir.lifting.schedule.placed import Made, short_names
 from tensorir.lifting.schedule.scattering import is_whole
-from tensorir.types import BOOL, Interval
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run

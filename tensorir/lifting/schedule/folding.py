@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorir.build import call, literal
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Var
+from tensorir.ir.build import call, literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Var
+from tensorir.ir.types import Scalar
 from tensorir.lifting.dataflow.flow import Source, domain_of, isl
 from tensorir.lifting.dataflow.statements import Statement
 from tensorir.lifting.nests.affine import Affine
-from tensorir.types import Scalar
 
 __all__ = ["Chain", "chain_of", "combined"]
 
@@ -25,7 +25,7 @@ def combined(value: Expr, old: Var) -> tuple[str, Expr] | None:
     """The builtin and the term of `old ⊕ term`; None of any other value.
 
     >>> from tensorir.text import parse_expr
-    >>> from tensorir.types import tensor
+    >>> from tensorir.ir.types import tensor
     >>> s, x = Var("s", tensor("float")), Var("x", tensor("float"))
     >>> combined(parse_expr("if x > 0.0 then s - x else s", [s, x]), s)[0]
     'plus'

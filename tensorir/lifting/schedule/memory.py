@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from tensorir.build import var
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import INT32, Dims, Interval, TensorType
 from tensorir.lifting.accesses.space import boxed
 from tensorir.lifting.dataflow.flow import condition_of, domain_of, elements_of, last_of, set_of, sources_of
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
@@ -27,7 +28,6 @@ from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, walk
 from tensorir.lifting.schedule.placed import Made, with_indices
-from tensorir.types import INT32, Dims, Interval, TensorType
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run

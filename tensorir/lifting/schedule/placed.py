@@ -13,8 +13,9 @@ from functools import reduce
 from itertools import islice
 from math import prod
 
-from tensorir.build import call
-from tensorir.ir import Expr
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import BOOL, INT32, Interval, Scalar
 from tensorir.lifting.accesses.space import Space, boxed, joined_name, split, substituted
 from tensorir.lifting.dataflow.statements import Statement
 from tensorir.lifting.emission.emit import Emitter, whole_of_digits
@@ -23,7 +24,6 @@ from tensorir.lifting.emission.tensors import cut, spread
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import affine_of, term_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Op, Term, rebuilt, sums_in, walk
-from tensorir.types import BOOL, INT32, Interval, Scalar
 
 __all__ = [
     "BySums",

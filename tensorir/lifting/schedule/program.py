@@ -25,8 +25,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tensorir.build import fencil
-from tensorir.ir import Expr, Fencil
+from tensorir.ir.build import fencil
+from tensorir.ir.nodes import Expr, Fencil
 from tensorir.lifting.dataflow.conditions import forwarded
 from tensorir.lifting.dataflow.copies import through_copies
 from tensorir.lifting.dataflow.flow import flow_of

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tensorir.build import call, function, literal, reduce, scan, var
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, function, literal, reduce, scan, var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import INT32, Dims, Interval, TensorType, TupleElement
 from tensorir.lifting.dataflow.flow import Source, domain_of, isl
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter
@@ -27,7 +28,6 @@ from tensorir.lifting.schedule.decided import Decided
 from tensorir.lifting.schedule.memory import FAR, Memory, asked_between_rounds, behind, memories_of
 from tensorir.lifting.schedule.placed import Made, with_indices
 from tensorir.lifting.schedule.repeating import looped
-from tensorir.types import INT32, Dims, Interval, TensorType, TupleElement
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tensorir.build import call, function, literal, var
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, function, literal, var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, Dims, TensorType
 from tensorir.lifting.dataflow.opaque import Opaque
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter
@@ -14,8 +15,7 @@ from tensorir.lifting.emission.tensors import renamed, spread
 from tensorir.lifting.nests.terms import Buffer
 from tensorir.lifting.region.nodes import External, While
 from tensorir.lifting.schedule.decided import Decided
-from tensorir.source import Span
-from tensorir.types import BOOL, INT32, Dims, TensorType
+from tensorir.runtime.errors import Span
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from tensorir.build import call, literal
-from tensorir.builtins import TABLE
-from tensorir.ir import Call, Expr, Literal, Var
+from tensorir.ir.build import call, literal
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Expr, Literal, Var
+from tensorir.ir.types import BOOL, INT32, Interval, Scalar
 from tensorir.lifting.accesses.components import components
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.accesses.space import as_it_is, boxed, in_order
@@ -61,7 +62,6 @@ from tensorir.lifting.schedule.recurrence import step_along
 from tensorir.lifting.schedule.repeating import repeated
 from tensorir.lifting.schedule.rounds import distances, with_rounds_apart
 from tensorir.lifting.schedule.scattering import looked_up, scattered
-from tensorir.types import BOOL, INT32, Interval, Scalar
 
 __all__ = ["Run"]
 

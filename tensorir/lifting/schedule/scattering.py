@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.space import boxed, in_order
 from tensorir.lifting.dataflow.flow import box_of, condition_of, domain_of, set_of
 from tensorir.lifting.dataflow.statements import Scatter, Statement, Uncovered
@@ -18,7 +19,6 @@ from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, loads, rebuilt
 from tensorir.lifting.schedule.placed import Made, with_indices
-from tensorir.types import BOOL, INT32, Interval
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run

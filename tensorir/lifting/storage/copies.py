@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
-from tensorir.caches import remembered
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.inverse import inverse
 from tensorir.lifting.accesses.overlap import box_of, overlap
 from tensorir.lifting.accesses.sets import domain, integer_set, text
@@ -27,7 +27,7 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt
 from tensorir.lifting.storage.filled import Writers, filled_first, writers_of
 from tensorir.lifting.storage.periods import periods
-from tensorir.types import BOOL, INT32
+from tensorir.runtime.memory import remembered
 
 __all__ = ["Moves", "changed", "expanded", "moved", "read_elsewhere", "settled_values"]
 

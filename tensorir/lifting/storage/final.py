@@ -4,7 +4,7 @@
 reads B.
 
 >>> from tensorir.lifting.nests.terms import Buffer, Index, Load
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> s, b, k = Buffer("S", INT32, ()), Buffer("B", INT32, ()), Index("k", INT32)
 >>> body = Store(s, (), k), Store(b, (), Load(s, ()))
 >>> [type(node).__name__ for node in with_last_stores([Loop("k", Number(0, INT32), Number(4, INT32), body)])]

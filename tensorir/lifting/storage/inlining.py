@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.counted import spread_where
 from tensorir.lifting.accesses.inverse import Inverse, at_iteration, inverse, written_at
 from tensorir.lifting.accesses.space import Space, interval_of, substituted
@@ -35,7 +36,6 @@ from tensorir.lifting.nests.terms import (
 from tensorir.lifting.nests.unknowns import Parts
 from tensorir.lifting.storage.copies import changed, settled_values, whole_space
 from tensorir.lifting.storage.places import with_multiples, without
-from tensorir.types import BOOL, INT32, Interval
 
 __all__ = ["by_what_it_needs", "inlined"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.accesses.sources import stored_with
 from tensorir.lifting.accesses.space import Space, hull_of
 from tensorir.lifting.nests.affine import Affine
@@ -19,7 +20,6 @@ from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers
 from tensorir.lifting.storage.copies import changed
 from tensorir.lifting.storage.inlining import by_what_it_needs
 from tensorir.lifting.storage.places import own, without
-from tensorir.types import INT32
 
 __all__ = ["read_through"]
 

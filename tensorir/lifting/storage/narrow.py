@@ -4,7 +4,7 @@ XLA has such types in name, and stops the process where it cannot compute them. 
 range, so reads, comparisons and conversions need nothing; what may leave the range is shifted up and down again.
 
 >>> from tensorir.lifting.nests.terms import show
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> a = Buffer("A", NARROW["int4"], (3,))
 >>> x = Load(a, (Number(0, INT32),))
 >>> held = Narrowed()
@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir.types import SCALARS, Scalar
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, rebuilt
 from tensorir.lifting.storage.copies import changed
-from tensorir.types import SCALARS, Scalar
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["NARROW", "Narrowed", "holder"]
 

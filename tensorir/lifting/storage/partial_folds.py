@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tensorir.builtins import TABLE
+from tensorir.ir.builtins import TABLE
 from tensorir.lifting.accesses.inverse import Inverse, at_iteration, inverse
 from tensorir.lifting.accesses.space import Space, boxed, hull_of, substituted
 from tensorir.lifting.emission.folds import fold_of, neutral, rounds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.ir.types import INT32, Interval
 from tensorir.lifting.accesses.inverse import Inverse, inverse, written_at
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import boxed, hull_of, value_of_guard
@@ -13,8 +14,7 @@ from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Term
 from tensorir.lifting.storage.copies import whole_space
-from tensorir.source import Span
-from tensorir.types import INT32, Interval
+from tensorir.runtime.errors import Span
 
 __all__ = ["Whole", "around", "begins", "gives_start", "iterations_of", "known_before", "unbound"]
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
+from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.inverse import at_iteration
 from tensorir.lifting.accesses.iteration import (
     Once,
@@ -30,7 +31,6 @@ from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.nest import Leaf, Loop, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, loads
 from tensorir.lifting.storage.copies import whole_space
-from tensorir.types import BOOL, INT32, Interval
 
 __all__ = ["Part", "one_of_both", "part_of", "recurrence_of"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
-from tensorir.source import Span
-from tensorir.types import INT32
+from tensorir.runtime.errors import Span
 
 __all__ = ["Folds", "Range", "folds_of_prefixes", "folds_of_ranges"]
 

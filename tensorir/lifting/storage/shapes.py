@@ -12,7 +12,7 @@ from functools import cache, reduce
 from itertools import combinations, pairwise
 from math import gcd
 
-from tensorir.caches import remembered
+from tensorir.ir.types import BOOL, INT64, Interval
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import Space, digits
 from tensorir.lifting.nests.affine import Affine, Quotient, number, quotient, remainder, variable
@@ -22,7 +22,7 @@ from tensorir.lifting.nests.nest import Check, Leaf, Node, Store, leaves
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, rebuilt, sums_in, walk
 from tensorir.lifting.nests.unknowns import NO_FACTS, Parts, narrowed, told
 from tensorir.lifting.storage.copies import changed, whole_space
-from tensorir.types import BOOL, INT64, Interval
+from tensorir.runtime.memory import remembered
 
 __all__ = ["trimmed", "with_axes"]
 

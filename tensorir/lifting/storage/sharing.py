@@ -1,7 +1,7 @@
 """Equal terms of a statement become one object, so that what a text repeats is worked on once.
 
 >>> from tensorir.lifting.nests.terms import Index, Op
->>> from tensorir.types import INT32
+>>> from tensorir.ir.types import INT32
 >>> a, b = (Op("plus", (Index("i", INT32), Index("j", INT32)), INT32) for _ in range(2))
 >>> table = Shared()
 >>> table.of(a) is table.of(b)

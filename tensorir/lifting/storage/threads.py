@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.nest import Loop, Node, While, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Term
 from tensorir.lifting.storage.copies import moved
-from tensorir.types import INT32
 
 __all__ = ["with_threads_apart"]
 

@@ -39,7 +39,7 @@ from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, index_names
 from tensorir.lifting.storage.copies import Moves, moved, read_elsewhere
 from tensorir.lifting.storage.ranges import Folds, Range, folds_of_prefixes, folds_of_ranges
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 
 __all__ = ["with_trees_folded"]
 

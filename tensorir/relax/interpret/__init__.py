@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 
 from tensorir.relax import nodes as r
-from tensorir.relax.interpret.operators import MEANINGS
-from tensorir.relax.interpret.shapes import Shape
-from tensorir.relax.legalized import as_operator
+from tensorir.relax.calls import as_operator
+from tensorir.relax.interpret.elements import Shape
+from tensorir.relax.interpret.networks import MEANINGS
 from tensorir.relax.operators import is_left_out
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arguments import give, scalar, take
 from tensorir.tir.interpret.calls import RECURSION_LIMIT, invoke
-from tensorir.tir.interpret.code import compiled
-from tensorir.tir.interpret.external import KNOWN
-from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.machine import Machine, compiled, error
 from tensorir.tir.interpret.memory import Memory, Pointer
+from tensorir.tir.interpret.values import KNOWN
 
 __all__ = ["run_function"]
 

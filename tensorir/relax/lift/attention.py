@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import inf, sqrt
 from typing import Any
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, widened
 from tensorir.relax.lift.products import matmul
@@ -18,7 +19,6 @@ from tensorir.relax.lift.reshaping import permuted
 from tensorir.relax.lift.values import Value, apply, fold, made
 from tensorir.tir.lift.intrinsics import both, cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
-from tensorir.types import INT32
 
 __all__ = ["ATTENTION"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorir.build import literal
-from tensorir.ir import Expr
+from tensorir.ir.build import literal
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import Interval
 from tensorir.lifting.emission.folds import folded
 from tensorir.lifting.emission.tensors import spread
 from tensorir.relax.lift.elementwise import whole
 from tensorir.relax.lift.values import Value, dims_of, under
-from tensorir.types import Interval
 
 __all__ = ["axes_of", "placed", "reduced", "total"]
 

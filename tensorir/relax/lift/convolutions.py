@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.ir.types import INT32, dtype_of
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.relax.layouts import reordered
 from tensorir.relax.lift.elementwise import converted, element, whole, widened
 from tensorir.relax.lift.products import computed_in, matmul
 from tensorir.relax.lift.reshaping import padded, permuted, reshaped
 from tensorir.relax.lift.values import Value, apply, constant, fold
-from tensorir.relax.padding import sides_of, with_last_windows
+from tensorir.relax.operators import reordered, sides_of, with_last_windows
 from tensorir.tir.lift.intrinsics import op
-from tensorir.types import INT32, dtype_of
 
 __all__ = ["CONVOLUTIONS"]
 

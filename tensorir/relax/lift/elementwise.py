@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, Scalar, scalar_of
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.relax.interpret.elementwise import ELEMENTWISE as ARRAYS
+from tensorir.relax.interpret.elements import ELEMENTWISE as ARRAYS
 from tensorir.relax.lift.values import Shape, Value, constant, each, filled, made
 from tensorir.relax.lift.values import number as number_value
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, choice, comparison, number, op, truth
-from tensorir.types import BOOL, FLOAT32, INT32, INT64, Scalar, scalar_of
 
 __all__ = ["ELEMENTWISE", "as_value", "common", "converted", "element", "known", "whole", "widened"]
 

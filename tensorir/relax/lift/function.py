@@ -11,29 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.build import call
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Expr
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Expr
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.nests.terms import Number
-from tensorir.print_formatting import PLACE
 from tensorir.relax import nodes as r
-from tensorir.relax.legalized import as_operator
+from tensorir.relax.calls import as_operator
 from tensorir.relax.lift.elementwise import as_value, converted
 from tensorir.relax.lift.inlining import inlined
 from tensorir.relax.lift.operators import OPERATORS
 from tensorir.relax.lift.values import HOME, Shape, Value, apply, constant, filled, made, number
 from tensorir.relax.operators import is_left_out
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.print_formatting import PLACE
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import scalar
-from tensorir.tir.interpret.code import compiled
-from tensorir.tir.interpret.machine import Machine
+from tensorir.tir.interpret.machine import Machine, compiled
 from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
-from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32
-from tensorir.walk import with_label
+from tensorir.tir.trees import walk
 
 __all__ = ["Frame", "Item", "flat", "mismatch"]
 

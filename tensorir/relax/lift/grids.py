@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.build import call
+from tensorir.ir.build import call
+from tensorir.ir.types import INT32, dtype_of
 from tensorir.lifting.nests.bits import bytes_of, composed
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, element, whole
@@ -23,7 +24,6 @@ from tensorir.relax.lift.reshaping import reshaped
 from tensorir.relax.lift.values import Value, apply, constant, each, made
 from tensorir.tir.lift.intrinsics import both, cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
-from tensorir.types import INT32, dtype_of
 
 __all__ = ["GRIDS"]
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.relax.interpret.images import nearest, source_places, weights_of
+from tensorir.ir.types import FLOAT32, dtype_of
+from tensorir.relax.interpret.networks import nearest, source_places, weights_of
 from tensorir.relax.lift.elementwise import converted, element, whole
 from tensorir.relax.lift.indexing import picked
 from tensorir.relax.lift.reshaping import reshaped
 from tensorir.relax.lift.values import Value, apply, constant, number
-from tensorir.types import FLOAT32, dtype_of
 
 __all__ = ["IMAGES"]
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.build import call, function, literal, operator, var
-from tensorir.ir import Function
+from tensorir.ir.build import call, function, literal, operator, var
+from tensorir.ir.nodes import Function
+from tensorir.ir.types import BOOL, INT32, INT64, Scalar, TensorType
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.relax.interpret.shapes import SHAPES
+from tensorir.relax.interpret.elements import SHAPES
 from tensorir.relax.lift.axes import total
 from tensorir.relax.lift.elementwise import as_value, common, converted, element, known, whole
 from tensorir.relax.lift.reductions import REDUCTIONS, flat, scanned
@@ -22,7 +23,6 @@ from tensorir.relax.lift.reshaping import reshaped
 from tensorir.relax.lift.values import HOME, Shape, Value, apply, constant, dims_of, filled, made, under
 from tensorir.tir.lift.intrinsics import cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
-from tensorir.types import BOOL, INT32, INT64, Scalar, TensorType
 
 __all__ = ["INDEXING", "picked"]
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.build import call
-from tensorir.ir import Expr, Lambda, Var
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Expr, Lambda, Var
+from tensorir.ir.rewrite import postorder, rename_bound, rewrite_all, substitute
+from tensorir.ir.types import Scalar
 from tensorir.lifting.emission.tensors import cut, filled, spread
 from tensorir.lifting.loops.report import Report
 from tensorir.relax.lift.values import HOME, Value, dims_of, under
 from tensorir.tir import nodes as n
-from tensorir.types import Scalar
-from tensorir.walk import postorder, rename_bound, rewrite_all, substitute
 
 __all__ = ["inlined"]
 

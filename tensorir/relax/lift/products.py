@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.ir.types import FLOAT32, INT32, Scalar
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, element
 from tensorir.relax.lift.values import Value, apply, fold, made
-from tensorir.relax.subscripts import named
+from tensorir.relax.operators import named
 from tensorir.tir.lift.intrinsics import cast, op
-from tensorir.types import FLOAT32, INT32, Scalar
 
 __all__ = ["PRODUCTS", "computed_in", "matmul"]
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import is_traced
-from tensorir.build import call, closure, fencil, literal, var
-from tensorir.errors import DiagnosticError
-from tensorir.ir import Closure, Var
+from tensorir.ir.build import call, closure, fencil, literal, var
+from tensorir.ir.nodes import Closure, Var
+from tensorir.ir.rewrite import with_label
+from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType, dtype_of, scalar_of
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.program import Argument, Lifted, Specialised
@@ -22,17 +23,13 @@ from tensorir.relax import nodes as r
 from tensorir.relax.lift.elementwise import as_value
 from tensorir.relax.lift.function import Frame, Item, flat
 from tensorir.relax.lift.values import HOME, Home, Shape, Value, dims_of
-from tensorir.source import Span
+from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT64
-from tensorir.tir.interpret.code import compiled
-from tensorir.tir.interpret.machine import Machine
-from tensorir.tir.interpret.stack import deep
+from tensorir.tir.interpret.machine import Machine, compiled, deep
 from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
-from tensorir.tir.walk import walk
-from tensorir.types import BOOL, Dims, Interval, Scalar, TensorType, dtype_of, scalar_of
-from tensorir.walk import with_label
+from tensorir.tir.trees import walk
 
 __all__ = ["LiftedRelax", "lift_relax"]
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from tensorir.build import call, literal, operator, scan
+from tensorir.ir.build import call, literal, operator, scan
+from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Interval, TensorType
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.emission.tensors import cut, position, shifted, spread
 from tensorir.lifting.nests.terms import Number, Term
@@ -23,7 +24,6 @@ from tensorir.relax.lift.reshaping import reshaped
 from tensorir.relax.lift.values import Value, apply, dims_of, filled, made, number
 from tensorir.tir.lift.intrinsics import choice, truth
 from tensorir.tir.lift.intrinsics import number as numbered
-from tensorir.types import BOOL, FLOAT64, INT32, INT64, Interval, TensorType
 
 __all__ = ["REDUCTIONS", "flat", "mean", "scanned", "softmax", "variance"]
 

@@ -4,8 +4,8 @@ Tensors of different ranks then broadcast by name, which is what Relax does by p
 the tensor is the same along it. Operators are written as comprehensions: `made(shape, make, x, y)` has at an index the
 scalar term that `make(index, read_x, read_y)` gives; sums of indices become shifts, splits and windows.
 
->>> from tensorir.build import literal
->>> from tensorir.types import FLOAT32
+>>> from tensorir.ir.build import literal
+>>> from tensorir.ir.types import FLOAT32
 >>> dims_of(3), number(1.5, FLOAT32).shape
 (('c', 'i', 'j'), ())
 """
@@ -24,14 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.build import literal, var
-from tensorir.ir import Expr, Literal, Var
+from tensorir.ir.build import literal, var
+from tensorir.ir.nodes import Expr, Literal, Var
+from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.folds import folded
 from tensorir.lifting.emission.tensors import cut, renamed, spread
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
-from tensorir.source import NOWHERE, Span
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [
     "HOME", "Axes", "Home", "Read", "Shape", "Value", "apply", "constant", "dims_of", "each", "filled", "fold", "made",

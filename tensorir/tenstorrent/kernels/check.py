@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorir.tenstorrent.kernels.faults import Fault, tiles
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Program, ops_of
-from tensorir.tenstorrent.kernels.protocol import protocol
+from tensorir.tenstorrent.kernels.protocol import Fault, protocol, tiles, unwritten
 from tensorir.tenstorrent.kernels.simulate import stuck
-from tensorir.tenstorrent.kernels.unwritten import unwritten
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["check"]
 

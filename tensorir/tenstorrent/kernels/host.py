@@ -7,10 +7,9 @@ from math import prod
 from typing import Any
 
 from tensorir.tenstorrent.grid import number
-from tensorir.tenstorrent.kernels.expressions import cpp_type
 from tensorir.tenstorrent.kernels.header import header
 from tensorir.tenstorrent.kernels.nodes import CircularBuffer, Program
-from tensorir.tenstorrent.kernels.printing import RESERVED, arguments_of, free, printed
+from tensorir.tenstorrent.kernels.printing import RESERVED, arguments_of, cpp_type, free, printed
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 

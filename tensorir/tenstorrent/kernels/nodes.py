@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tensorir.extension_points import estimate_tensix, place_tensix, print_tensix
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.assembly import estimate_tensix, place_tensix, print_tensix
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 if TYPE_CHECKING:
     from tensorir.tenstorrent.estimate import Estimate

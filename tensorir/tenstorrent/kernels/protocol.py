@@ -1,19 +1,12 @@
-"""The protocol of circular buffers, statement by statement: who owns a side, what is reserved, and what is moved.
-
-Each circular buffer has one producer and one consumer; no kernel pushes more than it reserved or pops more than it
-waited for, or tiles that are still on their way; nobody asks for more than the buffer holds; and both sides move as
-many tiles, loop by loop.
-"""
+"""The protocol of circular buffers: who owns a slot, what can be wrong, which tiles are unwritten."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE
-from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles, without_barrier
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
     Barrier,
@@ -23,14 +16,101 @@ from tensorir.tenstorrent.kernels.nodes import (
     Loop,
     Op,
     Program,
+    Role,
     Sync,
     Work,
     moved_by,
     ops_of,
 )
+from tensorir.tenstorrent.kernels.printing import printed
 from tensorir.tir import nodes as n
+from tensorir.tir.tiles.operations import (
+    Atomic,
+    Box,
+    Copy,
+    Fill,
+    Gemm,
+    Im2col,
+    Nothing,
+    Reduce,
+    Scan,
+    Transpose,
+    is_tile,
+    operation,
+)
+from tensorir.tir.trees import children
 
-__all__ = ["capacities", "ownership", "protocol"]
+__all__ = ["Fault", "capacities", "fault_at", "ownership", "protocol", "tiles", "unwritten", "without_barrier"]
+
+# What can be wrong with the protocol of circular buffers, and how it is told.
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of a kernel: its kind, the file and the line, the circular buffer, the counts that do not fit.
+
+    `kind` is "deadlock", "push without reserve", "pop without wait", "overflow", "read without wait", "write without
+    reserve", "push without barrier", "pop without barrier", "end without barrier", "two producers", "two consumers",
+    "left over", "unbalanced" or "read without write" (`buffer` is a tile).
+
+    >>> print(Fault("overflow", "reader.cpp", 7, "cb_push_back(CB_A, 3);", "CB_A", {"room": 2}, "it holds 2 tiles."))
+    reader.cpp:7: overflow of CB_A: it holds 2 tiles.
+        cb_push_back(CB_A, 3);
+    """
+
+    kind: str
+    file: str
+    line: int
+    text: str
+    buffer: str
+    counts: Mapping[str, int] = field(hash=False)
+    message: str
+    core: int | None = None
+    waiting: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        of = f" of {self.buffer}" if self.buffer else ""
+        on = "" if self.core is None else f" on core {self.core}"
+        lines = [f"{self.file}:{self.line}: {self.kind}{of}{on}: {self.message}", f"    {self.text}"]
+        return "\n".join([*lines, *(f"  {who}" for who in self.waiting)])
+
+
+def tiles(count: int) -> str:
+    """A number of tiles in words."""
+    return "1 tile" if count == 1 else f"{count} tiles"
+
+
+def fault_at(
+    program: Program, op: Op, kind: str, buffer: str, counts: Mapping[str, int], message: str,
+    core: int | None = None, waiting: tuple[str, ...] = (),
+) -> Fault:  # fmt: skip
+    """A fault at a statement."""
+    for kernel in program.kernels:
+        whole = printed(program, kernel)
+        if (line := whole.lines.get(id(op))) is not None:
+            text = whole.text.splitlines()[line - 1].strip()
+            return Fault(kind, kernel.file, line, text, buffer, counts, message, core, waiting)
+    raise AssertionError(op)
+
+
+def without_barrier(program: Program, role: Role, op: Sync | Work, buffer: str, core: int | None = None) -> Fault:
+    """A push or a pop of tiles that may still be on their way; or the work that is so where its kernel ends."""
+    way = MOVES[role]
+    match op:
+        case Sync(action, _, count):
+            done = "pushes" if action == "push" else "pops"
+            told = f"it {done} {tiles(count)} whose {way} may not be done: no noc_async_{way}_barrier() stands between."
+            return fault_at(program, op, f"{action} without barrier", buffer, {}, told, core)
+        case Work():
+            told = f"the kernel ends, and this {way} may not be done: no noc_async_{way}_barrier() stands behind it."
+            return fault_at(program, op, "end without barrier", buffer, {}, told, core)
+
+
+# The protocol of circular buffers, statement by statement: who owns a side, what is reserved, and what is moved.
+#
+# Each circular buffer has one producer and one consumer; no kernel pushes more than it reserved or pops more than it
+# waited for, or tiles that are still on their way; nobody asks for more than the buffer holds; and both sides move as
+# many tiles, loop by loop.
 
 
 def protocol(program: Program) -> list[Fault]:
@@ -220,3 +300,126 @@ def _unequal(a: _Rate, b: _Rate) -> tuple[int, int] | None:
 
 def _first(rate: _Rate) -> int:
     return rate[0] if not rate[2] else rate[0] or _first(rate[2][0])
+
+
+# Tiles that a kernel reads before it writes any of them: what is there is left over from the tile before.
+#
+# A loop is looked at as if it ran, and what stands in one branch only may write, and is not known to read. So a fault
+# is one in every run that comes to its place.
+
+
+def unwritten(program: Program) -> list[Fault]:
+    """A fault for each tile of a kernel that is read before anything has been written to it."""
+    found: list[Fault] = []
+    for kernel in program.kernels:
+        for op, buffer in _Reads.of(kernel).first.values():
+            message = "nothing has written it before, and the tile before has left there what it had."
+            found.append(fault_at(program, op, "read without write", buffer.name, {}, message))
+    return found
+
+
+@dataclass(slots=True)
+class _Reads:
+    """What may have been written so far, by its memory, and the first read of each memory of which that is nothing."""
+
+    own: set[n.Var]
+    written: set[n.Var] = field(default_factory=set[n.Var])
+    first: dict[n.Var, tuple[Op, n.Buffer]] = field(default_factory=dict[n.Var, "tuple[Op, n.Buffer]"])
+
+    @staticmethod
+    def of(kernel: Kernel) -> _Reads:
+        made = _Reads({buffer.data for buffer in kernel.tiles})
+        made._body(kernel.body, sure=True)
+        return made
+
+    def _body(self, body: tuple[Op, ...], sure: bool) -> None:
+        for op in body:
+            match op:
+                case Work(statement):
+                    self._statement(statement, op, sure)
+                case Loop(body=inner):
+                    self._body(inner, sure)
+                case Branch(_, then, otherwise):
+                    self._body(then, sure=False)
+                    self._body(otherwise, sure=False)
+                case _:
+                    pass
+
+    def _statement(self, node: n.Stmt, op: Work, sure: bool) -> None:
+        match node:
+            case n.SeqStmt(parts):
+                for part in parts:
+                    self._statement(part, op, sure)
+            case n.For(_, low, extent, body=body):
+                self._expression(op, sure, low, extent)
+                self._statement(body, op, sure)
+            case n.While(condition, body):
+                self._expression(op, sure, condition)
+                self._statement(body, op, sure)
+            case n.IfThenElse(condition, then, otherwise):
+                self._expression(op, sure, condition)
+                self._statement(then, op, sure=False)
+                if otherwise is not None:
+                    self._statement(otherwise, op, sure=False)
+            case n.AttrStmt(body=body) | n.BufferRealize(body=body):
+                self._statement(body, op, sure)
+            case n.BlockRealize(values, predicate, block):
+                self._expression(op, sure, *values, predicate)
+                self._statement(block.body, op, sure)
+            case n.Evaluate(n.Call() as call) if is_tile(call):
+                read, wrote = _boxes(call)
+                for box in read:
+                    self._read(box.buffer, op, sure)
+                self.written |= {box.buffer.data for box in wrote}
+            case n.BufferStore(buffer):
+                self._expression(op, sure, *(part for part in children(node) if isinstance(part, n.Expr)))
+                self.written.add(buffer.data)
+            case _:
+                self._expression(op, sure, *(part for part in children(node) if isinstance(part, n.Expr)))
+
+    def _expression(self, op: Work, sure: bool, *parts: n.Expr) -> None:
+        pending: list[tuple[n.Node, bool]] = [(part, sure) for part in parts]
+        while pending:
+            node, known = pending.pop()
+            match node:
+                case n.Call(op="if_then_else", args=(first, *_)):
+                    pending += [(part, part is first and known) for part in children(node)]
+                case n.Select(first) | n.And(first) | n.Or(first):
+                    pending += [(part, part is first and known) for part in children(node)]
+                case n.Call(op="address_of" | "access_ptr", args=(n.BufferLoad(buffer, indices), *_)):
+                    self.written.add(buffer.data)
+                    pending += [(index, known) for index in indices]
+                case n.BufferLoad(buffer):
+                    self._read(buffer, op, known)
+                    pending += [(part, known) for part in children(node) if not isinstance(part, n.Buffer)]
+                case n.Buffer():
+                    self.written.add(node.data)
+                case _:
+                    pending += [(part, known) for part in children(node)]
+
+    def _read(self, buffer: n.Buffer, op: Work, sure: bool) -> None:
+        if sure and buffer.data in self.own and buffer.data not in self.written:
+            self.first.setdefault(buffer.data, (op, buffer))
+
+
+def _boxes(call: n.Call) -> tuple[list[Box], list[Box]]:
+    """What a tile operation is sure to read, and what it writes."""
+    match operation(call):
+        case Copy(src, dst) | Transpose(src, dst) | Im2col(src, dst) | Scan(src, dst):
+            return [src], [dst]
+        case Atomic(src, dst):
+            return [src, dst], [dst]
+        case Fill(dst):
+            return [], [dst]
+        case Gemm(a, b, c, _, clear):
+            return [a, b, *_kept(c, clear)], [c]
+        case Reduce(src, dst, clear=clear):
+            return [src, *_kept(dst, clear)], [dst]
+        case Nothing():
+            return [], []
+
+
+def _kept(box: Box, clear: n.Expr) -> Iterator[Box]:
+    """What an operation goes on from, where it never clears it before."""
+    if isinstance(clear, n.IntImm) and not clear.value:
+        yield box

@@ -1,17 +1,34 @@
-"""Circular buffers while they run: tiles in a ring, with what the producer has reserved and the consumer waited for."""
+"""Circular buffers while they run, work on tiles, multicast loads, and the fill over time as SVG."""
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir.tenstorrent.kernels.nodes import Action, CircularBuffer
+from tensorir.tenstorrent.kernels.nodes import Action, CircularBuffer, Program
+from tensorir.tenstorrent.metal.values import CARDS
+from tensorir.tenstorrent.schedule import schedule
+from tensorir.tenstorrent.traffic import lines_of, row_of
+from tensorir.tir import nodes as n
+from tensorir.tir.interpret.machine import Machine, compiled, execute
+from tensorir.tir.interpret.memory import View, strided
+from tensorir.tir.interpret.values import cast
+from tensorir.tir.tiles.operations import Box, Copy, Fill, Gemm, is_tile, operation
 
-__all__ = ["Queue", "block_to_pages", "pages_to_block"]
+if TYPE_CHECKING:
+    from tensorir.tenstorrent.kernels.simulate import Simulation
+
+__all__ = ["Act", "Queue", "Sender", "array_of", "block_to_pages", "fill_picture", "pages_to_block", "senders", "work"]
+
+# Circular buffers while they run: tiles in a ring, with what the producer has reserved and the consumer waited for.
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 class Queue:
@@ -99,3 +116,195 @@ def pages_to_block(pages: Any, block: Any) -> None:
     down, across = -(-rows // tile[0]), -(-columns // tile[1])
     whole = pages.reshape(-1, down, across, *tile).swapaxes(2, 3).reshape(-1, down * tile[0], across * tile[1])
     block[...] = whole[:, :rows, :columns].reshape(*outer, *block.shape[len(outer) :])
+
+
+# Work on tiles as Python functions of the interpreter's machine.
+#
+# What most kernels spend their time with (copies and products of boxes that lie inside of their buffers) goes to
+# NumPy whole; everything else, and a box that is cut off, is the interpreter's. Both give the same bits.
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+
+
+Act = Callable[[Machine], None]
+Part = Callable[[Machine], Any]
+
+
+def work(statement: n.Stmt) -> Act:
+    """The function that does a statement."""
+    slow = execute(statement)
+    match statement:
+        case n.Evaluate(n.Call() as call) if is_tile(call):
+            record = operation(call)
+            if any(box.buffer.dtype.lanes != 1 for box in _boxes(record)):
+                return slow
+            match record:
+                case Copy(src, dst, None):
+                    return _copy(src, dst, slow)
+                case Fill(dst, n.IntImm(value) | n.FloatImm(value)):
+                    return _fill(dst, value, slow)
+                case Gemm(clear=n.IntImm()):
+                    return _gemm(record, slow)
+                case _:
+                    return slow
+        case _:
+            return slow
+
+
+def array_of(view: View) -> Any:
+    """The elements of a buffer as an array over its memory."""
+    elements = view.memory.typed(view.dtype)
+    steps = tuple(int(s) * view.dtype.itemsize for s in view.strides)
+    return strided(elements[int(view.offset) :], tuple(int(e) for e in view.shape), steps)
+
+
+def _boxes(record: object) -> list[Box]:
+    names = ("a", "b", "c", "src", "dst")
+    return [box for name in names if isinstance(box := getattr(record, name, None), Box)]
+
+
+def _part(box: Box) -> Part | None:
+    """The elements of a box as a view of its buffer's array; None at run time where the box is cut off."""
+    sizes = [e.value for e in box.extents if isinstance(e, n.IntImm)]
+    if len(sizes) != len(box.extents):
+        return None
+    starts = [s.value if isinstance(s, n.IntImm) else compiled(s) for s in box.starts]
+    buffer = box.buffer
+    whole = all(s == 0 for s in starts) and all(
+        isinstance(e, n.IntImm) and e.value == size for e, size in zip(buffer.shape, sizes, strict=True)
+    )
+
+    def run(m: Machine) -> Any:
+        view = m.view(buffer)
+        array = array_of(view)
+        if whole:
+            return array
+        at: list[slice] = []
+        for start, size, extent in zip(starts, sizes, array.shape, strict=True):
+            first = start if isinstance(start, int) else int(start(m))
+            if first < 0 or first + size > extent:
+                return None
+            at.append(slice(first, first + size))
+        return array[tuple(at)]
+
+    return run
+
+
+def _copy(src: Box, dst: Box, slow: Act) -> Act:
+    source, target = _part(src), _part(dst)
+    if source is None or target is None:
+        return slow
+    shape = tuple(e.value for e in dst.extents if isinstance(e, n.IntImm))
+    a, b = src.buffer.dtype, dst.buffer.dtype
+
+    def run(m: Machine) -> None:
+        values, place = source(m), target(m)
+        if values is None or place is None:
+            slow(m)
+            return
+        values = values.reshape(shape)
+        place[...] = values if a == b else cast(values, a, b)
+
+    return run
+
+
+def _fill(dst: Box, value: float, slow: Act) -> Act:
+    target, dtype = _part(dst), dst.buffer.dtype.element.numpy
+    if target is None:
+        return slow
+    made = np.asarray(value).astype(dtype)
+
+    def run(m: Machine) -> None:
+        place = target(m)
+        if place is None:
+            slow(m)
+        else:
+            place[...] = made
+
+    return run
+
+
+def _gemm(record: Gemm, slow: Act) -> Act:
+    parts = [_part(box) for box in (record.a, record.b, record.c)]
+    types = [box.buffer.dtype for box in (record.a, record.b, record.c)]
+    turned = record.turned
+    fresh = isinstance(record.clear, n.IntImm) and bool(record.clear.value)
+
+    def run(m: Machine) -> None:
+        found = [None if part is None else part(m) for part in parts]
+        if any(f is None for f in found):
+            slow(m)
+            return
+        a, b, c = (f.reshape(f.shape[-2:]) for f in found if f is not None)
+        left, right = (v if t == types[2] else cast(v, t, types[2]) for v, t in ((a, types[0]), (b, types[1])))
+        product = np.matmul(left.T if turned[0] else left, right.T if turned[1] else right)
+        c[...] = product if fresh else product + c
+
+    return run
+
+
+# Loads that one core does for others of its row or column, in a simulation.
+
+
+@dataclass(eq=False, slots=True)
+class Sender:
+    """A multicast along a row or a column: its first core, how many others there are, how many of them have asked.
+
+    `turn` counts the blocks that were sent, and `block` is the last of them.
+    """
+
+    first: int
+    others: int
+    asked: int = 0
+    turn: int = 0
+    block: Any = None
+
+
+def senders(program: Program, cores: int | None) -> dict[tuple[int, int], Sender]:
+    """The line of each core for each load that is multicast, by the identity of the statement."""
+    if cores is not None:
+        program = replace(program, func=schedule(program.func, cores))
+    found: dict[tuple[int, int], Sender] = {}
+    for load, line in lines_of(program, row_of(program, CARDS["wormhole"])).items():
+        groups = [int(g) for g in line.groups]
+        for group in set(groups):
+            members = [core for core, g in enumerate(groups) if g == group]
+            found |= dict.fromkeys(((load, core) for core in members), Sender(members[0], len(members) - 1))
+    return found
+
+
+# The fill of circular buffers over time, as SVG.
+
+_WIDE, _HIGH, _LEFT, _TOP = 640, 48, 110, 24
+
+
+def fill_picture(run: Simulation, core: int) -> str:
+    """A row for each circular buffer of a core: tiles upwards, up to its capacity, over the steps of the core."""
+    own = [event for event in run.trace if event.core == core]
+    queues = run.program.buffers
+    high = _TOP + len(queues) * (_HIGH + 16) + 24
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDE + 20} {high}" '
+        f'width="{_LEFT + _WIDE + 20}" height="{high}" font-family="sans-serif" font-size="12">',
+        f'<text x="{_LEFT}" y="15">tiles in each circular buffer of core {core}</text>',
+    ]
+    step = _WIDE / max(len(own), 1)
+    for row, queue in enumerate(queues):
+        top = _TOP + row * (_HIGH + 16)
+        base = top + _HIGH
+        x, fill = float(_LEFT), 0
+        path = [f"M{x:.1f} {base}"]
+        for place, event in enumerate(own, 1):
+            if event.buffer != queue.name or event.fill == fill:
+                continue
+            x, fill = _LEFT + place * step, event.fill
+            path += [f"H{x:.1f}", f"V{base - fill / queue.capacity * _HIGH:.1f}"]
+        path += [f"H{_LEFT + _WIDE}", f"V{base}", "Z"]
+        parts += [
+            f'<text x="{_LEFT - 8}" y="{base - _HIGH / 2 + 4}" text-anchor="end">{escape(queue.name)}</text>',
+            f'<text x="{_LEFT + _WIDE + 4}" y="{top + 10}">{queue.capacity}</text>',
+            f'<line x1="{_LEFT}" y1="{top}" x2="{_LEFT + _WIDE}" y2="{top}" stroke="#bbb" stroke-dasharray="3 3"/>',
+            f'<path d="{" ".join(path)}" fill="#8fb8de" stroke="#1f5c99"/>',
+        ]
+    parts.append(f'<text x="{_LEFT + _WIDE}" y="{high - 8}" text-anchor="end">{len(own)} steps</text></svg>')
+    return "\n".join(parts)

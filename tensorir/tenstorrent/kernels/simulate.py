@@ -16,11 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.grid import number
-from tensorir.tenstorrent.kernels.faults import Fault, fault_at, tiles, without_barrier
-from tensorir.tenstorrent.kernels.multicast import Sender, senders
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
     ROLES,
@@ -37,19 +34,23 @@ from tensorir.tenstorrent.kernels.nodes import (
     Work,
     moved_by,
 )
-from tensorir.tenstorrent.kernels.protocol import capacities, ownership
-from tensorir.tenstorrent.kernels.queues import Queue, pages_to_block
-from tensorir.tenstorrent.kernels.unwritten import unwritten
-from tensorir.tenstorrent.kernels.work import array_of, work
+from tensorir.tenstorrent.kernels.protocol import (
+    Fault,
+    capacities,
+    fault_at,
+    ownership,
+    tiles,
+    unwritten,
+    without_barrier,
+)
+from tensorir.tenstorrent.kernels.queues import Queue, Sender, array_of, pages_to_block, senders, work
 from tensorir.tenstorrent.schedule import partition, schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
-from tensorir.tir.interpret.blocks import create
 from tensorir.tir.interpret.calls import bind
-from tensorir.tir.interpret.code import compiled, execute
-from tensorir.tir.interpret.machine import Machine
+from tensorir.tir.interpret.folds import create
+from tensorir.tir.interpret.machine import Machine, compiled, deep, execute
 from tensorir.tir.interpret.memory import Pointer
-from tensorir.tir.interpret.stack import deep
 
 __all__ = ["ORDERS", "Event", "Order", "Simulation", "simulate", "stuck"]
 
@@ -98,7 +99,7 @@ class Simulation:
 
     def picture(self, core: int = 0) -> str:
         """The fill of every circular buffer of a core over its own steps, as SVG."""
-        from tensorir.tenstorrent.kernels.picture import fill_picture
+        from tensorir.tenstorrent.kernels.queues import fill_picture
 
         return fill_picture(self, core)
 

@@ -6,16 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.tenstorrent.kernels.expressions import Names, cpp, cpp_type
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Sync
-from tensorir.tenstorrent.metal.arguments import Arguments
-from tensorir.tenstorrent.metal.cards import refuse
-from tensorir.tenstorrent.metal.flow import Accumulate, Arranged, Drop, Made
-from tensorir.tenstorrent.metal.queues import Queue, Queues
+from tensorir.tenstorrent.kernels.printing import Names, cpp, cpp_type
+from tensorir.tenstorrent.metal.memory import Arguments, Queue, Queues
 from tensorir.tenstorrent.metal.registers import Call, Operand, calls_of, copy, float_bits
-from tensorir.tenstorrent.metal.shapes import Shapes
-from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When
-from tensorir.tenstorrent.metal.tiles import Leaf, Number, is_zero, leaves
+from tensorir.tenstorrent.metal.steps import (
+    Accumulate,
+    Arranged,
+    Drop,
+    Fold,
+    Item,
+    Made,
+    Map,
+    Product,
+    Repeat,
+    Turn,
+    When,
+)
+from tensorir.tenstorrent.metal.values import Leaf, Number, Shapes, is_zero, leaves, refuse
 from tensorir.tir import nodes as n
 
 __all__ = ["Computation", "compute_kernel"]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from tensorir.tenstorrent.blocks import is_whole
+from tensorir.tenstorrent.items import is_whole
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
     Barrier,
@@ -22,11 +22,9 @@ from tensorir.tenstorrent.kernels.nodes import (
     without_unused,
 )
 from tensorir.tenstorrent.kernels.printing import free
-from tensorir.tenstorrent.metal.arguments import Arguments, Sent
-from tensorir.tenstorrent.metal.cards import refuse
 from tensorir.tenstorrent.metal.compute import ONES, Writer
-from tensorir.tenstorrent.metal.memory import Memory, tile_of
-from tensorir.tenstorrent.metal.queues import Queues
+from tensorir.tenstorrent.metal.memory import Arguments, Memory, Queues, Sent, tile_of
+from tensorir.tenstorrent.metal.values import refuse
 from tensorir.tenstorrent.traffic import Line
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, Copy, operation

@@ -1,20 +1,25 @@
-"""Expressions of tiles as calls on the tiles of the destination registers.
-
-An operand is copied from its circular buffer into a register tile, functions work on register tiles, and the value ends
-in one that is packed. The matrix unit adds, subtracts and multiplies tiles of two buffers at once; it takes operands of
-16 bits whole, and of float32 the upper 19, so float32 goes by way of the vector unit. Where the matrix unit writes, the
-register must be untouched since it was acquired: its products add to what is there.
-"""
+"""Expressions of tiles as calls on destination registers, in parts where they need more than there are."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from tensorir.tenstorrent.metal.tiles import FORMAT_OF, Apply, Kind, Leaf, Number, Tile, kind_of
+from tensorir.tenstorrent.items import own_block
+from tensorir.tenstorrent.metal.steps import Item, Map, Repeat, When
+from tensorir.tenstorrent.metal.values import FORMAT_OF, Apply, Kind, Leaf, Number, Shapes, Tile, extents, kind_of
+from tensorir.tir import nodes as n
+from tensorir.tir.dtypes import BFLOAT16, FLOAT32, INT32, UINT16, UINT32, DataType
 
-__all__ = ["Call", "Operand", "calls_of", "copy", "fill", "float_bits", "needed"]
+__all__ = ["Call", "Operand", "calls_of", "copy", "fill", "fitted", "float_bits", "needed"]
+
+# Expressions of tiles as calls on the tiles of the destination registers.
+#
+# An operand is copied from its circular buffer into a register tile, functions work on register tiles, and the value
+# ends in one that is packed. The matrix unit adds, subtracts and multiplies tiles of two buffers at once; it takes
+# operands of 16 bits whole, and of float32 the upper 19, so float32 goes by way of the vector unit. Where the matrix
+# unit writes, the register must be untouched since it was acquired: its products add to what is there.
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,3 +270,60 @@ def fill(bits: str, at: int, kind: Kind = "float") -> Call:
     """A register tile of one number."""
     call = "fill_tile_bitcast" if kind == "float" else f"fill_tile_int<DataFormat::{FORMAT_OF[kind]}>"
     return Call(f"{call}({at}, {bits});", "sfpu", "fill_tile_init();", "eltwise_unary/fill.h")
+
+
+# Values that need more register tiles than a core has, in parts: inner values get blocks of their own.
+#
+# Such a block has the elements of the registers, so nothing is rounded on the way through it.
+
+_INTEGERS: Mapping[Kind, DataType] = {"int32": INT32, "uint32": UINT32, "uint16": UINT16}
+
+
+def fitted(items: Sequence[Item], fits: Callable[[Tile], bool], shapes: Shapes, wide: bool) -> tuple[Item, ...]:
+    """The items with maps that fit into the registers, which are `wide` where they have 32 bits."""
+    made: list[Item] = []
+    for item in items:
+        match item:
+            case Map():
+                made += _parts(item, fits, shapes, wide)
+            case Repeat():
+                made.append(replace(item, body=fitted(item.body, fits, shapes, wide)))
+            case When():
+                then, otherwise = (fitted(side, fits, shapes, wide) for side in (item.then, item.otherwise))
+                made.append(replace(item, then=then, otherwise=otherwise))
+            case _:
+                made.append(item)
+    return tuple(made)
+
+
+def _parts(step: Map, fits: Callable[[Tile], bool], shapes: Shapes, wide: bool) -> list[Item]:
+    """A map behind those of its inner values that registers do not hold beside the others."""
+    before: list[Item] = []
+
+    def apart(value: Tile) -> Tile:
+        block = _block(step.dst, shapes, kind_of(value), wide)
+        before.append(Map(block, value, step.span))
+        return Leaf(block)
+
+    def of(value: Tile) -> Tile:
+        if fits(value):
+            return value
+        assert isinstance(value, Apply)
+        args = [of(arg) for arg in value.args]
+        while not fits(made := replace(value, args=tuple(args))):
+            # what needs most, of what is not a tile of a block already
+            inner = [k for k, arg in enumerate(args) if not (isinstance(arg, Leaf) and arg.over == "tile")]
+            most = max(inner, key=lambda k: needed(args[k]))
+            args[most] = apart(args[most])
+        return made
+
+    value = of(step.value)
+    return [*before, replace(step, value=value)]
+
+
+def _block(dst: n.Buffer, shapes: Shapes, kind: Kind, wide: bool) -> n.Buffer:
+    """A block of elements of a kind that lies as `dst` does; a vector as the matrix of its one row or column."""
+    dtype = (FLOAT32 if wide else BFLOAT16) if kind == "float" else _INTEGERS[kind]
+    shape = shapes.of(dst)
+    sizes = extents(dst) if len(dst.shape) > 1 else (shape.rows, shape.columns)
+    return own_block(dst, "inner", sizes, dtype)

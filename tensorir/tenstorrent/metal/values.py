@@ -1,19 +1,287 @@
-"""Values of TIR as expressions of tiles: arithmetic, functions, conditions as masks, and choices by them."""
+"""Cards and their limits, blocks as tiles of 32 × 32 elements, and values of TIR as expressions of tiles."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Literal, NoReturn, TypeAlias
 
-from tensorir.source import NOWHERE, Span
-from tensorir.tenstorrent.metal.cards import refuse
-from tensorir.tenstorrent.metal.shapes import Shapes, extents
-from tensorir.tenstorrent.metal.tiles import Apply, Kind, Leaf, Number, Over, Tile, kind_of, kind_of_type
-from tensorir.tenstorrent.words import in_words
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean
+from tensorir.tenstorrent.items import in_words
+from tensorir.tenstorrent.kernels.nodes import Kernel, Program, Work, ops_of
 from tensorir.tir import nodes as n
-from tensorir.tir.dtypes import DataType
+from tensorir.tir.dtypes import INT32, DataType
+from tensorir.tir.tiles.operations import Box, Copy, Reduce, is_tile, operation
+from tensorir.tir.trees import walk
 
-__all__ = ["Values", "converted", "is_only"]
+__all__ = [
+    "BUFFERS", "CARDS", "FORMAT_OF", "TILE", "Apply", "Card", "Kind", "Leaf", "Number", "Over", "Shape", "Shapes",
+    "Tile", "Values", "card_named", "converted", "extents", "is_only", "is_zero", "kind_of", "kind_of_type", "leaves",
+    "matrix_box", "refuse", "shapes_of",
+]  # fmt: skip
+
+# The cards that programs are written for: their grids, their limits, and the figures that bound a program's time.
+
+BUFFERS = 32
+"""The circular buffers of a core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a chip has: a grid of cores for programs, L1 memory of each, and how much it moves and computes at most.
+
+    `l1` is in bytes, `alignment` in bytes of an address in DRAM, `clock` in cycles a second, `dram` in bytes a second
+    of the whole chip, `noc` in bytes a cycle into a core from each of its two networks, `products` in multiplications
+    of a cycle at the lowest fidelity, `lanes` in elements of a cycle of the vector unit.
+    """
+
+    name: str
+    grid: tuple[int, int]
+    l1: int
+    alignment: int
+    clock: float
+    dram: float
+    noc: int
+    products: int = 2048
+    lanes: int = 32
+
+    @property
+    def cores(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    def row(self, cores: int, wanted: int) -> int:
+        """The cores in a row where some lie row by row: as many as are wanted, or the most that make a rectangle.
+
+        >>> CARDS["blackhole"].row(64, 64), CARDS["wormhole"].row(8, 2), CARDS["wormhole"].row(13, 13)
+        (8, 2, 8)
+        """
+        wide, high = self.grid
+        full = (w for w in (wanted, *range(wide, 0, -1)) if w <= wide and cores % w == 0 and cores // w <= high)
+        return next(full, wide)
+
+
+# Grids are those left to programs where one row or column dispatches. The products of a cycle follow from the published
+# rates: 64 cores · 2 · 2048 · 1 GHz are the 262 TFLOPS of an n300's chip, 120 · 2 · 2048 · 1.35 GHz the 664 of a p100a.
+CARDS: dict[str, Card] = {
+    "wormhole": Card("wormhole", (8, 8), 1_499_136, 32, 1.0e9, 288e9, 32),
+    "blackhole": Card("blackhole", (11, 10), 1_572_864, 64, 1.35e9, 448e9, 64),
+}
+
+
+def card_named(name: str) -> Card:
+    """The card of a name; raises TN18 for another name."""
+    if (found := CARDS.get(name)) is not None:
+        return found
+    message = f"there is no card {name!r}; there are {' and '.join(CARDS)}."
+    raise DiagnosticError(Diagnostic("TN18", message, n.NOWHERE, help=did_you_mean(name, CARDS) or "write wormhole."))
+
+
+def refuse(message: str, span: Span, help: str, code: str = "TN16") -> NoReturn:
+    """Raise what the card has no call for, where it stands."""
+    raise DiagnosticError(Diagnostic(code, message, span, help=help))
+
+
+# Expressions of tiles: what the elements of a block are, made of tiles, of vectors along them, and of numbers.
+
+Over: TypeAlias = Literal["tile", "rows", "columns"]
+Kind: TypeAlias = Literal["float", "int32", "uint32", "uint16"]
+"""What elements are in the registers: floats of the registers' width, or integers."""
+_KINDS: Mapping[str, Kind] = {"int32": "int32", "uint32": "uint32", "uint16": "uint16"}
+FORMAT_OF: Mapping[Kind, str] = {"int32": "Int32", "uint32": "UInt32", "uint16": "UInt16"}
+"""The format in tt-metal of kinds of integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A tile of a block; a vector is broadcast over the rows or the columns of the tile that is made."""
+
+    buffer: n.Buffer
+    over: Over = "tile"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number in every element: a constant, or an argument of the program."""
+
+    value: float | n.Var
+    kind: Kind = "float"
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A function of tiles, element by element, by the name that its call has in `registers`; what it makes is a kind.
+
+    A comparison makes a mask: 1 where it holds and 0 elsewhere, of the kind of what it compares.
+    """
+
+    op: str
+    args: tuple[Tile, ...]
+    kind: Kind = "float"
+
+
+Tile: TypeAlias = Leaf | Number | Apply
+
+
+def kind_of_type(dtype: DataType) -> Kind | None:
+    """The kind of elements of a type; None for integers that registers do not have, and for bool."""
+    return "float" if dtype.is_float else _KINDS.get(str(dtype))
+
+
+def kind_of(tile: Tile) -> Kind:
+    match tile:
+        case Leaf(buffer):
+            return _KINDS.get(str(buffer.dtype), "float")
+        case Number(_, kind) | Apply(_, _, kind):
+            return kind
+
+
+def is_zero(tile: Tile) -> bool:
+    """Whether every element is 0, as registers are when they are acquired."""
+    return isinstance(tile, Number) and not isinstance(tile.value, n.Var) and tile.value == 0
+
+
+def leaves(tile: Tile) -> Iterator[Leaf]:
+    """The operands of an expression that are tiles, from the left."""
+    match tile:
+        case Leaf():
+            yield tile
+        case Apply(_, args):
+            for arg in args:
+                yield from leaves(arg)
+        case Number():
+            pass
+
+
+# How blocks and buffers lie in tiles of 32 × 32 elements: matrices by their last two dims, vectors as a row or
+# column.
+#
+# A vector lies along the columns of a tile, as one row, unless what reads it says otherwise: v[i] where y[i, j] is
+# written, and sums along rows, make it a column. Everything that is copied into it or out of it lies as it does.
+
+TILE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Matrices: how many, and the rows and columns of each."""
+
+    count: int
+    rows: int
+    columns: int
+
+    @property
+    def high(self) -> int:
+        """The tiles below each other."""
+        return -(-self.rows // TILE)
+
+    @property
+    def wide(self) -> int:
+        """The tiles beside each other."""
+        return -(-self.columns // TILE)
+
+    @property
+    def tiles(self) -> int:
+        return self.count * self.high * self.wide
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The shapes of buffers; `upright` are the vectors that lie as columns."""
+
+    upright: frozenset[n.Buffer]
+
+    def of(self, buffer: n.Buffer) -> Shape:
+        sizes = extents(buffer)
+        if len(sizes) < 2:
+            size = prod(sizes)
+            return Shape(1, size, 1) if buffer in self.upright else Shape(1, 1, size)
+        return Shape(prod(sizes[:-2]), *sizes[-2:])
+
+
+def extents(buffer: n.Buffer) -> tuple[int, ...]:
+    """The extents of a buffer; raises TN02 for those that only a call tells."""
+    found = tuple(e.value for e in buffer.shape if isinstance(e, n.IntImm))
+    if len(found) < len(buffer.shape):
+        message = f"{buffer.name!r} has extents that only a call tells, and its tiles are counted before."
+        raise DiagnosticError(Diagnostic("TN02", message, buffer.span, help="give its sizes: ti.tt.sized(f, m=64)."))
+    return found
+
+
+def matrix_box(box: Box, shapes: Shapes) -> tuple[list[n.Expr], list[int], list[int]]:
+    """The starts, extents and buffer's extents of a box with exactly two dims behind those that count matrices."""
+    starts, whole = list(box.starts), list(extents(box.buffer))
+    sizes: list[int] = []
+    for e in box.extents:
+        if not isinstance(e, n.IntImm):
+            message = f"a box of {box.buffer.name!r} has extents that only a call tells."
+            refuse(message, box.span, "write them as numbers.")
+        sizes.append(e.value)
+    zero = n.IntImm(0, INT32)
+    if len(whole) == 1:
+        at = 1 if box.buffer in shapes.upright else 0
+        starts.insert(at, zero)
+        sizes.insert(at, 1)
+        whole.insert(at, 1)
+    return starts, sizes, whole
+
+
+def shapes_of(program: Program) -> Shapes:
+    """The shapes of all buffers of a program; raises TN16 for a vector that is a row here and a column there."""
+    kinds: dict[n.Buffer, tuple[str, n.Node]] = {}
+    same: list[tuple[n.Buffer, n.Buffer]] = []
+
+    def say(buffer: n.Buffer, kind: str, node: n.Node) -> None:
+        found = kinds.setdefault(buffer, (kind, node))
+        if found[0] != kind:
+            message = f"{buffer.name!r} is a {kind} of its tiles here and a {found[0]} elsewhere, and it lies one way."
+            span = node.span if isinstance(node, n.Stmt | n.Expr) else buffer.span
+            raise DiagnosticError(
+                Diagnostic("TN16", message, span, help="copy it into another vector where it is loaded.")
+            )
+
+    for kernel in program.kernels:
+        for node in _nodes(kernel):
+            match node:
+                case n.Call() if is_tile(node):
+                    match operation(node):
+                        case Copy(src, dst) if len(src.buffer.shape) == 1 == len(dst.buffer.shape):
+                            same.append((src.buffer, dst.buffer))
+                        case Copy(src, dst):
+                            for vector, other in ((src, dst), (dst, src)):
+                                if len(vector.buffer.shape) == 1 and len(other.buffer.shape) > 1:
+                                    wide = other.wide and other.wide[-1] == len(other.extents) - 1
+                                    say(vector.buffer, "row" if wide else "column", node)
+                        case Reduce(src, dst, dim=dim) if len(dst.buffer.shape) == 1 and len(src.buffer.shape) > 1:
+                            say(dst.buffer, "column" if dim == len(src.buffer.shape) - 1 else "row", node)
+                        case _:
+                            pass
+                case n.BufferStore(buffer, value, at):
+                    variables = [v for v in at if isinstance(v, n.Var)]
+                    for load in (part for part in walk(value) if isinstance(part, n.BufferLoad)):
+                        if len(load.buffer.shape) != 1 or not isinstance(load.indices[0], n.Var):
+                            continue
+                        if len(buffer.shape) == 1:
+                            same.append((buffer, load.buffer))
+                        elif len(variables) >= 2 and load.indices[0] in variables[-2:]:
+                            say(load.buffer, "column" if load.indices[0] == variables[-2] else "row", load)
+                case _:
+                    pass
+    for _ in range(len(same) + 1):
+        for a, b in same:
+            for one, other in ((a, b), (b, a)):
+                if one in kinds:
+                    say(other, *kinds[one])
+    return Shapes(frozenset(buffer for buffer, (kind, _) in kinds.items() if kind == "column"))
+
+
+def _nodes(kernel: Kernel) -> Iterator[n.Node]:
+    for op in ops_of(kernel.body):
+        if isinstance(op, Work):
+            yield from walk(op.statement)
+
+
+# Values of TIR as expressions of tiles: arithmetic, functions, conditions as masks, and choices by them.
 
 _BINARY: Mapping[type[n.Expr], str] = {
     n.Add: "add", n.Sub: "sub", n.Mul: "mul", n.Div: "div", n.Max: "max", n.Min: "min",

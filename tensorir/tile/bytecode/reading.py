@@ -5,18 +5,25 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE
-from tensorir.tile.attributes import Array, Attribute, Bounded, DivBy, Hints, SameElements, Typed
-from tensorir.tile.bytecode.cursor import Bytes
-from tensorir.tile.bytecode.debug import Debug
-from tensorir.tile.bytecode.rows import flag_bits
-from tensorir.tile.bytecode.sections import Sections, sections_of
-from tensorir.tile.bytecode.tables import Tables
-from tensorir.tile.bytecode.tagged import read_hints, read_tagged
-from tensorir.tile.bytecode.versions import spelled
-from tensorir.tile.locations import Location
-from tensorir.tile.nodes import Module, Operation, Region, Slot, Value
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
+from tensorir.tile.bytecode.bytes import Bytes, Sections, sections_of, spelled
+from tensorir.tile.bytecode.tables import Tables, flag_bits
+from tensorir.tile.bytecode.tagged import Debug, read_hints, read_tagged
+from tensorir.tile.nodes import (
+    Array,
+    Attribute,
+    Bounded,
+    DivBy,
+    Hints,
+    Location,
+    Module,
+    Operation,
+    Region,
+    SameElements,
+    Slot,
+    Typed,
+    Value,
+)
 from tensorir.tile.operations import ROWS_BY_OPCODE, TABLE, Attr, Row
 from tensorir.tile.types import Function, Type
 

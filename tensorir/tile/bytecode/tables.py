@@ -1,14 +1,16 @@
-"""The tables that operations refer to: strings, types, constants; each entry read when it is first needed."""
+"""The tables that operations refer to: strings, types, constants, and which parts of a row have bytes."""
 
 from __future__ import annotations
 
-from tensorir.tile.attributes import Dense, dense
-from tensorir.tile.bytecode.cursor import Bytes
-from tensorir.tile.bytecode.sections import Sections, Table, table_of
-from tensorir.tile.bytecode.versions import Version, spelled
-from tensorir.tile.elements import ELEMENTS, Element
+from functools import cache
+
+from tensorir.tile.bytecode.bytes import Bytes, Sections, Table, Version, spelled, table_of
+from tensorir.tile.nodes import Dense, dense
+from tensorir.tile.operations import Row
 from tensorir.tile.types import (
+    ELEMENTS,
     PADDINGS,
+    Element,
     Function,
     GatherScatterView,
     PartitionView,
@@ -22,7 +24,26 @@ from tensorir.tile.types import (
     since,
 )
 
-__all__ = ["DYNAMIC", "Tables"]
+__all__ = ["DYNAMIC", "Tables", "flag_bits"]
+
+# What bytecode makes of a row of the table: which of its parts have a bit among the flags of a version.
+
+
+@cache
+def flag_bits(row: Row, version: Version) -> dict[str, int]:
+    """The bit of each flag, optional attribute and optional operand: by version, then attributes before operands.
+
+    >>> from tensorir.tile.operations import TABLE
+    >>> flag_bits(TABLE["store_ptr_tko"], (13, 3))
+    {'memory_scope': 0, 'optimization_hints': 1, 'mask': 2, 'token': 3}
+    """
+    parts = [(a.since, a.name) for a in row.attributes if a.kind == "flag" or a.optional]
+    parts += [(o.since, o.name) for o in row.operands if o.count == "optional"]
+    known = sorted((part for part in parts if part[0] <= version), key=lambda part: part[0])
+    return {name: bit for bit, (_, name) in enumerate(known)}
+
+
+# The tables that operations refer to: strings, types, constants; each entry read when it is first needed.
 
 DYNAMIC = -(1 << 63)
 """What stands for an extent or a stride that only a launch tells."""

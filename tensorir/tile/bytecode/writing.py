@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorir.tile.attributes import Array, Attribute, Hints, Typed
-from tensorir.tile.bytecode.cursor import PADDING
-from tensorir.tile.bytecode.debug import DebugTable, write_table
-from tensorir.tile.bytecode.output import Output, Tables
-from tensorir.tile.bytecode.rows import flag_bits
-from tensorir.tile.bytecode.sections import SECTIONS
-from tensorir.tile.bytecode.tagged import write_dictionary, write_tagged
-from tensorir.tile.bytecode.versions import MAGIC, Version, version_of
-from tensorir.tile.nodes import Module, Operation, Region, Value, operations_of
+from tensorir.tile.bytecode.bytes import MAGIC, PADDING, SECTIONS, Output, Tables, Version, version_of
+from tensorir.tile.bytecode.tables import flag_bits
+from tensorir.tile.bytecode.tagged import DebugTable, write_dictionary, write_table, write_tagged
+from tensorir.tile.nodes import Array, Attribute, Hints, Module, Operation, Region, Typed, Value, operations_of
 from tensorir.tile.operations import Attr
 
 __all__ = ["to_bytecode"]

@@ -1,37 +1,87 @@
-"""One block of a grid: its operations in order, its values as arrays, a pause before each touch of memory.
+"""One block of a grid: its operations in order, its values as arrays, and what it prints.
 
-A block is a generator that pauses before each operation on memory: run to its end it is one legal order, and several of
-them may be advanced in turn. A region ends with the name of what ended it and the values that this hands on.
+What print_tko prints: the items of C's printf, an array of them for a tile that is no scalar.
+
+>>> import numpy as np
+>>> from tensorir.tile.types import ELEMENTS
+>>> formatted("%d and %5.2f%%", [(np.array([1, -2], np.int32), ELEMENTS["i32"]), (np.float32(1.5), ELEMENTS["f32"])])
+'[1, -2] and  1.50%'
 """
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir.tile.interpret import atomics, folds
-from tensorir.tile.interpret.assumptions import check_assumption
-from tensorir.tile.interpret.formats import formatted
+from tensorir.tile.interpret import meanings as folds
+from tensorir.tile.interpret import memory as atomics
+from tensorir.tile.interpret.elements import Array, fit, signed, unsigned
 from tensorir.tile.interpret.hazards import Access
-from tensorir.tile.interpret.integers import fit, signed, unsigned
-from tensorir.tile.interpret.meanings import MEANINGS, element_of
-from tensorir.tile.interpret.places import Tensor, Viewed, lanes_of, padding_of
-from tensorir.tile.interpret.rounding import Array
-from tensorir.tile.interpret.taints import taints_of
+from tensorir.tile.interpret.meanings import MEANINGS, element_of, taints_of
+from tensorir.tile.interpret.memory import Tensor, Viewed, check_assumption, lanes_of, padding_of
 from tensorir.tile.nodes import Operation, Region, Value
-from tensorir.tile.types import TensorView
+from tensorir.tile.types import Element, TensorView
 
 if TYPE_CHECKING:
     from tensorir.tile.interpret.hazards import Watch
     from tensorir.tile.interpret.launch import Launch
 
-__all__ = ["Block"]
+__all__ = ["ITEM", "Block", "formatted", "items_of"]
+
+ITEM = re.compile(r"%(?:%|([^diuoxXeEfFgGaAcsSpn%]*)([diuoxXeEfFgGaAcsSpn]))")
+_FLAGS = re.compile(r"[-+ #0]*\d*(?:\.\d+)?")
+
+
+def items_of(text: str) -> int | None:
+    """How many values a format takes; None where an item does not end."""
+    found = ITEM.findall(text)
+    rest = ITEM.sub("", text)
+    return None if "%" in rest else sum(bool(kind) for _, kind in found)
+
+
+def formatted(text: str, values: Sequence[tuple[Any, Element]]) -> str:
+    """The text with a value for each item."""
+    given = iter(values)
+
+    def item(found: re.Match[str]) -> str:
+        if found[2] is None:
+            return "%"
+        value, element = next(given)
+        return _spelled(np.asarray(value), element, found[1], found[2])
+
+    return ITEM.sub(item, text)
+
+
+def _spelled(value: Any, element: Element, flags: str, kind: str) -> str:
+    if value.ndim:
+        return f"[{', '.join(_spelled(v, element, flags, kind) for v in value)}]"
+    plain = _FLAGS.match(flags)
+    flags = plain[0] if plain else ""
+    if kind in "uoxXp" and not element.is_float:
+        value = unsigned(value, element)
+    number = float(value) if kind in "eEfFgGaA" else int(value)
+    if kind in "aA":
+        text = number.hex() if isinstance(number, float) else str(number)
+        return text.upper() if kind == "A" else text
+    if kind in "csSn":
+        return chr(int(number) & 0x7F) if kind == "c" else str(number)
+    return f"%{flags}{'d' if kind in 'iu' else 'x' if kind == 'p' else kind}" % number
+
+
+# One block of a grid: its operations in order, its values as arrays, a pause before each touch of memory.
+#
+# A block is a generator that pauses before each operation on memory: run to its end it is one legal order, and
+# several of them may be advanced in turn. A region ends with the name of what ended it and the values that this hands
+# on.
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+
 
 End = tuple[str, list[Any]]
 

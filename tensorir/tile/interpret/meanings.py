@@ -1,29 +1,143 @@
-"""What operations without memory compute: by name, from the operation, the watch, and arrays to an array.
+"""What operations without memory compute: element by element, folds, products, and what is unspecified."""
 
-Elementwise ones do not look at the shape of their types, so that the body of a fold runs on many elements at once.
-"""
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir.tile.elements import Element
-from tensorir.tile.interpret import floats as f
-from tensorir.tile.interpret import integers as i
-from tensorir.tile.interpret.conversions import CONVERSIONS, pack, unpack
-from tensorir.tile.interpret.products import product, scaled_product, whole_product
-from tensorir.tile.interpret.rounding import Array
-from tensorir.tile.nodes import Operation
-from tensorir.tile.types import Pointer, Tile
+from tensorir.tile.interpret import elements as f
+from tensorir.tile.interpret import elements as i
+from tensorir.tile.interpret.elements import CONVERSIONS, Array, pack, round_to, unpack
+from tensorir.tile.nodes import Number, Operation
+from tensorir.tile.types import Element, Pointer, Tile
 
-__all__ = ["MEANINGS", "element_of"]
+if TYPE_CHECKING:
+    from tensorir.tile.interpret.machine import Block
+
+__all__ = ["MEANINGS", "element_of", "product", "reduce", "scaled_product", "scan", "taints_of", "whole_product"]
+
+# Products of matrices: for k ascending, each product added to the accumulator in turn.
+#
+# Products of 8- and 16-bit floats and of tf32 are exact in float32, in which they are added up; float32 and float64
+# add in their own precision. An accumulator of float16 is rounded once, at the end. Integers are exact, and wrap at
+# the end.
+
+
+def product(lhs: Array, rhs: Array, acc: Array, element: Element) -> Array:
+    """acc + sum over k of lhs[.., i, k] * rhs[.., k, j]."""
+    inner = np.float64 if element.name == "f64" else np.float32
+    a, b = lhs.astype(inner), rhs.astype(inner)
+    total = acc.astype(inner)
+    with np.errstate(all="ignore"):
+        for k in range(a.shape[-1]):
+            total += a[..., :, k, None] * b[..., k, None, :]
+    return round_to(total.astype(np.float64), element) if element.name == "f16" else total
+
+
+def whole_product(lhs: Array, rhs: Array, acc: Array, lhs_signed: bool, rhs_signed: bool) -> Array:
+    """acc + sum over k of products of 8-bit integers, in 32 bits; sums are exact in float64."""
+    a = (lhs if lhs_signed else lhs.view(np.uint8)).astype(np.float64)
+    b = (rhs if rhs_signed else rhs.view(np.uint8)).astype(np.float64)
+    return (np.matmul(a, b).astype(np.int64) + acc).astype(np.int32)
+
+
+def scaled_product(lhs: Array, rhs: Array, acc: Array, lhs_scale: Array, rhs_scale: Array) -> Array:
+    """acc + sum over k of (lhs * its scale) * (rhs * its scale), with a scale for each block of k."""
+    a, b = lhs.astype(np.float32), rhs.astype(np.float32)
+    block = a.shape[-1] // lhs_scale.shape[-1]
+    with np.errstate(all="ignore"):
+        a = a * np.repeat(lhs_scale.astype(np.float32), block, axis=-1)
+        b = b * np.repeat(rhs_scale.astype(np.float32), block, axis=-2)
+        total = acc.astype(np.float32)
+        for k in range(a.shape[-1]):
+            total += a[..., :, k, None] * b[..., k, None, :]
+    return total
+
+
+# reduce and scan: the body on many elements at once where it is made of elementwise operations, else one by one.
+#
+# A reduction folds neighbours in pairs, keeping their order, since its body is associative; a scan goes element by
+# element. Both begin from the identities.
+
+_SCALARS = {"constant", "get_tile_block_id", "get_num_tile_blocks"}
+"""Operations without operands whose results, where they are scalars, broadcast."""
+
+
+def _batched(op: Operation) -> bool:
+    """Whether the body looks at no shape: elementwise operations on scalars, and constants."""
+    return all(
+        inner.row.elementwise or inner.row.ends or inner.name in _SCALARS
+        for inner in op.regions[0].operations
+    ) and all(
+        isinstance(v.type, Tile) and not v.type.shape for inner in op.regions[0].operations for v in inner.results
+    )  # fmt: skip
+
+
+def _body(block: Block, op: Operation, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
+    """The body on accumulators and elements of one shape."""
+    shape = left[0].shape
+    arguments = op.regions[0].arguments
+    if not shape or _batched(op):
+        for k, (a, b) in enumerate(zip(left, right, strict=True)):
+            block.env[arguments[2 * k]], block.env[arguments[2 * k + 1]] = a, b
+        for inner in op.regions[0].operations[:-1]:
+            block.pure(inner)
+        results = [block.env[v] for v in op.regions[0].operations[-1].values]
+        return [np.broadcast_to(r, shape) for r in results]
+    outputs = [np.empty(shape, a.dtype) for a in left]
+    for index in np.ndindex(shape):
+        found = _body(block, op, [np.asarray(a[index]) for a in left], [np.asarray(b[index]) for b in right])
+        for output, value in zip(outputs, found, strict=True):
+            output[index] = value
+    return outputs
+
+
+def _identities(op: Operation, operands: Sequence[Array]) -> list[Array]:
+    found: list[Array] = []
+    for item, array in zip(op.attribute("identities").items, operands, strict=True):
+        if isinstance(item, bool):
+            found.append(np.array(item))
+            continue
+        assert isinstance(item, Number)
+        element: Element = item.element
+        raw = np.frombuffer(item.bits.to_bytes(element.bytes, "little"), element.numpy)[0]
+        found.append(np.asarray(raw).astype(array.dtype))
+    return found
+
+
+def reduce(block: Block, op: Operation, operands: Sequence[Array]) -> list[Array]:
+    """A dim folded away."""
+    parts = [np.moveaxis(a, op.attribute("dim"), 0) for a in operands]
+    while parts[0].shape[0] > 1:
+        parts = _body(block, op, [a[0::2] for a in parts], [a[1::2] for a in parts])
+    first = [np.broadcast_to(i, a.shape[1:]) for i, a in zip(_identities(op, operands), parts, strict=True)]
+    return _body(block, op, first, [a[0] for a in parts])
+
+
+def scan(block: Block, op: Operation, operands: Sequence[Array]) -> list[Array]:
+    """The folds up to each element of a dim, from the other end if it is reversed."""
+    dim = op.attribute("dim")
+    parts = [np.moveaxis(a, dim, 0) for a in operands]
+    count = parts[0].shape[0]
+    outputs = [np.empty(a.shape, a.dtype) for a in parts]
+    state = [np.broadcast_to(i, a.shape[1:]) for i, a in zip(_identities(op, operands), parts, strict=True)]
+    for k in reversed(range(count)) if op.attribute("reverse") else range(count):
+        state = _body(block, op, state, [a[k] for a in parts])
+        for output, value in zip(outputs, state, strict=True):
+            output[k] = value
+    return [np.moveaxis(a, 0, dim) for a in outputs]
+
+
+# What operations without memory compute: by name, from the operation, the watch, and arrays to an array.
+#
+# Elementwise ones do not look at the shape of their types, so that the body of a fold runs on many elements at once.
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 def element_of(value: Any) -> Any:
@@ -221,3 +335,39 @@ MEANINGS: dict[str, Callable[..., Any]] = {
     "mmai": _mmai,
     "mmaf_scaled": lambda op, w, *operands: scaled_product(*operands),
 }
+
+# Which elements of a result are unspecified, given which of its operands' elements are.
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+
+
+_MOVING = {"broadcast", "reshape", "permute", "cat"}
+"""Operations that move elements as they are, whatever they hold."""
+
+
+def taints_of(op: Operation, taints: Sequence[Any], values: Sequence[Any], result: Any) -> Any:
+    """Which elements of a result are unspecified; None where none is."""
+    if all(t is None for t in taints):
+        return None
+    shapes = [np.shape(v) for v in values]
+    full: list[Any] = [np.zeros(s, bool) if t is None else t for t, s in zip(taints, shapes, strict=True)]
+    found: Any
+    if op.name == "select":
+        # what is not chosen does not matter
+        found = full[0] | np.where(values[0], full[1], full[2])
+    elif op.name in _MOVING:
+        found = MEANINGS[op.name](op, None, *full)
+    elif op.name == "extract" and taints[0] is not None and all(t is None for t in taints[1:]):
+        found = MEANINGS[op.name](op, None, full[0], tuple(values[1:]))
+    elif op.name in ("mmaf", "mmai"):
+        rows = full[0].any(axis=-1)[..., :, None] | full[1].any(axis=-2)[..., None, :]
+        found = rows | full[2]
+    elif op.name in ("andi", "muli"):
+        # a zero that is known decides the result
+        known = [(~t) & (np.asarray(v) == 0) for t, v in zip(full, values, strict=True)]
+        found = (full[0] | full[1]) & ~(known[0] | known[1])
+    elif op.row.elementwise:
+        found = np.logical_or.reduce([np.broadcast_to(t, np.shape(result)) for t in full])
+    else:
+        found = np.full(np.shape(result), any(np.any(t) for t in full))
+    return found if np.any(found) else None

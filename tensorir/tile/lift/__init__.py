@@ -38,9 +38,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tensorir.build import call, literal
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Expr
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.batched.program import Argument as Passed
 from tensorir.lifting.batched.program import Batched, Unspecified, batched
@@ -51,14 +51,13 @@ from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Number as Term
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.region.nodes import Atomic, For, Write, walk
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.lift.launch import Key, Signature, signature
 from tensorir.tile.lift.memory import FILLS
 from tensorir.tile.lift.translation import Mode, Translated, translated
 from tensorir.tile.lift.values import Memory
 from tensorir.tile.nodes import Module
-from tensorir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 
 __all__ = ["lift"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr, Literal
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr, Literal
+from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, SCALARS, Scalar
 from tensorir.lifting.emission.tensors import converted
-from tensorir.tile.elements import Element
 from tensorir.tile.lift import rounding as r
 from tensorir.tile.lift.values import element_of, refused, scalar_of
 from tensorir.tile.nodes import Operation
-from tensorir.types import BOOL, FLOAT32, FLOAT64, SCALARS, Scalar
+from tensorir.tile.types import Element
 
 __all__ = ["ELEMENTWISE", "fused_once", "same_bits", "signless", "unsigned"]
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tensorir.build import call, literal, var
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, literal, var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, SCALARS, Interval, Scalar, TensorType
 from tensorir.lifting.emission.tensors import position, spread, sum_of
 from tensorir.lifting.nests.affine import Affine, number, quotient, remainder, variable
 from tensorir.lifting.region.nodes import Atomic, Bound, Carried, Condition, For, Index, Rule, Write
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tile.lift.arithmetic import same_bits, signless
 from tensorir.tile.lift.context import Context, Translate
 from tensorir.tile.lift.memory import Place, place_of_pointers, place_of_view, settled
 from tensorir.tile.lift.values import Number, Token
 from tensorir.tile.nodes import Operation
-from tensorir.types import BOOL, INT32, SCALARS, Interval, Scalar, TensorType
 
 __all__ = ["ATOMICS"]
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tensorir.build import literal
-from tensorir.ir import Expr, Literal, Var
+from tensorir.ir.build import literal
+from tensorir.ir.nodes import Expr, Literal, Var
+from tensorir.ir.types import BOOL, Dims, TensorType
 from tensorir.lifting.emission.tensors import cut
 from tensorir.lifting.region.nodes import Let, Node
-from tensorir.source import Span
-from tensorir.tile.elements import Element
+from tensorir.runtime.errors import Span
 from tensorir.tile.lift.values import Axes, Memory, Number, Pointers, Value, scalar_of
 from tensorir.tile.nodes import Operation
 from tensorir.tile.nodes import Value as Name
-from tensorir.types import BOOL, Dims, TensorType
+from tensorir.tile.types import Element
 
 __all__ = ["Context", "Exit", "FlatMemory", "Translate"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tensorir.build import call
-from tensorir.ir import Expr
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import FLOAT32, INT32, Interval, Scalar
 from tensorir.lifting.emission.tensors import converted, renamed, spread
 from tensorir.tile.lift.arithmetic import unsigned
 from tensorir.tile.lift.context import Context
 from tensorir.tile.lift.values import Number, axis, element_of, refused
 from tensorir.tile.nodes import Operation
-from tensorir.types import FLOAT32, INT32, Interval, Scalar
 
 __all__ = ["PRODUCTS"]
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensorir.build import call, literal, var
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, literal, var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, SCALARS, TensorType
 from tensorir.lifting.emission.tensors import converted, spread
 from tensorir.lifting.nests.affine import number, quotient, variable
 from tensorir.lifting.region.nodes import Carried, Condition, For, If, Index, Joined, Node, Rule, While
-from tensorir.source import Span
-from tensorir.tile.elements import ELEMENTS
+from tensorir.runtime.errors import Span
 from tensorir.tile.lift.arithmetic import same_bits, unsigned
 from tensorir.tile.lift.context import Context, Exit, Exits, Translate
 from tensorir.tile.lift.sums import fitting, opposite
 from tensorir.tile.lift.values import Number, Pointers, Token, Value, boolean, refused, truth
 from tensorir.tile.nodes import Operation, Region
-from tensorir.types import BOOL, INT32, SCALARS, TensorType
+from tensorir.tile.types import ELEMENTS
 
 __all__ = ["control", "negated"]
 

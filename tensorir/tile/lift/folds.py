@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.build import call, function, literal, operator, reduce, scan
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, function, literal, operator, reduce, scan
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, Dims, Scalar, TensorType, TupleElement
 from tensorir.lifting.emission.tensors import renamed, spread
-from tensorir.tile.attributes import Number as Stated
-from tensorir.tile.elements import Element
 from tensorir.tile.lift.arithmetic import same_bits, unsigned
 from tensorir.tile.lift.context import Context, Translate
 from tensorir.tile.lift.values import Number, axis, boolean
+from tensorir.tile.nodes import Number as Stated
 from tensorir.tile.nodes import Operation, Region
-from tensorir.types import BOOL, Dims, Scalar, TensorType, TupleElement
+from tensorir.tile.types import Element
 
 __all__ = ["fold"]
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
 from tensorir.lifting.program import Argument
-from tensorir.tile.elements import Element
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tile.lift.translation import Given
 from tensorir.tile.lift.values import refused
 from tensorir.tile.nodes import Operation
-from tensorir.tile.types import Pointer, Tile
+from tensorir.tile.types import Element, Pointer, Tile
 
 __all__ = ["Key", "Signature", "signature"]
 

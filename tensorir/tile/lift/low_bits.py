@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.build import call
-from tensorir.ir import Expr
+from tensorir.ir.build import call
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.emission.tensors import converted
 from tensorir.tile.lift.values import Number, Ranges
 from tensorir.tile.nodes import Operation
-from tensorir.types import BOOL, INT32
 
 __all__ = ["low_of", "narrowed"]
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tensorir.build import call, literal, var
-from tensorir.ir import Expr, Var
+from tensorir.ir.build import call, literal, var
+from tensorir.ir.nodes import Expr, Var
+from tensorir.ir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.emission.tensors import converted, position, spread, sum_of
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.region.nodes import Bound, Check, Condition, Index, Read, Write
-from tensorir.source import Span
-from tensorir.tile.attributes import Bounded, DivBy
-from tensorir.tile.elements import ELEMENTS
+from tensorir.runtime.errors import Span
+from tensorir.tile.interpret.hazards import dims_of, steps_of
 from tensorir.tile.lift.context import Context, FlatMemory, Translate
 from tensorir.tile.lift.structure import at_index
 from tensorir.tile.lift.sums import fitting
@@ -34,11 +34,9 @@ from tensorir.tile.lift.values import (
     scalar_of,
     truth,
 )
-from tensorir.tile.nodes import Operation
+from tensorir.tile.nodes import Bounded, DivBy, Operation
 from tensorir.tile.nodes import Value as Name
-from tensorir.tile.types import GatherScatterView, TensorView, Tile, TileView
-from tensorir.tile.views import dims_of, steps_of
-from tensorir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
+from tensorir.tile.types import ELEMENTS, GatherScatterView, TensorView, Tile, TileView
 
 __all__ = ["FILLS", "MEMORY", "Place", "place_of_pointers", "place_of_view", "settled"]
 

@@ -6,13 +6,13 @@ step down or up where its nearest number lies on the wrong side. What is chosen 
 
 from __future__ import annotations
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import FLOAT32, FLOAT64, SCALARS, Scalar
 from tensorir.lifting.emission.tensors import converted
-from tensorir.source import Span
-from tensorir.tile.elements import Element
+from tensorir.runtime.errors import Span
 from tensorir.tile.lift.values import refused, scalar_of
-from tensorir.types import FLOAT32, FLOAT64, SCALARS, Scalar
+from tensorir.tile.types import Element
 
 __all__ = ["directed", "flushed", "fused", "to_float"]
 

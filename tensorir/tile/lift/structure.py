@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import BOOL, SCALARS, Interval, Scalar
 from tensorir.lifting.emission.tensors import renamed, shifted, spread
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE
 from tensorir.tile.lift.arithmetic import same_bits, signless, unsigned
 from tensorir.tile.lift.values import Axes, Number, axis, refused
-from tensorir.types import BOOL, SCALARS, Interval, Scalar
 
 __all__ = ["at_index", "constant", "extract", "joined", "packed", "permuted", "reshaped", "reshaped_names", "unpacked"]
 

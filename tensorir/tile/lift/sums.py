@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from tensorir.lifting.nests.affine import Affine, number, quotient, remainder
 from tensorir.lifting.region.nodes import Bound
-from tensorir.tile.elements import Element
 from tensorir.tile.lift.values import Number, Ranges, holds, truth
 from tensorir.tile.nodes import Operation
+from tensorir.tile.types import Element
 
 __all__ = ["bounds_of", "certainly", "fitting", "opposite", "sum_of_operation"]
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tensorir.build import call, literal, operator, reduce
-from tensorir.ir import Expr, Literal, Var
+from tensorir.ir.build import call, literal, operator, reduce
+from tensorir.ir.nodes import Expr, Literal, Var
+from tensorir.ir.types import BOOL, INT64, Interval, TensorType
 from tensorir.lifting.emission.tensors import spread
 from tensorir.lifting.nests.affine import number, quotient, remainder, variable
 from tensorir.lifting.region.checker import check_region
@@ -29,8 +30,7 @@ from tensorir.lifting.region.nodes import (
     While,
     Write,
 )
-from tensorir.source import NOWHERE, Span
-from tensorir.tile.elements import ELEMENTS, Element
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tile.lift.arithmetic import ELEMENTWISE, fused_once, signless
 from tensorir.tile.lift.atomics import ATOMICS
 from tensorir.tile.lift.context import Context, FlatMemory
@@ -55,8 +55,7 @@ from tensorir.tile.lift.values import (
     truth,
 )
 from tensorir.tile.nodes import Module, Operation, operations_of
-from tensorir.tile.types import Tile
-from tensorir.types import BOOL, INT64, Interval, TensorType
+from tensorir.tile.types import ELEMENTS, Element, Tile
 
 __all__ = ["Given", "Mode", "Translated", "name_of", "translated"]
 

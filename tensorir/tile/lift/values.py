@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tensorir.build import literal, var
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.ir import Expr, Literal
+from tensorir.ir.build import literal, var
+from tensorir.ir.nodes import Expr, Literal
+from tensorir.ir.types import BOOL, INT32, SCALARS, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.batched.scope import holds
 from tensorir.lifting.emission.tensors import converted, position, renamed, spread, sum_of
 from tensorir.lifting.nests.affine import Affine, variable
 from tensorir.lifting.region.nodes import Bound, Buffer
-from tensorir.source import Span
-from tensorir.tile.elements import Element
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.tile.types import Element, TensorView, Tile, TileView
 from tensorir.tile.types import Pointer as PointerType
-from tensorir.tile.types import TensorView, Tile, TileView
-from tensorir.types import BOOL, INT32, SCALARS, Dims, Interval, Scalar, TensorType
 
 __all__ = [
     "Axes", "Memory", "Number", "Pointers", "Ranges", "Tensor", "Token", "Value", "View", "axis", "boolean",
@@ -48,8 +46,8 @@ def refused(message: str, span: Span, help: str = "", code: str = "TL40") -> Dia
 def scalar_of(element: Element, span: Span) -> Scalar:
     """The element type of the tensor IR that holds one of Tile IR; raises TL40 where none does.
 
-    >>> from tensorir.source import NOWHERE
-    >>> from tensorir.tile.elements import ELEMENTS
+    >>> from tensorir.runtime.errors import NOWHERE
+    >>> from tensorir.tile.types import ELEMENTS
     >>> scalar_of(ELEMENTS["i64"], NOWHERE)
     int64
     """

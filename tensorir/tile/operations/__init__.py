@@ -11,11 +11,27 @@ from __future__ import annotations
 
 import copyreg
 
-from tensorir.tile.operations.arithmetic import BITWISE, COMPARISONS, CONVERSIONS, FLOATS, INTEGERS
-from tensorir.tile.operations.control import ENDS, REGIONS, SYMBOLS
-from tensorir.tile.operations.memory import ATOMICS, GLOBALS, POINTERS, SPEAKING, TOKENS, VIEWS
 from tensorir.tile.operations.rows import Attr, Constraint, Domain, Operand, Result, Row
-from tensorir.tile.operations.structure import FOLDS, LAUNCH, PRODUCTS, SHAPES
+from tensorir.tile.operations.table import (
+    ATOMICS,
+    BITWISE,
+    COMPARISONS,
+    CONVERSIONS,
+    ENDS,
+    FLOATS,
+    FOLDS,
+    GLOBALS,
+    INTEGERS,
+    LAUNCH,
+    POINTERS,
+    PRODUCTS,
+    REGIONS,
+    SHAPES,
+    SPEAKING,
+    SYMBOLS,
+    TOKENS,
+    VIEWS,
+)
 
 __all__ = ["OTHER_NAMES", "ROWS_BY_OPCODE", "TABLE", "Attr", "Constraint", "Domain", "Operand", "Result", "Row"]
 

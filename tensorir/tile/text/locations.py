@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorir.tile.locations import (
+from tensorir.tile.nodes import (
     CallSite,
     CompileUnit,
     File,
@@ -17,8 +17,8 @@ from tensorir.tile.locations import (
     Scoped,
     Subprogram,
 )
-from tensorir.tile.text.attributes import AttributeReader
 from tensorir.tile.text.cursor import Cursor
+from tensorir.tile.text.types import AttributeReader
 
 __all__ = ["LocationReader", "spelled_location"]
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Source
-from tensorir.tile.attributes import Attribute
-from tensorir.tile.nodes import Module, Operation
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source
+from tensorir.tile.nodes import Attribute, Module, Operation
 from tensorir.tile.text.reader import Reader
 
 __all__ = ["parse"]

@@ -1,27 +1,253 @@
-"""Modules as text: the assembly that the reader reads, one operation to a line, without prefixes."""
+"""Modules as text: the assembly that the reader reads, one operation to a line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tensorir.tile.attributes import (
-    Attribute,
-    Dense,
-    Dictionary,
-    Hints,
-)
-from tensorir.tile.nodes import Module, Operation, Region, Value, flat
+from tensorir.tile.nodes import Attribute, Dense, Dictionary, Hints, Module, Operation, Region, Typed, Value, flat
 from tensorir.tile.operations import Attr
-from tensorir.tile.text import syntax as s
-from tensorir.tile.text.literals import spelled_dense
+from tensorir.tile.text import own as s
+from tensorir.tile.text.cursor import spelled_dense
 from tensorir.tile.text.locations import spelled_location
-from tensorir.tile.text.names import names_of
-from tensorir.tile.text.own_printing import OWN
 from tensorir.tile.text.reader import implied_end
-from tensorir.tile.text.spelling import spelled_attribute, spelled_hints, symbol
-from tensorir.tile.types import Type
+from tensorir.tile.text.types import spelled_attribute, spelled_hints, symbol
+from tensorir.tile.types import Function, TensorView, Type
 
-__all__ = ["Printer", "print_module"]
+__all__ = ["OWN", "Printer", "names_of", "print_module"]
+
+# What values are called in print: as the text called them, by a label of the table, or by a number.
+
+
+def names_of(module: Module) -> dict[int, str]:
+    """A name for each value, by its identity; no two values of an entry have one name."""
+    names: dict[int, str] = {}
+    for op in module.operations:
+        if op.name == "module":
+            names.update(names_of(Module(op.regions[0].operations if op.regions else ())))
+        else:
+            _name_entry(op, names)
+    return names
+
+
+class _Names:
+    """The names that an entry has used, and how many numbers."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        self.names = names
+        self.used: dict[str, int] = {}
+        self.count = 0
+
+    def free(self, wanted: str) -> str:
+        if not wanted:
+            while (name := str(self.count)) in self.used:
+                self.count += 1
+            self.count += 1
+        else:
+            name = wanted
+            while name in self.used:
+                self.used[wanted] += 1
+                name = f"{wanted}_{self.used[wanted]}"
+        self.used[name] = 0
+        return name
+
+    def argument(self, value: Value, wanted: str) -> None:
+        self.names[id(value)] = self.free(value.name or wanted)
+
+
+def _name_entry(entry: Operation, names: dict[int, str]) -> None:
+    own = _Names(names)
+
+    def enter(op: Operation) -> list[Operation]:
+        found: list[Operation] = []
+        for region in op.regions:
+            _name_arguments(op, region, own)
+            found += region.operations
+        return found
+
+    pending = enter(entry)[::-1]
+    while pending:
+        op = pending.pop()
+        _name_results(op, own)
+        if op.regions:
+            pending += enter(op)[::-1]
+
+
+def _name_arguments(op: Operation, region: Region, own: _Names) -> None:
+    for k, value in enumerate(region.arguments):
+        match op.name:
+            case "for":
+                wanted = "loopIdx" if k == 0 else f"iterArg{k - 1}"
+            case "loop":
+                wanted = f"iterArg{k}"
+            case "reduce" | "scan":
+                wanted = f"{op.name}_{('acc', 'elem')[k % 2]}{k // 2}"
+            case _:
+                wanted = f"arg{k}"
+        own.argument(value, wanted)
+
+
+def _name_results(op: Operation, own: _Names) -> None:
+    if not op.results:
+        return
+    first = op.results[0].name or op.row.label
+    if len(op.results) > 1 and op.row.results[-1].any:
+        base = own.free(first)
+        for k, value in enumerate(op.results):
+            own.names[id(value)] = f"{base}#{k}"
+        return
+    for k, value in enumerate(op.results):
+        plain = op.row.results[min(k, len(op.row.results) - 1)].name
+        own.names[id(value)] = own.free(value.name or (op.row.label if k == 0 else plain if op.row.label else ""))
+
+
+# How operations with a syntax of their own print; the counterpart of `tensorir.tile.text.own`.
+
+
+def _entry(p: Printer, op: Operation, head: str, depth: int) -> None:
+    signature = op.attribute("function_type")
+    assert isinstance(signature, Typed) and isinstance(signature.type, Function)
+    results = ", ".join(map(str, signature.type.results))
+    arrow = f" -> {results}" if len(signature.type.results) == 1 else f" -> ({results})" if results else ""
+    hints = op.attribute("optimization_hints") if op.name == "entry" else None
+    said = "" if hints is None else f" optimization_hints={spelled_hints(hints)}"
+    body = op.regions[0]
+    p.lines.append(f"{head} @{symbol(op.attribute('sym_name'))}{p.arguments(body.arguments)}{arrow}{said}")
+    p.region(body, op.name, depth)
+    p.lines[-1] += p.dictionary(op)
+
+
+def _module(p: Printer, op: Operation, head: str, depth: int) -> None:
+    further = dict(op.further)
+    if op.attribute("producer") is not None:
+        further["producer"] = op.attribute("producer")
+    said = f" attributes {spelled_attribute(Dictionary(tuple(sorted(further.items()))))}" if further else ""
+    p.lines.append(f"{head.replace('module', 'cuda_tile.module')} @{symbol(op.attribute('sym_name'))}{said}")
+    p.region(op.regions[0], "module", depth)
+
+
+def _if(p: Printer, op: Operation, head: str, depth: int) -> None:
+    types = ", ".join(str(v.type) for v in op.results)
+    p.lines.append(f"{head} {p.value(op.operand('condition'))}{f' -> ({types})' if types else ''}")
+    p.region(op.regions[0], "if", depth)
+    if len(op.regions) > 1:
+        p.add("else")
+        p.region(op.regions[1], "if", depth)
+    p.lines[-1] += p.dictionary(op)
+
+
+def _for(p: Printer, op: Operation, head: str, depth: int) -> None:
+    low, high, step = (p.value(op.operand(n)) for n in ("lowerBound", "upperBound", "step"))
+    index, *carried = op.regions[0].arguments
+    unsigned = " unsigned" if op.attribute("unsignedCmp") else ""
+    p.lines.append(f"{head}{unsigned} {p.value(index)} in ({low} to {high}, step {step}) : {index.type}")
+    if carried:
+        types = ", ".join(str(v.type) for v in op.results)
+        p.add(f"{_carried(p, carried, op.operand('initValues'))} -> ({types})")
+    p.region(op.regions[0], "for", depth)
+    p.lines[-1] += p.dictionary(op)
+
+
+def _loop(p: Printer, op: Operation, head: str, depth: int) -> None:
+    p.lines.append(head)
+    carried = op.regions[0].arguments
+    types = ", ".join(str(v.type) for v in op.results)
+    if carried:
+        p.add(f"{_carried(p, carried, op.operand('initValues'))} : {', '.join(str(v.type) for v in carried)}")
+        if types:
+            p.add(f"-> {types}")
+    elif types:
+        p.add(f": {types}")
+    p.region(op.regions[0], "loop", depth)
+    p.lines[-1] += p.dictionary(op)
+
+
+def _carried(p: Printer, names: Sequence[Value], values: Sequence[Value]) -> str:
+    pairs = (f"{p.value(n)} = {p.value(v)}" for n, v in zip(names, values, strict=True))
+    return f"iter_values({', '.join(pairs)})"
+
+
+def _make_tensor_view(p: Printer, op: Operation, head: str, depth: int) -> None:
+    type = op.results[0].type
+    assert isinstance(type, TensorView)
+    parts = [f"{head} {p.value(op.operand('base'))}"]
+    if type.shape:
+        for word, numbers, operand in (
+            ("shape", type.shape, "dynamicShape"),
+            ("strides", type.strides, "dynamicStrides"),
+        ):
+            given = iter(op.operand(operand))
+            parts.append(f"{word} = [{', '.join(p.value(next(given)) if n is None else str(n) for n in numbers)}]")
+    dynamic = (*op.operand("dynamicShape"), *op.operand("dynamicStrides"))
+    p.lines.append(f"{', '.join(parts)}{p.dictionary(op)} : {f'{dynamic[0].type} -> ' if dynamic else ''}{type}")
+
+
+def _make_view(p: Printer, op: Operation, head: str, depth: int) -> None:
+    p.lines.append(f"{head} {p.value(op.operand('tensor_view'))}{p.dictionary(op)} : {op.results[0].type}")
+
+
+def _shape_of(p: Printer, op: Operation, head: str, depth: int) -> None:
+    source = op.operand("src")
+    given = op.results[0].type if op.results else "tile<i32>"
+    p.lines.append(f"{head} {p.value(source)}{p.dictionary(op)} : {source.type} -> {given}")
+
+
+def _order(op: Operation) -> str:
+    scope = op.attribute("memory_scope")
+    return f"{op.attribute('memory_ordering_semantics')}{'' if scope is None else f' {scope}'}"
+
+
+def _rest(p: Printer, op: Operation) -> str:
+    token = op.operand("token")
+    said = "" if token is None else f" token = {p.value(token)}"
+    if op.row.name != "atomic_red_view_tko" and (hints := op.attribute("optimization_hints")) is not None:
+        said += f" optimization_hints = {spelled_hints(hints)}"
+    return said + p.dictionary(op, "attributes ")
+
+
+def _viewed(p: Printer, op: Operation) -> str:
+    view, index = op.operand("view"), op.operand("index")
+    types = list(dict.fromkeys(str(v.type) for v in index))
+    listed = types if len(types) < 2 else [str(v.type) for v in index]
+    return ", ".join([str(view.type), *listed])
+
+
+def _load_view(p: Printer, op: Operation, head: str, depth: int) -> None:
+    place = f"{p.value(op.operand('view'))}[{p.values(op.operand('index'))}]"
+    types = ", ".join(str(v.type) for v in op.results)
+    p.lines.append(f"{head} {_order(op)} {place}{_rest(p, op)} : {_viewed(p, op)} -> {types}")
+
+
+def _store_view(p: Printer, op: Operation, head: str, depth: int) -> None:
+    tile = op.operand("tile")
+    place = f"{p.value(tile)}, {p.value(op.operand('view'))}[{p.values(op.operand('index'))}]"
+    p.lines.append(f"{head} {_order(op)} {place}{_rest(p, op)} : {tile.type}, {_viewed(p, op)} -> token")
+
+
+def _reduce_view(p: Printer, op: Operation, head: str, depth: int) -> None:
+    value = op.operand("value")
+    place = f"{p.value(op.operand('view'))}[{p.values(op.operand('index'))}], {op.attribute('mode')}, {p.value(value)}"
+    p.lines.append(f"{head} {_order(op)} {place}{_rest(p, op)} : {value.type}, {_viewed(p, op)} -> token")
+
+
+OWN: dict[str, Callable[[Printer, Operation, str, int], None]] = {
+    "entry": _entry,
+    "testing$func": _entry,
+    "module": _module,
+    "if": _if,
+    "for": _for,
+    "loop": _loop,
+    "make_tensor_view": _make_tensor_view,
+    "make_partition_view": _make_view,
+    "make_strided_view": _make_view,
+    "make_gather_scatter_view": _make_view,
+    "get_tensor_shape": _shape_of,
+    "get_index_space_shape": _shape_of,
+    "load_view_tko": _load_view,
+    "store_view_tko": _store_view,
+    "atomic_red_view_tko": _reduce_view,
+}
+
+# Modules as text: the assembly that the reader reads, one operation to a line, without prefixes.
 
 
 def print_module(module: Module, locations: bool = False) -> str:

@@ -3,22 +3,24 @@
 >>> from tensorir.tile import parse
 >>> verify(parse("entry @f(%x: tile<f64>) { %y = exp2 %x flush_to_zero : tile<f64> }"))
 Traceback (most recent call last):
-tensorir.errors.DiagnosticError: <tile>:1:27: error[TV04]: exp2 flushes to zero for f32 only, and not for f64.
+tensorir.runtime.errors.DiagnosticError: <tile>:1:27: error[TV04]: exp2 flushes to zero for f32 only, and not for f64.
   entry @f(%x: tile<f64>) { %y = exp2 %x flush_to_zero : tile<f64> }
                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 """
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, raise_all
+from tensorir.runtime.errors import Diagnostic, raise_all
 from tensorir.tile.nodes import Module, operations_of
-from tensorir.tile.verify.debug import debug_findings
-from tensorir.tile.verify.hints import hint_notes
-from tensorir.tile.verify.indices import index_notes
-from tensorir.tile.verify.regions import region_findings
+from tensorir.tile.verify.modules import (
+    debug_findings,
+    hint_notes,
+    index_notes,
+    region_findings,
+    symbol_findings,
+    trait_findings,
+)
 from tensorir.tile.verify.rules import RULES
-from tensorir.tile.verify.symbols import symbol_findings
-from tensorir.tile.verify.traits import trait_findings
 
 __all__ = ["verify"]
 

@@ -12,14 +12,14 @@ accepts, and prints itself, is a note.
 ... ''')
 >>> check(module)
 Traceback (most recent call last):
-tensorir.errors.DiagnosticError: <tir>:5:11: error[TC60]: index 0 of 'A' is 4 to 7, outside of its 4 elements.
+tensorir.runtime.errors.DiagnosticError: <tir>:5:11: error[TC60]: index 0 of 'A' is 4 to 7, outside of its 4 elements.
 ...
 """
 
 from __future__ import annotations
 
-from tensorir.errors import Diagnostic, DiagnosticError, raise_all
-from tensorir.extension_points import check_graph_function
+from tensorir.runtime.assembly import check_graph_function
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, raise_all
 from tensorir.tir import nodes as n
 from tensorir.tir.check.functions import check_function
 

@@ -19,15 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.extension_points import interpret_graph_function
+from tensorir.runtime.assembly import interpret_graph_function
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
 from tensorir.tir.interpret.calls import invoke
-from tensorir.tir.interpret.code import CODE
-from tensorir.tir.interpret.external import KNOWN
-from tensorir.tir.interpret.machine import Machine
-from tensorir.tir.interpret.stack import deep
+from tensorir.tir.interpret.machine import CODE, Machine, deep
+from tensorir.tir.interpret.values import KNOWN
 
 __all__ = ["CODE", "KNOWN", "Arrays", "interpret"]
 

@@ -1,18 +1,220 @@
-"""The memory and the address that an access to a buffer means."""
+"""Accesses to buffers: their address, the bounds that checked mode asks, and what is undefined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
-from tensorir.source import Span
+import numpy as np
+
+from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.arithmetic import Value
-from tensorir.tir.interpret.bounds import check_bounds
-from tensorir.tir.interpret.code import Run, compiled
-from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.machine import Machine, Run, compiled, error
 from tensorir.tir.interpret.memory import Pointer, View
+from tensorir.tir.interpret.values import Value, is_array
 
-__all__ = ["access", "pointer_to"]
+__all__ = [
+    "access", "check_bounds", "check_cast", "check_declared", "check_divisor", "check_domain", "check_overflow",
+    "check_ramp", "check_shift", "iteration", "live", "pointer_to",
+]  # fmt: skip
+
+# What checked mode asks of an access: that it is inside of the buffer's shape, and of what the blocks declare.
+
+
+def check_bounds(
+    m: Machine,
+    buffer: n.Buffer,
+    view: View,
+    indices: list[Value],
+    vector: bool,
+    span: Span,
+    lanes: Value = None,
+) -> None:
+    """Every index is at least 0 and below the extent of its dimension; the values are noted for the blocks' check."""
+    for place, (index, extent) in enumerate(zip(indices, view.shape, strict=True)):
+        if is_array(index) and index.size == 0:
+            continue
+        wide = vector and place == len(indices) - 1
+        high = extent[..., None] if wide and is_array(extent) else extent
+        bad = (index < 0) | (index >= high)
+        if wide and lanes is not None:
+            bad = bad & lanes
+        if np.any(bad) and np.any(bad := live(m, bad, wide)):
+            shown = int(np.broadcast_to(index, np.shape(bad))[bad][0])
+            where = f"dimension {place} of {buffer.name!r}, which has {_largest(extent)} elements"
+            message = f"index {shown} is outside of {where}."
+            raise error("TR01", message, span, *iteration(m, bad, wide))
+    if m.blocks:
+        m.blocks[-1].last[buffer] = (indices, vector)
+
+
+def live(m: Machine, bad: Value, wide: bool) -> Value:
+    """Where it happens, of what the lanes that take part compute."""
+    if m.mask is None:
+        return bad
+    return bad & (m.mask[..., None] if wide and is_array(m.mask) else m.mask)
+
+
+def _largest(extent: Value) -> int:
+    return int(np.max(extent))
+
+
+def iteration(m: Machine, bad: Value, wide: bool) -> tuple[str, ...]:
+    """The first iteration for which it happens, as a note."""
+    if not m.axes:
+        return m.where()
+    lanes = np.broadcast_to(bad.any(axis=-1) if wide else bad, m.lanes)
+    at = np.argwhere(lanes)[0][::-1]
+    named: list[tuple[str, Any]] = []
+    serial = {name for name, _ in m.trace}
+    for axis, index in zip(m.axes, at, strict=True):
+        # a loop that is watched while it runs in order is an axis of one place
+        if len(axis.values) > 1 or axis.name not in serial:
+            named.append((axis.name, axis.low + int(axis.values[index]) * axis.step))
+    return ("in the iteration " + ", ".join(f"{name} = {value}" for name, value in [*m.trace, *named]) + ".",)
+
+
+def check_declared(m: Machine, buffer: n.Buffer, write: bool, span: Span) -> None:
+    """The access that was just checked lies inside of what every block around declares of memory older than itself."""
+    indices, vector = m.blocks[-1].last.get(buffer, (None, False))
+    if indices is None:
+        return
+    view = m.view(buffer)
+    for block in reversed(m.blocks):
+        if view.memory.born > block.born:
+            return
+        named = block.writes if write else (*block.reads, *block.writes)
+        parts = [_within(m, declared, box, buffer, view, indices, vector) for declared, box in named]
+        if any(part is None for part in parts):
+            continue
+        inside: Value = np.False_
+        for part in parts:
+            inside = inside | part
+        bad = live(m, ~np.asarray(inside), vector)
+        if np.any(bad):
+            shown = [_widened(i, vector and place < len(indices) - 1) for place, i in enumerate(indices)]
+            everywhere = np.broadcast_shapes(np.shape(bad), *map(np.shape, shown))
+            first = np.argwhere(np.broadcast_to(bad, everywhere))[0]
+            at = tuple(int(np.broadcast_to(i, everywhere)[tuple(first)]) for i in shown)
+            verb, where = ("written", "T.writes") if write else ("read", "T.reads")
+            access = f"element {at} of {buffer.name!r} is {verb}"
+            message = f"{access}, but {where} of the block {block.node.name!r} leaves it out."
+            raise error("TR04", message, span, *iteration(m, np.asarray(bad), vector))
+
+
+Box = tuple[tuple[Value, Value], ...]
+
+
+def _within(
+    m: Machine, declared: n.Buffer, box: Box, buffer: n.Buffer, view: View, indices: list[Value], vector: bool
+) -> Value | None:
+    """Where an access lies inside of a declared box; None where that cannot be said."""
+    places = indices
+    if declared is not buffer:
+        other = m.view(declared)
+        if other.memory is not view.memory:
+            return np.False_
+        found = _coordinates(other, view, indices, vector)
+        if found is None:
+            return None
+        places = found
+    holds: Value = np.True_
+    for place, (index, (low, extent)) in enumerate(zip(places, box, strict=True)):
+        index = _widened(index, vector and declared is buffer and place < len(places) - 1)
+        # the end of a box does not always fit the type of an index that was read
+        low, extent = (np.asarray(_widened(x, vector)).astype(np.int64) for x in (low, extent))
+        holds = holds & (index >= low) & (index < low + extent)
+    return holds
+
+
+def _coordinates(other: View, view: View, indices: list[Value], vector: bool) -> list[Value] | None:
+    """The indices of an element in another buffer over the same memory; None where strides or types forbid it."""
+    if other.dtype != view.dtype or other.lanes != 1 or view.lanes != 1:
+        return None
+    strides = [int(s) for s in other.strides if np.ndim(s) == 0]
+    if len(strides) != len(other.strides) or any(a < b for a, b in pairwise(strides)) or strides[-1:] == [0]:
+        return None
+    rest = np.asarray(view.address(indices, vector)) - _widened(other.offset, vector)
+    found: list[Value] = []
+    for place, stride in enumerate(strides):
+        found.append(rest // stride if place or stride else rest)
+        rest = rest % stride
+    return found
+
+
+def _widened(value: Value, wide: bool) -> Value:
+    return value[..., None] if wide and is_array(value) else value
+
+
+def check_domain(m: Machine, iterator: n.IterVar, low: Value, extent: Value, span: Span) -> None:
+    """The value of a block's iterator lies inside of its domain, wherever the block runs.
+
+    A computed extent that is not positive says nothing: legalised operators of TVM have blocks that run all the same.
+    """
+    value = m.env[iterator.var]
+    bad = (value < low) | (value >= low + extent)
+    if iterator.dom is not None and not isinstance(iterator.dom.extent, n.IntImm):
+        bad = bad & (extent > 0)
+    if np.any(bad) and np.any(bad := live(m, bad, False)):
+        shown = int(np.broadcast_to(value, np.shape(bad))[bad][0])
+        first, last = (int(np.broadcast_to(x, np.shape(bad))[bad][0]) for x in (low, low + extent - 1))
+        message = f"the iterator {iterator.var.name!r} is {shown}, outside of its domain, {first} to {last}."
+        raise error("TR13", message, span, *iteration(m, np.asarray(bad), False))
+
+
+_WORDS: dict[type[n.BinaryOp], str] = {n.Add: "+", n.Sub: "-", n.Mul: "*"}
+
+
+def check_overflow(m: Machine, node: n.BinaryOp, x: Value, y: Value) -> None:
+    """A sum, difference or product inside of an index is a number that its type holds."""
+    low, high = node.a.dtype.range
+    wide = node.a.dtype.lanes != 1
+    bad = _overflows(node, x, y, low, high)
+    if np.any(bad) and np.any(bad := live(m, np.asarray(bad), wide)):
+        a, b = (int(np.broadcast_to(v, np.shape(bad))[bad][0]) for v in (x, y))
+        raise _overflow(m, node, f"{a} {_WORDS[type(node)]} {b}", bad, wide)
+
+
+def _overflows(node: n.BinaryOp, x: Value, y: Value, low: int, high: int) -> Value:
+    if node.a.dtype.bits < 64:
+        exact = _exact(node, np.asarray(x).astype(np.int64), np.asarray(y).astype(np.int64))
+        return (exact < low) | (exact > high)
+    # A product of doubles is near enough to tell whether the exact one has to be looked at.
+    near = _exact(node, np.asarray(x).astype(np.float64), np.asarray(y).astype(np.float64))
+    if not np.any((near < 0.99 * low) | (near > 0.99 * high)):
+        return np.False_
+    exact = _exact(node, np.asarray(x).astype(object), np.asarray(y).astype(object))
+    return np.asarray((exact < low) | (exact > high), bool)
+
+
+def _exact(node: n.BinaryOp, x: Value, y: Value) -> Value:
+    match node:
+        case n.Add():
+            return x + y
+        case n.Sub():
+            return x - y
+        case _:
+            return x * y
+
+
+def _overflow(m: Machine, node: n.Expr, what: str, bad: Value, wide: bool) -> DiagnosticError:
+    message = f"integer overflow in an index: {what} is no {node.dtype.element}."
+    return error("TR15", message, node.span, *iteration(m, np.asarray(bad), wide), help="compute the index in int64.")
+
+
+def check_ramp(m: Machine, node: n.Ramp, first: Value, step: Value) -> None:
+    """The last lane of a vector of indices is a number that its type holds."""
+    low, high = node.base.dtype.range
+    last = n.lane_count(node.lanes) - 1
+    bad = np.asarray([not low <= int(a) + int(b) * last <= high for a, b in np.broadcast(first, step)])
+    bad = bad.reshape(np.broadcast_shapes(np.shape(first), np.shape(step)))
+    if bad.any() and np.any(bad := live(m, bad, True)):
+        a, b = (int(np.broadcast_to(v, np.shape(bad))[bad][0]) for v in (first, step))
+        raise _overflow(m, node, f"{a} + {b} * {last}", bad, True)
+
+
+# The memory and the address that an access to a buffer means.
 
 
 def access(
@@ -46,3 +248,34 @@ def pointer_to(m: Machine, buffer: n.Buffer, span: Span) -> Pointer:
     """The pointer at which a buffer starts."""
     view = m.view(buffer, span)
     return Pointer(view.memory, view.offset * view.dtype.itemsize * view.lanes, view)
+
+
+# What TIR leaves undefined: it is 0, and checked mode tells of it, with the iteration and the value.
+
+
+def check_divisor(m: Machine, node: n.BinaryOp, divisor: Value) -> None:
+    """No integer is divided by zero."""
+    _told(m, node, divisor, np.asarray(divisor == 0), "TR08", "division of an integer by zero.")
+
+
+def check_shift(m: Machine, node: n.Call, by: Value) -> None:
+    """The places of a shift are fewer than the type has."""
+    bits = node.dtype.bits
+    message = f"a shift by {{}} places, of {node.dtype.element}, which has {bits}."
+    _told(m, node, by, np.asarray((by < 0) | (by >= bits)), "TR19", message)
+
+
+def check_cast(m: Machine, node: n.Cast, value: Value) -> None:
+    """A float that becomes an integer is near to one of the type."""
+    low, high = node.dtype.element.range
+    whole = np.trunc(np.asarray(value).astype(np.float64))
+    bad = ~((whole >= float(low)) & (whole < float(high) + 1.0))
+    _told(m, node, value, bad, "TR26", f"{{}} becomes {node.dtype.element}, which holds {low} to {high}.")
+
+
+def _told(m: Machine, node: n.Expr, value: Value, bad: Value, code: str, message: str) -> None:
+    wide = node.dtype.lanes != 1
+    if np.any(bad) and np.any(bad := live(m, bad, wide)):
+        first = np.broadcast_to(value, np.shape(bad))[bad][0]
+        shown = f"{first:g}" if isinstance(first, np.floating) else str(first)
+        raise error(code, message.format(shown), node.span, *iteration(m, np.asarray(bad), wide))

@@ -13,13 +13,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError
+from tensorir.ir.types import scalar_of
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.interpret.arithmetic import Value
 from tensorir.tir.interpret.machine import held_type
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided, strides_of
-from tensorir.types import scalar_of
+from tensorir.tir.interpret.values import Value
 
 __all__ = ["give", "scalar", "take"]
 

@@ -1,29 +1,114 @@
-"""The state of a running function: variables, views, the lanes that run side by side, and what they touched.
-
-Lanes are iterations of loops, or threads, that execute one statement together: a variable then holds an array with one
-axis per loop (inner loops in front, so that values of outer loops broadcast by themselves), and `mask` says which lanes
-take part. Without lanes everything is a NumPy scalar.
-"""
+"""The state of a running function: variables, views, lanes, room for deep expressions, compiled nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import sys
+import threading
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorir.errors import Diagnostic, DiagnosticError, Note
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.assembly import compile_expression, compile_statement
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.interpret.arithmetic import Value, is_array
-from tensorir.tir.interpret.code import compiled
-from tensorir.tir.interpret.hazards import Axis, Conflict, Level
-from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
+from tensorir.tir.interpret.memory import Axis, Conflict, Level, Memory, Pointer, View, row_major
+from tensorir.tir.interpret.values import Value, is_array
 
-__all__ = ["Machine", "error", "held_type", "scalable"]
+__all__ = ["CODE", "Act", "Code", "Machine", "Run", "compiled", "deep", "error", "execute", "held_type", "scalable"]
+
+# Room for deep expressions: compiled functions call one another as deeply as the text nests.
+
+T = TypeVar("T")
+
+FRAMES = 60_000
+
+
+class _Room:
+    """The limit of the process, raised as long as any thread is inside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = 0
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(FRAMES, self._before))
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setrecursionlimit(self._before)
+
+
+_ROOM = _Room()
+
+
+def deep(run: Callable[[], T]) -> T:
+    """The result of `run`, which may recurse deeply; of threads that do so at once the last one gives the room back."""
+    _ROOM.enter()
+    try:
+        return run()
+    finally:
+        _ROOM.leave()
+
+
+# The functions that expressions and statements are compiled to, each node once.
+#
+# A loop's body is looked at once and not once per iteration. The rules of the kinds of nodes compile the nodes inside
+# of theirs by `compiled` and `execute`; the extension points find the rule.
+
+Run = Callable[["Machine"], Value]
+Act = Callable[["Machine"], None]
+
+_LIMIT = 500_000
+
+
+class Code:
+    """The functions of the expressions and statements met so far, by node."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[n.Node, Any]] = {}
+
+    def of(self, node: n.Node, compile_node: Callable[[Any], Any]) -> Any:
+        found = self._known.get(id(node))
+        if found is None:
+            if len(self._known) > _LIMIT:
+                self.clear()
+            found = self._known[id(node)] = (node, compile_node(node))
+        return found[1]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._known.clear()
+
+
+CODE = Code()
+
+
+def compiled(node: n.Expr) -> Run:
+    """The function that evaluates an expression."""
+    return CODE.of(node, compile_expression)
+
+
+def execute(node: n.Stmt) -> Act:
+    """The function that executes a statement."""
+    return CODE.of(node, compile_statement)
+
+
+# The state of a running function: variables, views, the lanes that run side by side, and what they touched.
+#
+# Lanes are iterations of loops, or threads, that execute one statement together: a variable then holds an array with
+# one axis per loop (inner loops in front, so that values of outer loops broadcast by themselves), and `mask` says
+# which lanes take part. Without lanes everything is a NumPy scalar.
 
 MEMORY_LIMIT = 1 << 32
 """Bytes that one allocation may have, copies for lanes included."""

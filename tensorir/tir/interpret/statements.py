@@ -9,16 +9,14 @@ import numpy as np
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
 from tensorir.tir.interpret import loops, threads
-from tensorir.tir.interpret.accesses import access
-from tensorir.tir.interpret.arithmetic import Value, cast
-from tensorir.tir.interpret.blocks import create, entering, matched, whole
-from tensorir.tir.interpret.bounds import check_declared
-from tensorir.tir.interpret.code import Act, compiled, execute
-from tensorir.tir.interpret.deprecated import store
-from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.accesses import access, check_declared
+from tensorir.tir.interpret.expressions import store
+from tensorir.tir.interpret.folds import create, entering, matched, whole
+from tensorir.tir.interpret.machine import Act, Machine, compiled, error, execute
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
-from tensorir.tir.scratch import scratch_of
-from tensorir.tir.walk import walk
+from tensorir.tir.interpret.values import Value, cast
+from tensorir.tir.storage import scratch_of
+from tensorir.tir.trees import walk
 
 __all__ = ["compile_statement", "sequence"]
 

@@ -12,18 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensorir.errors import DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.arithmetic import Value, is_array
-from tensorir.tir.interpret.code import Act, compiled, execute
-from tensorir.tir.interpret.hazards import Axis, Conflict, Level, lane_numbers
+from tensorir.tir.builtins import is_block, is_hardware
 from tensorir.tir.interpret.loops import compile_loop, execute_later
-from tensorir.tir.interpret.machine import Machine, error
-from tensorir.tir.interpret.memory import Memory, Pointer
-from tensorir.tir.kernel_storage import lost_storage
-from tensorir.tir.tags import is_block, is_hardware
-from tensorir.tir.walk import walk
+from tensorir.tir.interpret.machine import Act, Machine, compiled, error, execute
+from tensorir.tir.interpret.memory import Axis, Conflict, Level, Memory, Pointer, lane_numbers
+from tensorir.tir.interpret.values import Value, is_array
+from tensorir.tir.storage import lost_storage
+from tensorir.tir.trees import walk
 
 __all__ = ["compile_attribute", "compile_thread_loop", "keeps_storage", "one_by_one"]
 

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.interpret.arithmetic import Value, cast
-from tensorir.tir.interpret.code import compiled
-from tensorir.tir.interpret.machine import Machine, error
+from tensorir.tir.interpret.machine import Machine, compiled, error
 from tensorir.tir.interpret.memory import View
+from tensorir.tir.interpret.values import Value, cast
 from tensorir.tir.tiles.folds import identity
 from tensorir.tir.tiles.operations import (
     Atomic,

@@ -21,25 +21,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.extension_points import lift_graph_function
+from tensorir.ir.types import dtype_of
 from tensorir.lifting.assemble import Built, assemble
 from tensorir.lifting.nests.nest import SymbolicNest
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.storage.narrow import holder
+from tensorir.runtime.assembly import lift_graph_function
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tir import nodes as n
+from tensorir.tir.builtins import builtin_of, launched
+from tensorir.tir.interpret.machine import deep
 from tensorir.tir.interpret.memory import row_major, strides_of
-from tensorir.tir.interpret.stack import deep
-from tensorir.tir.kernel_storage import lost_storage
-from tensorir.tir.launches import launched
-from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.external import READ_ONLY
 from tensorir.tir.lift.function import read_function
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.thresholds import thresholds
+from tensorir.tir.storage import lost_storage
 from tensorir.tir.tiles import without_tiles
-from tensorir.types import dtype_of
 
 __all__ = ["extent_at", "lift", "lift_prim_func"]
 
@@ -164,7 +163,7 @@ def lift_prim_func(
 
 def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozenset[int]:
     """The parameters that may be written: by stores through any name that shares their memory."""
-    from tensorir.tir.walk import walk
+    from tensorir.tir.trees import walk
 
     roots: dict[n.Var, int] = {}
     for k, param in enumerate(func.params):
@@ -205,7 +204,7 @@ def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozense
 
 def _named(argument: n.Node) -> Iterator[n.Var]:
     """The memories that an argument names; what only says where in one of them is read."""
-    from tensorir.tir.walk import children
+    from tensorir.tir.trees import children
 
     pending = [argument]
     while pending:
@@ -333,7 +332,7 @@ def _is_size(func: n.PrimFunc, param: n.Var) -> bool:
 
 
 def _variables(extent: n.Expr) -> set[n.Var]:
-    from tensorir.tir.walk import walk
+    from tensorir.tir.trees import walk
 
     return {v for v in walk(extent) if isinstance(v, n.Var)}
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensorir.ir.types import INT32, INT64, SCALARS
 from tensorir.lifting.nests.extremes import extremes
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import element_of, recast, refused, row_major_only
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.memory import View, address_of, compact, linear_view, plus, row_major
 from tensorir.tir.lift.reader import Reader
-from tensorir.types import INT32, INT64, SCALARS
 
 __all__ = ["allocate", "constant", "declare", "match", "pointer"]
 

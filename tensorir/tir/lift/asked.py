@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.sets import both
 from tensorir.lifting.nests.extremes import extremes
 from tensorir.lifting.nests.nest import Check, Node
 from tensorir.lifting.nests.terms import Index, Number, Op, Term
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, element_of, term, truth
 from tensorir.tir.lift.intrinsics import cast, is_held, is_shift
 from tensorir.tir.lift.memory import View
 from tensorir.tir.lift.reader import Reader
-from tensorir.tir.walk import children, walk
-from tensorir.types import BOOL, INT32, INT64
+from tensorir.tir.trees import children, walk
 
 __all__ = ["asked", "asks"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorir.tir import nodes as n
-from tensorir.tir.libraries import builtin_of
+from tensorir.tir.builtins import builtin_of
 
 __all__ = ["ATOMICS", "as_builtin", "is_atomic"]
 

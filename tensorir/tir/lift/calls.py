@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorir.extension_points import read_statement
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.nest import External, Loop, Node
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, index_names
-from tensorir.source import Span
+from tensorir.runtime.assembly import read_statement
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
-from tensorir.tir.barriers import awaits_block
-from tensorir.tir.builtins import BUILTINS, Effect
-from tensorir.tir.launches import launched
-from tensorir.tir.libraries import builtin_of
+from tensorir.tir.builtins import BUILTINS, Effect, awaits_block, builtin_of, launched
 from tensorir.tir.lift.asked import asks
 from tensorir.tir.lift.atomics import ATOMICS
 from tensorir.tir.lift.counting import counted
@@ -28,8 +26,7 @@ from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.returned import entered
 from tensorir.tir.lift.updates import updated
 from tensorir.tir.tiles import without_tiles
-from tensorir.tir.walk import walk
-from tensorir.types import INT32
+from tensorir.tir.trees import walk
 
 __all__ = ["bind", "called", "effect", "is_pure", "reduce_scope"]
 

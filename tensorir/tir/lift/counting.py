@@ -16,19 +16,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from tensorir.errors import DiagnosticError
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Number
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import nodes as n
 from tensorir.tir.build import seq
-from tensorir.tir.builtins import BUILTINS, Effect
+from tensorir.tir.builtins import BUILTINS, Effect, is_hardware
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.lift.expressions import Scope, element_of, term
 from tensorir.tir.lift.leaving import jumps, returns
 from tensorir.tir.lift.reader import waits
 from tensorir.tir.ranges import Bounds, interval
-from tensorir.tir.tags import is_hardware
-from tensorir.tir.walk import children, transform, walk
+from tensorir.tir.trees import children, transform, walk
 
 __all__ = ["counted"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.nests.linear import linear, term_of
 from tensorir.lifting.nests.nest import Check, Node
 from tensorir.lifting.nests.terms import Number, Op, Term
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.reader import Reader
-from tensorir.types import BOOL, INT32
 
 __all__ = ["inside_of_domains"]
 

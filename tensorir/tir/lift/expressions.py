@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.extension_points import read_returned
+from tensorir.ir.types import BOOL, INT32, Scalar, scalar_of
 from tensorir.lifting.nests.bits import bytes_of
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.lifting.storage.narrow import NARROW
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.assembly import read_returned
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
+from tensorir.tir.builtins import builtin_of
 from tensorir.tir.dtypes import DataType, other_bytes
-from tensorir.tir.libraries import builtin_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
 from tensorir.tir.lift.memory import View, linear_view, plus, scalar_view, scaled
-from tensorir.types import BOOL, INT32, Scalar, scalar_of
 
 __all__ = [
     "Lanes", "Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "tensor_element_of", "term",

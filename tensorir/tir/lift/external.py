@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import INT32, Dims, Interval
 from tensorir.lifting.nests.terms import Buffer
-from tensorir.types import INT32, Dims, Interval
 
 __all__ = ["EXTERNAL", "READ_ONLY"]
 

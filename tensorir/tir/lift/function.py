@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from tensorir.ir.types import INT32, INT64
 from tensorir.lifting.nests.nest import Node
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term
 from tensorir.lifting.storage.aliases import unaliased
@@ -19,8 +20,7 @@ from tensorir.tir.lift.memory import compact
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.statements import statement
-from tensorir.tir.walk import walk
-from tensorir.types import INT32, INT64
+from tensorir.tir.trees import walk
 
 __all__ = ["Reading", "read_function", "stored_parameters"]
 

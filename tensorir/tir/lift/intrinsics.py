@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, SCALARS, Scalar
 from tensorir.lifting.nests.terms import Number, Op, Term
-from tensorir.types import BOOL, FLOAT32, INT32, INT64, SCALARS, Scalar
 
 __all__ = ["INTRINSICS", "cast", "is_held", "is_shift", "number", "op", "quotient"]
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tensorir.extension_points import read_statement
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, Term, index_names
+from tensorir.runtime.assembly import read_statement
 from tensorir.tir import nodes as n
-from tensorir.tir.libraries import with_exchanges
+from tensorir.tir.builtins import is_block, is_hardware, with_exchanges
 from tensorir.tir.lift.calls import reduce_scope
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
@@ -21,9 +22,7 @@ from tensorir.tir.lift.memory import View, plus
 from tensorir.tir.lift.own_calls import writes
 from tensorir.tir.lift.reader import Reader, Thread, updates
 from tensorir.tir.lift.warps import EXCHANGES
-from tensorir.tir.tags import is_block, is_hardware
-from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32
+from tensorir.tir.trees import walk
 
 __all__ = ["attribute", "thread_loop"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tensorir.tir import nodes as n
-from tensorir.tir.tags import is_hardware
-from tensorir.tir.walk import children, walk
+from tensorir.tir.builtins import is_hardware
+from tensorir.tir.trees import children, walk
 
 __all__ = ["jumps", "returns", "returns_early"]
 

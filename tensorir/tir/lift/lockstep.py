@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.nest import Check, Loop, Node, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir.lift.intrinsics import number
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader
-from tensorir.types import BOOL, INT32
 
 __all__ = ["Turn", "counted", "met", "repeated"]
 

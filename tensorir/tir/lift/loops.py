@@ -11,13 +11,14 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
-from tensorir.extension_points import read_statement
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.extremes import extremes
 from tensorir.lifting.nests.linear import linear, settled
 from tensorir.lifting.nests.nest import Check, Loop, Node, Rounds, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
 from tensorir.lifting.nests.unknowns import bounds
-from tensorir.source import Span
+from tensorir.runtime.assembly import read_statement
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift import lockstep
 from tensorir.tir.lift.asked import asked
@@ -28,9 +29,8 @@ from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader, waits
 from tensorir.tir.lift.results import does
 from tensorir.tir.lift.turns import turns
-from tensorir.tir.scratch import AT_ONCE
-from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32
+from tensorir.tir.storage import AT_ONCE
+from tensorir.tir.trees import walk
 
 __all__ = ["for_loop", "leave", "loop", "while_loop"]
 

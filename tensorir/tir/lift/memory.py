@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tensorir.ir.types import INT64
 from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import linear, term_of
 from tensorir.lifting.nests.terms import Buffer, Number, Op, Term
-from tensorir.types import INT64
 
 __all__ = ["View", "address_of", "compact", "linear_view", "scalar_view", "scaled"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.atomics import is_atomic
-from tensorir.tir.walk import children, walk
+from tensorir.tir.trees import children, walk
 
 __all__ = ["Choice", "own_calls", "own_parts", "writes"]
 

@@ -12,17 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from tensorir.ir.types import BOOL, INT32, Scalar
 from tensorir.lifting.accesses.inverse import at_iteration
 from tensorir.lifting.accesses.sets import both
 from tensorir.lifting.nests.affine import number
 from tensorir.lifting.nests.nest import Check, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, loads
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, term
 from tensorir.tir.lift.own_calls import writes
-from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32, Scalar
+from tensorir.tir.trees import walk
 
 __all__ = ["Flag", "Reader", "Thread", "in_turn", "updates", "waits"]
 

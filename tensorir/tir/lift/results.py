@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensorir.extension_points import read_call, read_statement
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.nest import Node, written
 from tensorir.lifting.nests.terms import Buffer, Index, Load
+from tensorir.runtime.assembly import read_call, read_statement
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32 as INDEX
 from tensorir.tir.lift.allocation import allocate
@@ -23,8 +24,7 @@ from tensorir.tir.lift.own_calls import Choice, own_calls, own_parts
 from tensorir.tir.lift.reader import Flag, Reader
 from tensorir.tir.lift.updates import fetched
 from tensorir.tir.lift.vectors import kept
-from tensorir.tir.walk import children, walk
-from tensorir.types import INT32
+from tensorir.tir.trees import children, walk
 
 __all__ = ["acts", "does", "results"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Number, Op, Term
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import Scope, element_of, refused, term, truth
 from tensorir.tir.lift.intrinsics import cast

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Check, Loop, Node
 from tensorir.lifting.nests.terms import Index, Number, Op, Term, index_names, loads
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
+from tensorir.tir.builtins import is_hardware
 from tensorir.tir.lift import allocation, calls
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.domains import inside_of_domains
@@ -22,10 +24,8 @@ from tensorir.tir.lift.results import results
 from tensorir.tir.lift.vectors import asked_of_lanes, kept, lane_loop
 from tensorir.tir.lift.warp_folds import folded
 from tensorir.tir.lift.warps import exchanged
-from tensorir.tir.scratch import scratch_of
-from tensorir.tir.tags import is_hardware
-from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32
+from tensorir.tir.storage import scratch_of
+from tensorir.tir.trees import walk
 
 __all__ = ["sequence", "statement"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorir.tir import nodes as n
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = ["thresholds"]
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.extremes import extremes
 from tensorir.lifting.nests.terms import Buffer, Number, Op, Term
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.leaving import returns
 from tensorir.tir.lift.reader import Reader
-from tensorir.tir.walk import children, walk
-from tensorir.types import INT32
+from tensorir.tir.trees import children, walk
 
 __all__ = ["Turns", "turns"]
 

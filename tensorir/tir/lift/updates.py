@@ -6,9 +6,10 @@ that. Which thread finds what no text says; here the first one comes first.
 
 from __future__ import annotations
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.nest import Loop, Node, Store
 from tensorir.lifting.nests.terms import Load, Number
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.allocation import pointer
 from tensorir.tir.lift.atomics import ATOMICS, as_builtin
@@ -16,7 +17,6 @@ from tensorir.tir.lift.expressions import value_of
 from tensorir.tir.lift.intrinsics import binary
 from tensorir.tir.lift.memory import apart
 from tensorir.tir.lift.reader import Reader
-from tensorir.types import INT32
 
 __all__ = ["fetched", "updated"]
 

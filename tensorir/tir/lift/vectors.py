@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.nest import Loop, Node
 from tensorir.lifting.nests.terms import Index, Load, Number, Term
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.expressions import Lanes, term
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.reader import Reader
-from tensorir.types import INT32
 
 __all__ = ["asked_of_lanes", "kept", "lane_loop"]
 

@@ -16,19 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Loop, Node, Store
 from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term
-from tensorir.source import NOWHERE
+from tensorir.runtime.errors import NOWHERE
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.expressions import place
 from tensorir.tir.lift.intrinsics import ARITHMETIC, number
 from tensorir.tir.lift.reader import Reader, in_turn
 from tensorir.tir.lift.warps import Block, block_of
-from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32
+from tensorir.tir.trees import walk
 
 __all__ = ["folded"]
 

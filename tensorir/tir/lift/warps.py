@@ -10,18 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+from tensorir.ir.types import BOOL, INT32, SCALARS
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Node, Store
 from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.own_calls import Choice, own_calls
 from tensorir.tir.lift.reader import Reader
-from tensorir.tir.walk import walk
-from tensorir.types import BOOL, INT32, SCALARS
+from tensorir.tir.trees import walk
 
 __all__ = ["EXCHANGES", "Block", "block_of", "exchanged", "of_all"]
 

@@ -1,64 +1,79 @@
-"""Expressions: they carry the data type of their result, computed when they are built."""
+"""What nodes share, the types of variables, buffers and their regions, and expressions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.assembly import equal_tir, hash_tir, print_tir
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, HANDLE, VOID, DataType
-from tensorir.tir.nodes.base import Node, PointerType, PrimType, TupleType, Type
 
 if TYPE_CHECKING:
-    from tensorir.tir.nodes.buffers import Buffer, IterVar
-    from tensorir.tir.nodes.functions import Argument, Attribute
+    from tensorir.tir.nodes.statements import Argument, Attribute
 
 __all__ = [
-    "EQ",
-    "GE",
-    "GT",
-    "LE",
-    "LT",
-    "NE",
-    "Add",
-    "And",
-    "BinaryOp",
-    "Broadcast",
-    "BufferLoad",
-    "Call",
-    "Cast",
-    "CmpOp",
-    "CommReducer",
-    "Div",
-    "Expr",
-    "FloatImm",
-    "FloorDiv",
-    "FloorMod",
-    "GlobalVar",
-    "IndexMap",
-    "IntImm",
-    "Let",
-    "Load",
-    "LogicalOp",
-    "Max",
-    "MemoryMap",
-    "Min",
-    "Mod",
-    "Mul",
-    "Not",
-    "Opaque",
-    "Or",
-    "Ramp",
-    "Reduce",
-    "Select",
-    "Shuffle",
-    "StringImm",
-    "Sub",
-    "Target",
-    "Var",
-    "lane_count",
-]
+    "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "BinaryOp", "Broadcast", "Buffer", "BufferLoad", "BufferRegion",
+    "BufferType", "Call", "Cast", "CmpOp", "CommReducer", "Div", "Expr", "FloatImm", "FloorDiv", "FloorMod",
+    "GlobalVar", "IndexMap", "IntImm", "IterKind", "IterVar", "Let", "Load", "LogicalOp", "MatchBufferRegion", "Max",
+    "MemoryMap", "Min", "Mod", "Mul", "Node", "Not", "Opaque", "Or", "PointerType", "PrimType", "Ramp", "Range",
+    "Reduce", "Select", "Shuffle", "StringImm", "Sub", "Target", "TupleType", "Type", "Var", "lane_count",
+]  # fmt: skip
+
+# What all nodes share, and the types of variables.
+
+
+class Node:
+    """What all nodes share: equality by structure, and text as representation."""
+
+    __slots__ = ()
+
+    is_name: ClassVar[bool] = False
+    """Whether the node is a name: a variable or a buffer, which is the same only as one object."""
+    is_closed: ClassVar[bool] = False
+    """Whether every name in the tree is bound in it."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Node):
+            return NotImplemented
+        return equal_tir(self, other)
+
+    def __hash__(self) -> int:
+        return hash_tir(self)
+
+    def __repr__(self) -> str:
+        return print_tir(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PrimType:
+    """The type of a variable that is known no finer than by its data type."""
+
+    dtype: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType:
+    """A pointer to elements in the memory that `storage_scope` names; element type None is an opaque pointer."""
+
+    element_type: Type | None
+    storage_scope: str = "global"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """Several values; without fields, no value."""
+
+    fields: tuple[Type, ...] = ()
+
+
+Type: TypeAlias = PrimType | PointerType | TupleType
+
+# Expressions: they carry the data type of their result, computed when they are built.
 
 _set = object.__setattr__
 
@@ -495,3 +510,100 @@ def lane_count(lanes: int | Expr) -> int:
             return -value
         case _:
             return -1
+
+
+# Buffers, their regions, and the iterators that run over them.
+
+
+class BufferType(Enum):
+    """How a buffer meets other shapes: AUTO_BROADCAST repeats extents of one."""
+
+    DEFAULT = "default"
+    AUTO_BROADCAST = "auto"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Buffer(Node):
+    """A view of memory as an array. The object is the identity, as for variables.
+
+    Empty `strides` mean row-major and compact. `elem_offset` None means zero, or what the caller passes. `layout`
+    is None where the layout is the row-major one that nobody wrote down, "scalar" for a scalar of 0.27's text.
+    """
+
+    is_name: ClassVar[bool] = True
+
+    data: Var
+    dtype: DataType
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...] = ()
+    elem_offset: Expr | None = None
+    axis_separators: tuple[int, ...] = ()
+    name: str = ""
+    data_alignment: int = 64
+    offset_factor: int = 1
+    buffer_type: BufferType = BufferType.DEFAULT
+    layout: Attribute = None
+    span: Span = NOWHERE
+
+    @property
+    def scope(self) -> str:
+        """The memory that the buffer lives in: "global", "shared", "local", ..."""
+        return self.data.type.storage_scope if isinstance(self.data.type, PointerType) else "global"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Range(Node):
+    """The integers from `min` up to, and without, `min + extent`."""
+
+    min: Expr
+    extent: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BufferRegion(Node):
+    """A box of a buffer, one range per dimension."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MatchBufferRegion(Node):
+    """`buffer` as another name for the region `source`."""
+
+    buffer: Buffer
+    source: BufferRegion
+    span: Span = NOWHERE
+
+
+class IterKind(Enum):
+    """What an iterator does; the value is its name in TVMScript (`T.axis.<value>`, or a loop's kind)."""
+
+    DATA_PARALLEL = "spatial"
+    THREAD_INDEX = "thread"
+    COMM_REDUCE = "reduce"
+    ORDERED = "scan"
+    OPAQUE = "opaque"
+    UNROLLED = "unrolled"
+    VECTORIZED = "vectorized"
+    PARALLELIZED = "parallelized"
+    TENSORIZED = "tensorized"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class IterVar(Node):
+    """A variable that runs over `dom`; thread iterators name their hardware index in `thread_tag`."""
+
+    dom: Range | None
+    var: Var
+    kind: IterKind
+    thread_tag: str = ""
+    span: Span = NOWHERE

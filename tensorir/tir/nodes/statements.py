@@ -1,46 +1,130 @@
-"""Statements, one class per construct."""
+"""Statements, functions and modules of TIR, and layouts of buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, TypeAlias
 
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.assembly import print_tir
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Span, did_you_mean
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.nodes.base import Node
-from tensorir.tir.nodes.buffers import Buffer, BufferRegion, IterVar, MatchBufferRegion, Range
-from tensorir.tir.nodes.expressions import Expr, Var
-
-if TYPE_CHECKING:
-    from tensorir.tir.nodes.functions import Attribute
+from tensorir.tir.nodes.expressions import (
+    Buffer,
+    BufferRegion,
+    CommReducer,
+    Expr,
+    GlobalVar,
+    IndexMap,
+    IntImm,
+    IterVar,
+    MatchBufferRegion,
+    Mul,
+    Node,
+    Opaque,
+    Range,
+    Type,
+    Var,
+)
 
 __all__ = [
-    "AllocBuffer",
-    "Allocate",
-    "AllocateConst",
-    "AssertStmt",
-    "AttrStmt",
-    "Block",
-    "BlockRealize",
-    "Break",
-    "BufferRealize",
-    "BufferStore",
-    "Continue",
-    "DeclBuffer",
-    "Evaluate",
-    "For",
-    "ForKind",
-    "IfThenElse",
-    "LetStmt",
-    "MetadataText",
-    "Prefetch",
-    "SeqStmt",
-    "Stmt",
-    "Store",
-    "While",
-]
+    "AllocBuffer", "Allocate", "AllocateConst", "Argument", "AssertStmt", "AttrStmt", "Attribute", "Block",
+    "BlockRealize", "Break", "BufferRealize", "BufferStore", "ComposeLayout", "Continue", "DeclBuffer", "Evaluate",
+    "For", "ForKind", "GraphFunction", "GraphNode", "IRModule", "IfThenElse", "LayoutIter", "LetStmt", "MetadataText",
+    "OnAxis", "Prefetch", "PrimFunc", "SeqStmt", "Stmt", "Store", "TileLayout", "While",
+]  # fmt: skip
+
+# Layouts of 0.27: where the elements of a buffer lie, as `T.TileLayout(T.S[shape:strides] + T.R[...] + offset)`.
+
+MEMORY = "m"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OnAxis(Node):
+    """A distance along an axis of the hardware (`4 @ Axis.laneid`); "m" is the memory, and is not written."""
+
+    value: Expr
+    axis: str = MEMORY
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LayoutIter(Node):
+    """An index that runs over `extent` and moves by `stride`."""
+
+    extent: Expr
+    stride: OnAxis
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TileLayout(Node):
+    """Places of elements: the index taken apart over `shard`, copies over `replica`, all moved by `offset`."""
+
+    shard: tuple[LayoutIter, ...]
+    replica: tuple[LayoutIter, ...] = ()
+    offset: tuple[OnAxis, ...] = ()
+    span: Span = NOWHERE
+
+    @property
+    def is_row_major(self) -> bool:
+        """Whether the elements lie compact, in the order of their indices, once each.
+
+        >>> from tensorir.tir.build import const
+        >>> one, two, three = const(1), const(2), const(3)
+        >>> rows, columns = LayoutIter(two, OnAxis(three)), LayoutIter(three, OnAxis(one))
+        >>> TileLayout((rows, columns)).is_row_major, TileLayout((columns, rows)).is_row_major
+        (True, False)
+        """
+        step: Expr | None = None
+        for part in reversed(self.shard):
+            if not _is_one(part.extent):
+                if part.stride.axis != MEMORY or not _same(part.stride.value, step):
+                    return False
+                step = _times(part.extent, step)
+        return not self.offset and all(_is_one(part.extent) for part in self.replica)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ComposeLayout(Node):
+    """A tile layout whose places are swizzled."""
+
+    per_element: int
+    swizzle_len: int
+    atom_len: int
+    tile_layout: TileLayout
+    swizzle_inner: bool = True
+    span: Span = NOWHERE
+
+    @property
+    def is_row_major(self) -> bool:
+        """Whether nothing is swizzled."""
+        return self.swizzle_len == 0 and self.tile_layout.is_row_major
+
+
+def _is_one(extent: Expr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def _same(stride: Expr, step: Expr | None) -> bool:
+    """Whether a stride is the step, for which None stands where it is one."""
+    if step is None:
+        return _is_one(stride)
+    if isinstance(stride, IntImm) and isinstance(step, IntImm):
+        return stride.value == step.value
+    return stride == step
+
+
+def _times(extent: Expr, step: Expr | None) -> Expr:
+    if step is None:
+        return extent
+    if isinstance(extent, IntImm) and isinstance(step, IntImm):
+        return IntImm(extent.value * step.value, extent.dtype)
+    return Mul(extent, step)
+
+
+# Statements, one class per construct.
 
 
 class Stmt(Node):
@@ -276,3 +360,91 @@ class BlockRealize(Stmt):
     predicate: Expr
     block: Block
     span: Span = NOWHERE
+
+
+# Functions and modules, and what attributes and arguments hold.
+
+_Entries: TypeAlias = "tuple[Attribute, ...] | Mapping[str, Attribute]"
+
+
+Attribute: TypeAlias = "bool | int | float | str | DataType | Type | Node | GlobalVar | _Entries | None"
+"""What attributes, annotations and keywords of opaque calls hold."""
+
+
+Argument: TypeAlias = Expr | Buffer | BufferRegion | Opaque | IndexMap | CommReducer | IterVar
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PrimFunc(Node, Displayed):
+    """A function: parameters, the buffers that some of them are, a body.
+
+    `attrs["global_symbol"]` is the name under which the function is known outside; private functions have none.
+    `module` is the module that the function was taken from (`mod["main"]`), so that its calls resolve.
+    """
+
+    is_closed: ClassVar[bool] = True
+
+    name: str
+    params: tuple[Var, ...]
+    buffer_map: Mapping[Var, Buffer]
+    body: Stmt
+    ret_type: Type | None = None
+    attrs: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    s_tir: bool = True
+    module: IRModule | None = None
+    span: Span = NOWHERE
+
+    def __str__(self) -> str:
+        return print_tir(self)
+
+
+class GraphNode(Node):
+    """A node of a graph of operators around functions of TIR; the package above, `tensorir.relax`, has all of them."""
+
+    __slots__ = ()
+
+
+class GraphFunction(GraphNode, Displayed):
+    """A function of a module that is a graph of operators."""
+
+    __slots__ = ()
+    is_closed = True
+
+    name: str
+    params: tuple[Any, ...]
+    module: IRModule | None
+
+    def __str__(self) -> str:
+        return print_tir(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class IRModule(Node, Displayed):
+    """Functions by name, in the order of the text.
+
+    `metadata` holds what `metadata["key"][index]` in the text refers to, where it was supplied. `wanting` tells of
+    kernels of a text of TileLang that constants without values left out, by name.
+    """
+
+    is_closed: ClassVar[bool] = True
+
+    functions: Mapping[str, PrimFunc | GraphFunction]
+    attrs: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    global_infos: Mapping[str, Attribute] = field(default_factory=dict[str, "Attribute"])
+    metadata: Mapping[str, object] | None = None
+    name: str = "Module"
+    span: Span = NOWHERE
+    wanting: Mapping[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])
+
+    def __getitem__(self, name: str) -> PrimFunc | GraphFunction:
+        """The function of that name, which knows this module."""
+        if name in self.wanting:
+            raise DiagnosticError(self.wanting[name])
+        if name not in self.functions:
+            hint = did_you_mean(name, self.functions)
+            raise DiagnosticError(Diagnostic("TS60", f"the module has no function {name!r}.", self.span, help=hint))
+        function: Any = self.functions[name]
+        return replace(function, module=self)
+
+    def __str__(self) -> str:
+        return print_tir(self)

@@ -1,22 +1,136 @@
-"""Expressions of TIR as TVMScript.
-
-An operator is written as one only where reading it gives back the same node; where Python or TVM would fold it, or
-bring its operands to one type, the function of its name stands (`T.Add(x, 0)`).
-"""
+"""Expressions and layouts of TIR as TVMScript, and unique names for variables and buffers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import keyword
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from typing import Protocol
 
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Operands, Result
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, DataType
-from tensorir.tir.printing.layouts import layout_text
-from tensorir.tir.printing.names import Names
 from tensorir.tir.script.arithmetic import would_fold
 
-__all__ = ["ExpressionPrinter", "number_text", "quote"]
+__all__ = ["ExpressionPrinter", "Names", "layout_text", "number_text", "quote"]
+
+# Names for variables and buffers: the hints of the nodes, made unique among the names that are in scope.
+
+_WORDS = "T I R cls Module metadata tvm tir tirx relax ir TypeVar range min max len abs int float bool tuple list"
+_RESERVED = {*_WORDS.split(), *keyword.kwlist, *keyword.softkwlist} - {"_"}
+
+
+class Named(Protocol):
+    """What has a name in the text: a variable, or a buffer."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Names:
+    """What is called how; a scope that ends gives its names free again."""
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._taken: set[str] = {*_RESERVED, *reserved}
+        self._known: dict[object, str] = {}
+        self._scopes: list[list[Named]] = [[]]
+        self._owners: dict[n.Var, n.Buffer] = {}
+        self._parts: dict[n.Var, tuple[n.Buffer, str]] = {}
+
+    def push(self) -> None:
+        self._scopes.append([])
+
+    def pop(self) -> None:
+        for node in self._scopes.pop():
+            name = self._known.pop(node, None)
+            if name is not None:
+                self._taken.discard(name)
+            if isinstance(node, n.Buffer) and self._owners.get(node.data) is node:
+                del self._owners[node.data]
+
+    def define(self, node: Named) -> str:
+        """A name for what is bound here."""
+        if (known := self._known.get(node)) is not None:
+            return known
+        base = _identifier(node.name)
+        name, count = base, 0
+        while name in self._taken:
+            count += 1
+            name = f"_{count}" if base == "_" else f"{base}_{count}"
+        self._taken.add(name)
+        self._known[node] = name
+        self._scopes[-1].append(node)
+        if isinstance(node, n.Buffer):
+            self._owners.setdefault(node.data, node)
+        return name
+
+    def part(self, var: n.Var, buffer: n.Buffer, field: str) -> None:
+        """The variable is known as a part of a buffer, `A.elem_offset`, and has no name of its own."""
+        self._parts[var] = buffer, field
+
+    def knows(self, node: n.Node) -> bool:
+        return node in self._known or node in self._owners
+
+    def owner(self, data: n.Var) -> n.Buffer | None:
+        """The buffer in scope whose memory the variable is."""
+        return self._owners.get(data)
+
+    def of(self, node: Named) -> str:
+        """The name of what is bound; a buffer's memory is `A.data`, what is bound nowhere has its own name."""
+        if (known := self._known.get(node)) is not None:
+            return known
+        if isinstance(node, n.Var) and (part := self._parts.get(node)) is not None:
+            return f"{self.of(part[0])}.{part[1]}"
+        if isinstance(node, n.Var) and (owner := self._owners.get(node)) is not None:
+            return f"{self._known[owner]}.data"
+        return self.define(node)
+
+
+def _identifier(hint: str) -> str:
+    name = re.sub(r"\W", "_", hint, flags=re.ASCII)
+    if not name:
+        return "v"
+    return f"v_{name}" if name[0].isdigit() or name.startswith("__") else name
+
+
+# Layouts as TVMScript: `T.TileLayout(T.S[(2, 3):(3, 1)] + T.R[2:4 @ Axis.laneid] + 7)`.
+
+Show = Callable[[n.Expr], str]
+
+
+def layout_text(layout: n.TileLayout | n.ComposeLayout, show: Show) -> str:
+    """The call that makes the layout; `show` writes the expressions in it."""
+    match layout:
+        case n.ComposeLayout(per_element, swizzle, atom, tile, inner):
+            flag = "" if inner else ", swizzle_inner=False"
+            return f"T.ComposeLayout({per_element}, {swizzle}, {atom}, {layout_text(tile, show)}{flag})"
+        case n.TileLayout(shard, replica, offset):
+            terms = [f"T.{word}[{_pair(part, show)}]" for word, part in (("S", shard), ("R", replica)) if part]
+            terms += [_on_axis(part, show, summand=True) for part in offset]
+            return f"T.TileLayout({' + '.join(terms) or 'T.S[()]'})"
+
+
+def _pair(iterators: Sequence[n.LayoutIter], show: Show) -> str:
+    extents = [show(part.extent) for part in iterators]
+    strides = [_on_axis(part.stride, show) for part in iterators]
+    if len(iterators) == 1:
+        return f"{extents[0]}:{strides[0]}"
+    return f"({', '.join(extents)}):({', '.join(strides)})"
+
+
+def _on_axis(part: n.OnAxis, show: Show, summand: bool = False) -> str:
+    text = show(part.value)
+    plain = isinstance(part.value, n.Var | n.IntImm)
+    if part.axis == "m":
+        return text if plain or not summand else f"({text})"
+    return f"{text if plain else f'({text})'} @ Axis.{part.axis}"
+
+
+# Expressions of TIR as TVMScript.
+#
+# An operator is written as one only where reading it gives back the same node; where Python or TVM would fold it, or
+# bring its operands to one type, the function of its name stands (`T.Add(x, 0)`).
 
 _TERNARY, _OR, _AND, _NOT, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(13)
 

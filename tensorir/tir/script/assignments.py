@@ -6,14 +6,13 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32, DataType
 from tensorir.tir.nodes import IterKind
 from tensorir.tir.script.arithmetic import IllTyped, binary, convert
-from tensorir.tir.script.declarations import allocate, declare, make_buffer
-from tensorir.tir.script.forms import let_form
+from tensorir.tir.script.forms import allocate, declare, let_form, make_buffer
 from tensorir.tir.script.syntax import Failure, Located
 from tensorir.tir.script.values import (
     Axis,
@@ -30,9 +29,9 @@ from tensorir.tir.script.values import (
     ThreadVar,
     TypeVariable,
     Value,
+    describe,
     members,
 )
-from tensorir.tir.script.words import describe
 
 if TYPE_CHECKING:
     from tensorir.tir.script.statements import FunctionBody

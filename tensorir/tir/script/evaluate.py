@@ -10,16 +10,15 @@ import ast
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
-from tensorir.errors import did_you_mean
-from tensorir.source import Source, Span
+from tensorir.runtime.errors import Source, Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.builtins import find
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, INT64, DataType
-from tensorir.tir.script import operations, subscripts
+from tensorir.tir.script import arithmetic, subscripts
 from tensorir.tir.script.arithmetic import IllTyped, as_expr
-from tensorir.tir.script.calls.dispatch import call
-from tensorir.tir.script.layouts import LAYOUTS, layout
+from tensorir.tir.script.calls_of_buffers import call
+from tensorir.tir.script.subscripts import LAYOUTS, layout
 from tensorir.tir.script.syntax import Failure, Located, Text, parse_expression
 from tensorir.tir.script.values import (
     BoundMethod,
@@ -35,10 +34,10 @@ from tensorir.tir.script.values import (
     Scope,
     TypeVariable,
     Value,
+    describe,
     entries,
     members,
 )
-from tensorir.tir.script.words import describe
 
 __all__ = ["DIALECTS", "Evaluator"]
 
@@ -59,17 +58,17 @@ class Evaluator:
         subscripts.vector_indices
     )
 
-    constant: ClassVar[Callable[[Evaluator, ast.Constant], Value]] = operations.constant
-    sequence: ClassVar[Callable[[Evaluator, ast.List | ast.Tuple], Value]] = operations.sequence
-    mapping: ClassVar[Callable[[Evaluator, ast.Dict], Value]] = operations.mapping
-    binary: ClassVar[Callable[[Evaluator, ast.BinOp], Value]] = operations.binary_operation
-    spread: ClassVar[Callable[[Evaluator, Value, Located], list[Value]]] = operations.spread
-    operand: ClassVar[Callable[[Evaluator, ast.expr], Value]] = operations.operand
-    unary: ClassVar[Callable[[Evaluator, ast.UnaryOp], Value]] = operations.unary
-    connective: ClassVar[Callable[[Evaluator, ast.BoolOp], Value]] = operations.connective
-    comparison: ClassVar[Callable[[Evaluator, ast.Compare], Value]] = operations.comparison
-    conditional: ClassVar[Callable[[Evaluator, ast.IfExp], Value]] = operations.conditional
-    closure: ClassVar[Callable[[Evaluator, ast.Lambda], Value]] = operations.closure
+    constant: ClassVar[Callable[[Evaluator, ast.Constant], Value]] = arithmetic.constant
+    sequence: ClassVar[Callable[[Evaluator, ast.List | ast.Tuple], Value]] = arithmetic.sequence
+    mapping: ClassVar[Callable[[Evaluator, ast.Dict], Value]] = arithmetic.mapping
+    binary: ClassVar[Callable[[Evaluator, ast.BinOp], Value]] = arithmetic.binary_operation
+    spread: ClassVar[Callable[[Evaluator, Value, Located], list[Value]]] = arithmetic.spread
+    operand: ClassVar[Callable[[Evaluator, ast.expr], Value]] = arithmetic.operand
+    unary: ClassVar[Callable[[Evaluator, ast.UnaryOp], Value]] = arithmetic.unary
+    connective: ClassVar[Callable[[Evaluator, ast.BoolOp], Value]] = arithmetic.connective
+    comparison: ClassVar[Callable[[Evaluator, ast.Compare], Value]] = arithmetic.comparison
+    conditional: ClassVar[Callable[[Evaluator, ast.IfExp], Value]] = arithmetic.conditional
+    closure: ClassVar[Callable[[Evaluator, ast.Lambda], Value]] = arithmetic.closure
 
     def __init__(self, text: Text, scope: Scope, old: bool, language: Language | None = None) -> None:
         self.text = text

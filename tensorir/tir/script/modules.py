@@ -1,4 +1,4 @@
-"""Modules and functions of TVMScript: headers, decorators, signatures, and who may call whom."""
+"""Modules, functions and fragments of TVMScript: headers, decorators, signatures, who may call whom."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.extension_points import read_graph_function
-from tensorir.source import Source
+from tensorir.runtime.assembly import read_graph_function
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, VOID, DataType
-from tensorir.tir.script.declarations import make_buffer
 from tensorir.tir.script.evaluate import DIALECTS, Evaluator
+from tensorir.tir.script.forms import make_buffer
 from tensorir.tir.script.statements import FunctionBody
-from tensorir.tir.script.syntax import Failure, Text
+from tensorir.tir.script.syntax import Failure, Text, parse_expression
 from tensorir.tir.script.values import (
     Broken,
     BufferSpec,
@@ -26,10 +25,12 @@ from tensorir.tir.script.values import (
     Scope,
     TypeVariable,
     Value,
+    describe,
 )
-from tensorir.tir.script.words import describe
 
-__all__ = ["module_of", "read_module"]
+__all__ = ["module_of", "read_fragment", "read_module"]
+
+# Modules and functions of TVMScript: headers, decorators, signatures, and who may call whom.
 
 _NEW = re.compile(r"\bs_tir\s*=\s*True|\bT\.sblock|\bT\.let\b(?!\()|\btirx\b")
 _OLD = re.compile(
@@ -77,7 +78,7 @@ class _ModuleReader:
             raise DiagnosticError(self.problems)
         if not self.functions and not self.name and not fragment:
             whole = self.text.source
-            from tensorir.source import Span
+            from tensorir.runtime.errors import Span
 
             raise DiagnosticError(
                 Diagnostic(
@@ -371,3 +372,52 @@ def _quoted_sizes(node: ast.FunctionDef) -> list[tuple[str, ast.Constant]]:
                     constants = [size for size in sizes.elts if isinstance(size, ast.Constant)]
                     found += [(size.value, size) for size in constants if isinstance(size.value, str) and size.value]
     return found
+
+
+# Fragments of TVMScript: statements without the function around them, or imports alone.
+
+
+def read_fragment(source: Source, around: Mapping[str, str]) -> n.IRModule:
+    """The module whose only function has the statements for its body, and `around` for its parameters."""
+    text = Text(source)
+    outside = [s for s in text.tree.body if isinstance(s, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)]
+    inside = [s for s in text.tree.body if s not in outside]
+    if inside:
+        text.tree.body = [*outside, _function(text, inside, around)]
+    try:
+        return module_of(text, fragment=True)
+    except DiagnosticError as error:
+        help = "state what it is: parse_fragment(text, {'A': 'T.Buffer((8,), \"float32\")'})."
+        stated = [replace(d, help=help) if d.code == "TS10" else d for d in error.diagnostics]
+        raise DiagnosticError(stated) from None
+
+
+def _function(text: Text, body: list[ast.stmt], around: Mapping[str, str]) -> ast.FunctionDef:
+    """The statements as a function of TIR; of Relax, where they or their parameters use its dialect."""
+    span = text.span(body[0]).to(text.span(body[-1]))
+    types = {name: parse_expression(kind, Source(text.source.name, kind), span) for name, kind in around.items()}
+    relax = any(isinstance(part, ast.Name) and part.id == "R" for s in (*body, *types.values()) for part in ast.walk(s))
+    mark = "R.function(private=True)" if relax else "T.prim_func(private=True, s_tir=True)"
+    function = ast.FunctionDef(
+        name="main",
+        args=ast.arguments([], [ast.arg(name, kind) for name, kind in types.items()], None, [], [], None, []),
+        body=body,
+        decorator_list=[ast.parse(mark, mode="eval").body],
+    )
+    placed = [function, *ast.walk(function.args), *ast.walk(function.decorator_list[0])]
+    for node in placed:
+        if not isinstance(node, ast.arguments | ast.expr_context):
+            _place_in_fragment(node, body)
+    return function
+
+
+def _place_in_fragment(node: ast.AST, body: list[ast.stmt]) -> None:
+    """What the text does not write stands where the statements are."""
+    first, last = body[0], body[-1]
+    for name, value in (
+        ("lineno", first.lineno),
+        ("col_offset", first.col_offset),
+        ("end_lineno", last.end_lineno),
+        ("end_col_offset", last.end_col_offset),
+    ):
+        setattr(node, name, value)

@@ -12,17 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, seq, true
 from tensorir.tir.dtypes import BOOL, DataType
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.script import assignments
 from tensorir.tir.script.arithmetic import convert
-from tensorir.tir.script.declarations import named
 from tensorir.tir.script.evaluate import Evaluator
-from tensorir.tir.script.forms import attribute, form, realization
+from tensorir.tir.script.forms import attribute, form, named, realization
 from tensorir.tir.script.regions import accessed
 from tensorir.tir.script.syntax import Located, Text
 from tensorir.tir.script.values import (
@@ -37,9 +35,10 @@ from tensorir.tir.script.values import (
     Name,
     ThreadVar,
     Value,
+    describe,
+    describe_statement,
     members,
 )
-from tensorir.tir.script.words import describe, describe_statement
 
 __all__ = ["FunctionBody"]
 

@@ -3,7 +3,7 @@
 Python's grammar is all that is used of Python: functions around kernels are followed for their constants, macros are
 put where they are called, nothing is executed. Constants without values in the text are given by name.
 
->>> from tensorir.source import Source
+>>> from tensorir.runtime.errors import Source
 >>> text = '''
 ... import tilelang
 ... import tilelang.language as T

@@ -10,12 +10,11 @@ from typing import Any, cast
 
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import BOOL, DataType
-from tensorir.tir.script import operations, subscripts
-from tensorir.tir.script.arithmetic import IllTyped, as_expr, binary, compare, match
+from tensorir.tir.script import arithmetic, subscripts
+from tensorir.tir.script.arithmetic import SYMBOLS, IllTyped, as_expr, binary, compare, match
 from tensorir.tir.script.evaluate import Evaluator
-from tensorir.tir.script.operations import SYMBOLS
 from tensorir.tir.script.values import DataTypeName, Name, Value, members
-from tensorir.tir.tilelang import host
+from tensorir.tir.tilelang import context
 from tensorir.tir.tilelang.context import Context, Function, Unknown, is_host
 
 __all__ = ["RULES", "beside", "combined", "items", "truth"]
@@ -37,7 +36,7 @@ def name(it: Context, node: ast.Name) -> Value:
     if found is None and not any(node.id in frame for frame in it.reader.scope.frames):
         if (value := it.given(node.id)) is not None:
             return value
-        if node.id in host.NAMES:
+        if node.id in context.NAMES:
             return Name("python", node.id)
     elif found is None:
         return None
@@ -53,21 +52,21 @@ def attribute(it: Context, node: ast.Attribute) -> Value:
             full = f"{path}.{node.attr}"
             if full.endswith(("tilelang.language", "tvm.tir", "tvm.tirx")):
                 return Name("T", "")
-            return value if (value := host.library_value(full)) is not None else Name("host", full)
+            return value if (value := context.library_value(full)) is not None else Name("host", full)
         case Name("T", "GemmWarpPolicy") if node.attr in _POLICIES:
             return _POLICIES[node.attr]
-        case Name("T", "") if node.attr != "handle" and (dtype := host.data_type(node.attr)) is not None:
+        case Name("T", "") if node.attr != "handle" and (dtype := context.data_type(node.attr)) is not None:
             return dtype
         case Name("T", "") if node.attr == "WSID":
             return "tl.ws_op_id"
         case DataTypeName(dtype) | (DataType() as dtype) if node.attr in ("bits", "lanes", "itemsize"):
             return dtype.bits // 8 if node.attr == "itemsize" else getattr(dtype, node.attr)
-        case DataTypeName() | DataType() if (made := host.method(host.plain(target), node.attr)) is not None:
+        case DataTypeName() | DataType() if (made := context.method(context.plain(target), node.attr)) is not None:
             return made
         case Function():
             return Unknown(f"{target.name}.{node.attr}")
         case str() | list() | tuple() | dict():
-            made = host.method(cast("Value", target), node.attr)
+            made = context.method(cast("Value", target), node.attr)
             return Unknown(ast.unparse(node)) if made is None else made
         case _:
             return Evaluator.attribute_of(it.reader, node)
@@ -133,7 +132,7 @@ def beside(*values: Value) -> list[Value]:
 
 def _operand(it: Context, value: Value, node: ast.AST) -> Value:
     if isinstance(value, DataType | DataTypeName):
-        return host.plain(value)
+        return context.plain(value)
     if isinstance(value, bool | int | float | str | tuple | list | n.Expr) and not isinstance(value, n.Var):
         return cast("Value", value)
     return it.reader.as_expr(value, cast("ast.expr", node))
@@ -141,7 +140,7 @@ def _operand(it: Context, value: Value, node: ast.AST) -> Value:
 
 def unary(it: Context, node: ast.UnaryOp) -> Value:
     if not isinstance(node.op, ast.Not):
-        return operations.unary(it.reader, node)
+        return arithmetic.unary(it.reader, node)
     value = it.reader.value(node.operand)
     if isinstance(value, Unknown):
         return Unknown(ast.unparse(node))
@@ -197,7 +196,7 @@ def _compared(it: Context, op: ast.cmpop, left: Value, right: Value, node: ast.C
             return isinstance(op, ast.IsNot)
         it.fail(node, "TS07", "'in' asks for a constant in a sequence of constants.")
     if is_host(left) and is_host(right):
-        a, b = host.plain(left), host.plain(right)
+        a, b = context.plain(left), context.plain(right)
         try:
             test = _SAME.get(type(op))
             return test(a, b) if test is not None else compare(str(symbol), a, b)
@@ -234,7 +233,7 @@ def formatted(it: Context, node: ast.JoinedStr) -> Value:
             parts.append(str(part.value))
             continue
         assert isinstance(part, ast.FormattedValue)
-        value = host.plain(it.reader.value(part.value))
+        value = context.plain(it.reader.value(part.value))
         form = "" if part.format_spec is None else str(it.reader.value(part.format_spec))
         if isinstance(value, Unknown | n.Node):
             return Unknown(ast.unparse(node))
@@ -245,20 +244,20 @@ def formatted(it: Context, node: ast.JoinedStr) -> Value:
             parts.append(format(cast("Any", shown), form))
         except (TypeError, ValueError) as error:
             it.fail(part, "TS20", f"this is not formatted so: {error}.")
-    if sum(map(len, parts)) > host.MAX_ITEMS:
-        it.fail(node, "TS04", f"this string has more than {host.MAX_ITEMS:,} characters.")
+    if sum(map(len, parts)) > context.MAX_ITEMS:
+        it.fail(node, "TS04", f"this string has more than {context.MAX_ITEMS:,} characters.")
     return "".join(parts)
 
 
 def items(it: Context, value: Value, node: ast.expr) -> list[Value]:
     """The items of a sequence of constants; refuses anything else."""
-    found = host.items_of(host.plain(value))
+    found = context.items_of(context.plain(value))
     if found is None:
         if isinstance(value, Unknown):
             it.needs(node, value)
         it.fail(node, "TS21", "a sequence of constants stands here: a list, a tuple, or range(n).")
-    if len(found) > host.MAX_ITEMS:
-        it.fail(node, "TS04", f"this sequence has more than {host.MAX_ITEMS:,} items.")
+    if len(found) > context.MAX_ITEMS:
+        it.fail(node, "TS04", f"this sequence has more than {context.MAX_ITEMS:,} items.")
     return found
 
 
@@ -309,7 +308,7 @@ def subscript(it: Context, node: ast.Subscript) -> Value:
         case Name():  # `list[int]`, `Optional[int]`: a type of Python
             return target
         case range() | dict() | list() | tuple() | str() if not isinstance(node.slice, ast.Slice):
-            key = host.plain(it.reader.value(node.slice))
+            key = context.plain(it.reader.value(node.slice))
             key = key.value if isinstance(key, n.IntImm) else key
             try:
                 return cast("Any", target)[key]
@@ -354,7 +353,7 @@ def mapping(it: Context, node: ast.Dict) -> Value:
                 it.fail(part, "TS21", "'**' spreads a mapping of constants.")
             found |= cast("dict[Any, Value]", value)
             continue
-        name = host.plain(it.reader.value(key))
+        name = context.plain(it.reader.value(key))
         if isinstance(name, list | dict | set):
             it.fail(key, "TS21", "a key is a constant, or a buffer.")
         found[name] = value

@@ -11,13 +11,13 @@ from tensorir.tir.build import const, seq
 from tensorir.tir.dtypes import BOOL, INT32
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.script.arithmetic import binary, compare
-from tensorir.tir.script.calls.control import bounds
-from tensorir.tir.script.calls.form import Call
+from tensorir.tir.script.calls import Call
+from tensorir.tir.script.calls_of_buffers import bounds
 from tensorir.tir.script.statements import BlockParts, Body
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import LoopForm, Value, members
-from tensorir.tir.tilelang.calls import let
 from tensorir.tir.tilelang.context import Context, Launch, PersistentLoop
+from tensorir.tir.tilelang.functions import let
 
 __all__ = ["MAKERS", "kernel", "persistent"]
 

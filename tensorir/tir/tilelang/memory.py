@@ -12,11 +12,9 @@ from tensorir.tir.build import const
 from tensorir.tir.builtins import HINTS
 from tensorir.tir.dtypes import BOOL, INT32, VOID, DataType
 from tensorir.tir.script.arithmetic import binary
-from tensorir.tir.script.calls.buffers import FIELDS, spec
-from tensorir.tir.script.calls.builtins import builtin
-from tensorir.tir.script.calls.form import Call
-from tensorir.tir.script.values import BufferSpec, DataTypeName, Form, Name, Value, members
-from tensorir.tir.script.words import describe, sizes_of
+from tensorir.tir.script.calls import Call, builtin
+from tensorir.tir.script.calls_of_buffers import FIELDS, spec
+from tensorir.tir.script.values import BufferSpec, DataTypeName, Form, Name, Value, describe, members, sizes_of
 from tensorir.tir.tilelang.context import Context, Output, Unknown, Warps
 from tensorir.tir.tilelang.expressions import beside
 from tensorir.tir.tilelang.tiles import allocation, emitted
@@ -266,7 +264,7 @@ def reinterpret(it: Context, call: Call) -> Value:
 
 
 def _plain(call: Call) -> Value:
-    from tensorir.tir.script.calls.form import MAKERS as plain
+    from tensorir.tir.script.calls import MAKERS as plain
 
     made = plain.get(call.name)
     return builtin(call) if made is None else made(call)

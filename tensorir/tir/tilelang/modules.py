@@ -7,15 +7,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tensorir.errors import Diagnostic, DiagnosticError, did_you_mean
-from tensorir.source import NOWHERE, Source, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, did_you_mean
 from tensorir.tir import nodes as n
-from tensorir.tir.script.calls.form import Call
+from tensorir.tir.script.calls import Call
 from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.statements import FunctionBody
 from tensorir.tir.script.syntax import Text
 from tensorir.tir.script.values import Language, Scope, Value
-from tensorir.tir.tilelang import calls, expressions, kernels, memory, statements, tiles
+from tensorir.tir.tilelang import expressions, functions, kernels, memory, statements, tiles
 from tensorir.tir.tilelang.context import Context, Function, Returned, Unknown
 from tensorir.tir.tilelang.functions import kernels_of
 
@@ -104,7 +103,7 @@ def _context(text: Text, names: Mapping[str, object]) -> Context:
 
         return read
 
-    rules = {**expressions.RULES, ast.Call: calls.call}
+    rules = {**expressions.RULES, ast.Call: functions.call}
     of_expressions |= {kind: about(rule) for kind, rule in rules.items()}
     of_statements |= {kind: about_statement(rule) for kind, rule in statements.RULES.items()}
     makers |= {name: about_call(rule) for name, rule in {**memory.MAKERS, **kernels.MAKERS, **tiles.MAKERS}.items()}

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from tensorir.errors import DiagnosticError
-from tensorir.source import Span
+from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.nodes import ForKind
 from tensorir.tir.script.arithmetic import binary
-from tensorir.tir.script.declarations import declare, make_buffer
+from tensorir.tir.script.forms import declare, make_buffer
 from tensorir.tir.script.statements import FunctionBody
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import (
@@ -25,9 +24,8 @@ from tensorir.tir.script.values import (
     Scalar,
     ThreadVar,
     Value,
+    describe,
 )
-from tensorir.tir.script.words import describe
-from tensorir.tir.tilelang.calls import let
 from tensorir.tir.tilelang.context import (
     Context,
     Function,
@@ -40,7 +38,7 @@ from tensorir.tir.tilelang.context import (
     is_host,
 )
 from tensorir.tir.tilelang.expressions import combined, items, truth
-from tensorir.tir.tilelang.functions import define_function
+from tensorir.tir.tilelang.functions import define_function, let
 from tensorir.tir.tilelang.kernels import kernel, persistent
 from tensorir.tir.tilelang.memory import compact
 

@@ -8,11 +8,9 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32, DataType
 from tensorir.tir.script.arithmetic import binary, convert
-from tensorir.tir.script.calls.builtins import builtin
-from tensorir.tir.script.calls.form import Call
-from tensorir.tir.script.declarations import declare
-from tensorir.tir.script.values import BufferSpec, Scalar, Value, entries
-from tensorir.tir.script.words import describe, sizes_of
+from tensorir.tir.script.calls import Call, builtin
+from tensorir.tir.script.forms import declare
+from tensorir.tir.script.values import BufferSpec, Scalar, Value, describe, entries, sizes_of
 from tensorir.tir.tilelang.context import Context
 
 __all__ = ["MAKERS", "allocation", "emitted"]

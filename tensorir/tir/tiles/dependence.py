@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tensorir.tir import nodes as n
-from tensorir.tir.libraries import builtin_of
-from tensorir.tir.walk import children, walk
+from tensorir.tir.builtins import builtin_of
+from tensorir.tir.trees import children, walk
 
 __all__ = ["NONE", "Axes", "Dependence", "is_local", "parts_of"]
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from tensorir.source import Span
+from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32
@@ -38,7 +38,7 @@ from tensorir.tir.tiles.operations import (
     is_tile,
     operation,
 )
-from tensorir.tir.walk import transform, walk
+from tensorir.tir.trees import transform, walk
 
 __all__ = ["without_tiles"]
 

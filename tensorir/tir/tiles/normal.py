@@ -21,7 +21,7 @@ from tensorir.tir.tiles.folds import combined, identity
 from tensorir.tir.tiles.operations import OPERATIONS
 from tensorir.tir.tiles.threads import by_threads
 from tensorir.tir.tiles.warp_groups import in_one_order
-from tensorir.tir.walk import transform, walk
+from tensorir.tir.trees import transform, walk
 
 __all__ = ["normal"]
 

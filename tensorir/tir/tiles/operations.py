@@ -14,12 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tensorir.errors import Diagnostic, DiagnosticError, Note, did_you_mean
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32
-from tensorir.tir.walk import walk
+from tensorir.tir.trees import walk
 
 __all__ = [
     "OPERATIONS", "REDUCTIONS", "Atomic", "Box", "Copy", "Fill", "Gemm", "Im2col", "Nothing", "Operation", "Record",

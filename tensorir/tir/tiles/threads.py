@@ -24,16 +24,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.errors import Diagnostic, DiagnosticError
-from tensorir.source import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
-from tensorir.tir.builtins import BUILTINS, Effect
+from tensorir.tir.builtins import BUILTINS, Effect, is_block
 from tensorir.tir.dtypes import INT32
-from tensorir.tir.tags import is_block
 from tensorir.tir.tiles.dependence import NONE, Axes, Dependence, is_local, parts_of
 from tensorir.tir.tiles.operations import Copy, Fill, is_tile, operation
-from tensorir.tir.walk import substitute, transform, walk
+from tensorir.tir.trees import substitute, transform, walk
 
 __all__ = ["by_threads", "is_own"]
 

@@ -28,12 +28,12 @@ from typing import cast
 
 from tensorir.tir import nodes as n
 from tensorir.tir.build import seq
-from tensorir.tir.tags import is_block
+from tensorir.tir.builtins import is_block
 from tensorir.tir.tiles.dependence import Dependence, is_local
 from tensorir.tir.tiles.numbers import Undecided, Values, number
 from tensorir.tir.tiles.operations import is_tile
 from tensorir.tir.tiles.threads import is_own
-from tensorir.tir.walk import transform, walk
+from tensorir.tir.trees import transform, walk
 
 __all__ = ["in_one_order"]
 

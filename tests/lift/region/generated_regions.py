@@ -2,8 +2,9 @@
 
 from hypothesis import strategies as st
 
-from tensorir.build import call, literal
-from tensorir.ir import Expr, Literal, Var
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr, Literal, Var
+from tensorir.ir.types import INT32, Dims, Interval, TensorType
 from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.region.nodes import (
     Bound,
@@ -19,7 +20,6 @@ from tensorir.lifting.region.nodes import (
     Rule,
     Write,
 )
-from tensorir.types import INT32, Dims, Interval, TensorType
 
 EXTENT = 24
 BUFFERS = (

@@ -5,8 +5,8 @@ import pytest
 from generate.examples import examples
 from hypothesis import given, settings
 
-from tensorir.errors import DiagnosticError
 from tensorir.lifting.region import check_region, interpret, parse_region, print_region
+from tensorir.runtime.errors import DiagnosticError
 from tests.lift.region.generated_regions import EXTENT, regions
 from tests.lift.region.matmul import MATMUL
 

@@ -217,8 +217,8 @@ def test_a_textbook_loop_runs_as_the_book_would_have_it(text, expected, arrays, 
 
 
 def test_attention_over_many_keys_keeps_no_matrix_of_scores():
-    from tensorir.ir import Call
-    from tensorir.walk import postorder
+    from tensorir.ir.nodes import Call
+    from tensorir.ir.rewrite import postorder
 
     program = ti.lift(function_of(ATTENTION.format(256, 200)))
     sizes = [e.type.dims.size for c in program.fencil.closures for e in postorder(c.value) if isinstance(e, Call)]

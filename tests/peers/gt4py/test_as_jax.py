@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
 import xarray as xr
 
 import tensorir as ti
-from tests.peers.gt4py.sides import values
+from tests.peers.gt4py.sides import Vertex, gtx, values
 from tests.peers.gt4py.test_cartesian import laplacian, two_statements
 from tests.peers.gt4py.test_columns import rained, solved
-from tests.peers.gt4py.test_unstructured import PRESENT, PROVIDER, V2E_TABLE, summed, weighted
+from tests.peers.gt4py.test_unstructured import PRESENT, PROVIDER, V2E_TABLE, extremes, summed, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -33,6 +36,91 @@ def test_an_operator_gives_the_largest_domain_there_is() -> None:
 
 def test_a_domain_may_be_asked_for() -> None:
     assert ti.as_jax(laplacian, domain={"I": (1, 3), "J": (2, 4), "K": 2})(values(6, 5, 2)).shape == (2, 2, 2)
+
+
+def test_domains_are_those_of_gt4py_too_and_one_for_each_result() -> None:
+    e = values(5)
+    four, three = gtx.domain({Vertex: (0, 4)}), {"Vertex": (1, 4)}
+    for domain, extents in ((four, (4, 4)), ((four, four), (4, 4)), ((three, four), (3, 4)), ({"Vertex": 2}, (2, 2))):
+        found = ti.as_jax(extremes, offset_provider=PROVIDER, domain=domain)(e)
+        assert tuple(len(x) for x in found) == extents
+    high, low = ti.as_jax(extremes, offset_provider=PROVIDER, domain=(three, four))(e)
+    whole = ti.as_jax(extremes, offset_provider=PROVIDER)(e)
+    np.testing.assert_array_equal(high, whole[0][1:])
+    np.testing.assert_array_equal(low, whole[1])
+
+
+def test_a_table_may_be_a_plain_array() -> None:
+    e = values(5)
+    expected = ti.as_jax(summed, offset_provider=PROVIDER)(e)
+    for table in (V2E_TABLE, V2E_TABLE.astype(np.int64), jax.numpy.asarray(V2E_TABLE)):
+        np.testing.assert_array_equal(ti.as_jax(summed, offset_provider={"V2E": table})(e), expected)
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    with pytest.raises(ti.DiagnosticError) as caught:
+        call()
+    return str(caught.value)
+
+
+def around(**options: Any) -> Any:
+    return ti.as_jax(extremes, **{"offset_provider": PROVIDER, **options})
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda e: around()(e, offset_provider=PROVIDER),
+            "error[TI11]: 'offset_provider' is told when the function is made, and is no argument of 'extremes'.\n"
+            "help: ti.as_jax(extremes, offset_provider=...)(e).",
+        ),
+        (
+            lambda e: around()(e, e),
+            "error[TI11]: 'extremes' takes 1 argument, and 2 are given.\n"
+            "help: its parameters are e; results are returned.",
+        ),
+        (
+            lambda e: around()(ee=e),
+            "error[TI11]: 'extremes' has no parameter 'ee'.\nhelp: did you mean 'e'?",
+        ),
+        (
+            lambda e: around(offset_provider={"V2E": V2E_TABLE[0]})(e),
+            "error[TI05]: the table 'V2E' has the dims Vertex, V2E and holds integers; this is int32[3].\n"
+            "help: a row for each point, a column for each neighbour.",
+        ),
+        (
+            lambda e: around(offset_provider={"V2V": V2E_TABLE})(e),
+            "error[TI05]: the offset 'V2V' leads to what is no dimension and no table.\n"
+            "help: gtx.as_connectivity([Vertex, V2EDim], Edge, table) tells the dims of a table.",
+        ),
+        (
+            lambda e: around(domain={"Edge": 4})(e),
+            "error[TI06]: a result has the dims Vertex, and its domain is {'Edge': (0, 4)}.\n"
+            "help: domain={'Vertex': (0, 10)}.",
+        ),
+        (
+            lambda e: around(domain=({"Vertex": 4},) * 3)(e),
+            "error[TI06]: there are 3 domains, and the operator returns 2 fields.\n"
+            "help: give a domain for each, or one for all.",
+        ),
+        (
+            lambda e: around(domain={"Vertex": "x"})(e),
+            "error[TI06]: the interval of Vertex is 'x'.\nhelp: domain={'Vertex': (0, 10)}, or a domain of GT4Py.",
+        ),
+        (
+            lambda e: ti.lift(extremes),
+            "error[TA01]: a program of GT4Py has the sizes of its fields, which are not told here.\n"
+            "help: ti.as_jax(program) is a function of arrays; ti.lift(ti.iterator.from_gt4py(program, sizes=...)).",
+        ),
+    ],
+)
+def test_what_is_given_in_another_place_is_refused_with_where_it_belongs(call: Any, said: str) -> None:
+    assert refusal(lambda: call(values(5))) == said
+
+
+def test_a_function_is_shown_in_one_line() -> None:
+    assert repr(around()) == "<'extremes' as a function of e>"
 
 
 def test_the_gradient_through_scans_is_the_slope() -> None:

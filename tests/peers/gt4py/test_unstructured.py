@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
 import numpy as np
 import pytest
 
 import tensorir as ti
-from tests.peers.gt4py.sides import C2E, E2V, V2E, Cell, E2VDim, Edge, K, V2EDim, Vertex, both, field, gtx, ours, values
+from tests.peers.gt4py.sides import (
+    C2E,
+    E2V,
+    V2E,
+    Cell,
+    E2VDim,
+    Edge,
+    K,
+    V2EDim,
+    Vertex,
+    both,
+    field,
+    gtx,
+    ours,
+    values,
+    xla_cpu,
+)  # fmt: skip
 
 from gt4py.next.iterator.embedded import StridedConnectivityField  # isort: skip
 from gt4py.next import broadcast, max_over, min_over, neighbor_sum, where  # isort: skip
+from gt4py.next.experimental import concat_where  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -109,6 +129,119 @@ def sparse_alone(s: SparseField) -> VField:
 
 def test_a_sparse_field_alone_skips_what_its_table_leaves_empty() -> None:
     both(sparse_alone, field({Vertex: 4, V2EDim: 3}), out=vertices(), provider=PROVIDER)
+
+
+@gtx.field_operator
+def sparse_sum(v: VField, s: SparseField) -> VField:
+    return neighbor_sum(s * v, axis=V2EDim)
+
+
+@gtx.field_operator
+def sparse_twice(v: VField, s: SparseField) -> VField:
+    return sparse_sum(sparse_sum(v, s), s)
+
+
+@gtx.field_operator
+def sparse_extremes(v: VField, s: SparseField) -> tuple[VField, VField]:
+    low = min_over(s * v, axis=V2EDim)
+    return max_over(s + low, axis=V2EDim), min_over(max_over(s, axis=V2EDim) - s, axis=V2EDim) * v
+
+
+@gtx.field_operator
+def sparse_chosen(v: VField, s: SparseField, e: EField) -> VField:
+    return neighbor_sum(where(v > 1.0, s, e(V2E)) + where(e(V2E) > 1.0, s, v), axis=V2EDim)
+
+
+@gtx.field_operator
+def sparse_levels(v: VKField, s: SparseField, e: EKField) -> VKField:
+    once = neighbor_sum(concat_where(K < 2, e(V2E), s * v), axis=V2EDim)
+    return neighbor_sum(broadcast(s, (Vertex, V2EDim, K)) * once, axis=V2EDim)
+
+
+@gtx.scan_operator(axis=K, forward=True, init=0.0)
+def running(state: float, x: float) -> float:
+    return 0.5 * state + x
+
+
+@gtx.field_operator
+def sparse_scanned(v: VKField, s: SparseField) -> VKField:
+    return neighbor_sum(s * running(neighbor_sum(s * v, axis=V2EDim)), axis=V2EDim)
+
+
+@gtx.program
+def sparse_steps(v: VField, s: SparseField, once: VField, out: VField):
+    sparse_sum(v, s, out=once)
+    sparse_sum(once, s, out=out)
+
+
+@gtx.program
+def sparse_in_place(v: VField, s: SparseField, out: VField):
+    sparse_sum(v, s, out=out)
+    sparse_sum(out, s, out=out)
+
+
+V4, E5, S43, VK4, EK5 = {Vertex: 4}, {Edge: 5}, {Vertex: 4, V2EDim: 3}, {Vertex: 4, K: 4}, {Edge: 5, K: 4}
+
+
+@pytest.mark.parametrize(
+    ("operator", "given", "out"),
+    [
+        (sparse_twice, [V4, S43], V4),
+        (sparse_extremes, [V4, S43], (V4, V4)),
+        (sparse_chosen, [V4, S43, E5], V4),
+        (sparse_levels, [VK4, S43, EK5], VK4),
+        (sparse_scanned, [VK4, S43], VK4),
+        (sparse_steps, [V4, S43, V4, V4], None),
+        (sparse_in_place, [V4, S43, V4], None),
+    ],
+)
+def test_what_a_table_leaves_empty_is_skipped_in_every_composition(operator: Any, given: Any, out: Any) -> None:
+    made = {"out": tuple(map(field, out)) if isinstance(out, tuple) else field(out)} if out else {}
+    both(operator, *map(field, given), provider=PROVIDER, **made)
+
+
+@gtx.field_operator
+def sparse_moved(s: SparseField, v: VField) -> EField:
+    return neighbor_sum(s(E2V[0]) * v(E2V[0]) - 2.0 * s(E2V[1]), axis=V2EDim)
+
+
+def test_a_sparse_field_that_is_shifted_lacks_the_neighbours_of_its_own_rows() -> None:
+    s, v, t = field(S43), field(V4), E2V_TABLE
+    found = ours(sparse_moved, s, v, out=edges(), provider=PROVIDER)[-1]
+    terms = s.asnumpy()[t[:, 0]] * v.asnumpy()[t[:, 0], None] - 2.0 * s.asnumpy()[t[:, 1]]
+    np.testing.assert_allclose(found, (terms * (PRESENT[t[:, 0]] & PRESENT[t[:, 1]])).sum(1), rtol=1e-14)
+
+
+def test_sparse_sums_have_the_gradients_and_the_steps_of_their_values() -> None:
+    v, s = field(V4), field(S43)
+    weights = (s.asnumpy() * PRESENT).sum(1)
+    twice = ti.as_jax(sparse_twice, offset_provider=PROVIDER)
+    with jax.enable_x64(True):
+        slope = jax.grad(lambda v: twice(v, s.asnumpy()).sum())(v.asnumpy())
+    np.testing.assert_allclose(slope, weights**2, rtol=1e-14)
+    with ti.iterator.record() as step:
+        sparse_steps.with_backend(xla_cpu)(v, s, vertices(), vertices(), offset_provider=PROVIDER)
+    owners = {"Vertex": np.zeros(4, int)}
+    there = ti.distribute(step, jax.make_mesh((1,), ("px",)), {"Vertex": "px"}, partition=owners)
+    for one in (step, there):
+        np.testing.assert_allclose(one(step.state)["out"], v.asnumpy() * weights**2, rtol=1e-14)
+
+
+@gtx.field_operator
+def extremes_of_none(s: SparseField, e: EField) -> tuple[VField, VField, VField, VField]:
+    return (
+        max_over(s, axis=V2EDim), min_over(s, axis=V2EDim), max_over(e(V2E), axis=V2EDim), neighbor_sum(s, axis=V2EDim)
+    )  # fmt: skip
+
+
+def test_extremes_of_a_vertex_without_neighbours_are_the_ends_of_the_type() -> None:
+    lonely = np.array([[0, 1, 2], [-1, -1, -1]], np.int32)
+    provider = {"V2E": gtx.as_connectivity([Vertex, V2EDim], Edge, lonely, skip_value=-1)}
+    two = {Vertex: 2}
+    out = tuple(field(two) for _ in range(4))
+    found = ours(extremes_of_none, field({**two, V2EDim: 3}), edges(), out=out, provider=provider)[-4:]
+    most = np.finfo(np.float64).max
+    assert [x[1] for x in found] == [-most, most, -most, 0]
 
 
 @gtx.field_operator

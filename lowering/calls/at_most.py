@@ -1,0 +1,257 @@
+"""Programs that are compiled once for all sizes up to a bound: arrays are padded, run, and cut again.
+
+>>> import numpy as np
+>>> import tensorir as ti
+>>> f = ti.parse("f(y: tensor<float>, x: tensor<float, I[0:n]>) { y ← reduce(+, 0.0, I)(x × x); }")
+>>> c = compile_at_most(f, {"n": 8}, {})
+>>> [float(c(x=np.arange(n, dtype=float))["y"]) for n in (3, 4, 8)]
+[5.0, 14.0, 140.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.export
+import numpy as np
+from jax import lax
+
+from lowering.calls.compiled import Compiled, compile
+from lowering.calls.executable import Executable, on_device
+from lowering.tracing import concrete, inside_trace, refuse_narrow
+from tensorir.binding.arrays import refuse, size_of
+from tensorir.binding.calls import BoundProgram, PreparedCall, nested, prepare_call, tables_of, with_variables
+from tensorir.distribution.padded_program import PaddedProgram, padded_program
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, Dims
+from tensorir.passes.decisions import Plan
+from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
+from tensorir.text.sizes import Template
+
+__all__ = ["CompiledAtMost", "compile_at_most"]
+
+Leaves = tuple[Any, ...]
+
+
+class CompiledAtMost:
+    """A template as a function of arrays of any size up to a bound, called as a compiled program is.
+
+    What arrays hold beyond their ends, and what is computed of it, has no part in results, nor in gradients.
+    """
+
+    told_by_identity: ClassVar[bool] = True
+    """Nothing in it changes: whoever remembers what reads it need not look inside."""
+
+    def __init__(self, program: BoundProgram, most: Mapping[str, int], options: Mapping[str, Any]) -> None:
+        self.bound, self.most, self.options = program, dict(most), dict(options)
+        self.made: RecentCache[tuple[int, ...], tuple[PaddedProgram, Compiled]] = RecentCache("padded programs", SIZES)
+        self.checked: WeakCache[bool] = WeakCache("sizes of padded programs")
+
+    def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
+        if datasets:
+            return self._on_dataset(datasets, arguments)
+        ready = prepare_call(self.bound, arguments, concrete)
+        sizes = ready.bound.sizes
+        for name, most in self.most.items():
+            if sizes[name] > most:
+                told = f"the size '{name}' is {sizes[name]}, and '{self.bound.name}' was compiled for at most {most}."
+                raise refuse("B12", told, f'compile it for more: at_most={{"{name}": {sizes[name]}}}.')
+        padded, compiled = self._at(sizes)
+        self.checked.of(ready.fencil, lambda f: padded.ends.check(f, {n: sizes[n] for n in self.most}) is None)
+        return ready.finish(self._run(padded, compiled, ready, sizes))
+
+    def _on_dataset(self, datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """A Dataset in gives its variables as arguments by name, and a Dataset out."""
+        import xarray as xr
+
+        given = with_variables(self.bound.program, datasets, arguments, "c")
+        return xr.Dataset(self(**given))
+
+    def _at(self, sizes: Mapping[str, int]) -> tuple[PaddedProgram, Compiled]:
+        template = self.bound.program
+        assert isinstance(template, Template)
+        others = {n: sizes[n] for n in template.sizes if n not in self.most}
+
+        def make() -> tuple[PaddedProgram, Compiled]:
+            padded = padded_program(template, self.most, others)
+            return padded, compile(padded.program, **self.options)
+
+        return self.made.of(tuple(others.values()), make)
+
+    def _run(
+        self, padded: PaddedProgram, compiled: Compiled, ready: PreparedCall, sizes: Mapping[str, int]
+    ) -> dict[str, Leaves]:
+        tables = tables_of(padded.program)
+        given: dict[str, Any] = {own: np.int32(sizes[n]) for n, own in padded.sizes.items()}
+        every = [a for field in padded.fields.values() for a in ready.arrays[field.name]]
+        if (traced := inside_trace(every)) and any(np.result_type(a).itemsize == 8 for a in every):
+            refuse_narrow(self.bound.name)
+        for own, field in padded.fields.items():
+            have, wide = ready.fencil[field.name].type.dims, padded.program[own].type.dims
+            # a row of a table is read by nobody, and must lead somewhere
+            filling = tables[own][1].start if own in tables else 0
+            pad = _padded if traced else _padded_on_host
+            leaves = [pad(a, _sides(have, wide), filling) for a in ready.arrays[field.name]]
+            given[own] = nested(field.type.element, leaves)
+        outputs = compiled(**given)
+        as_jax = any(isinstance(a, jax.Array) for a in every)
+        found: dict[str, Leaves] = {}
+        for p in ready.fencil.results:
+            wide = padded.program[p.name].type.dims
+            leaves = jax.tree_util.tree_leaves(outputs[p.name])
+            sides = _sides(p.type.dims, wide)
+            found[p.name] = tuple(_cut(a, sides) if traced else _cut_on_host(a, sides, as_jax) for a in leaves)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<{self.bound.name} compiled for {', '.join(f'{n} ≤ {most}' for n, most in self.most.items())}>"
+
+    # What was compiled
+
+    def program(self, **sizes: int) -> Fencil:
+        """The program that runs, with its sizes as numbers; the sizes that have no bound by name."""
+        return self._of(sizes)[0].program
+
+    def compiled(self, **sizes: int) -> Compiled:
+        """The compiled program of padded arrays and sizes, with all that `ti.compile` says of one."""
+        return self._of(sizes)[1]
+
+    def _of(self, sizes: Mapping[str, int]) -> tuple[PaddedProgram, Compiled]:
+        for name in self.bound.program.sizes if isinstance(self.bound.program, Template) else ():
+            if name not in self.most and name not in sizes and name not in self.bound.sizes:
+                told = f"the size '{name}' is not bound."
+                raise refuse("B01", told, f'give it by name: {name}=10, or a bound: at_most={{"{name}": 10}}.')
+        return self._at({**self.bound.sizes, **sizes})
+
+    def plan(self, **sizes: int) -> Plan:
+        """What was chosen for the padded program, and why; the sizes that have no bound by name."""
+        return self.compiled(**sizes).plan()
+
+    def stablehlo(self, **sizes: int) -> str:
+        """The padded program as StableHLO text."""
+        return self.compiled(**sizes).stablehlo()
+
+    def hlo(self, **sizes: int) -> str:
+        """The padded program as XLA's optimised HLO text for this machine."""
+        return self.compiled(**sizes).hlo()
+
+    def export(self, *, platforms: tuple[str, ...] = ("cpu", "cuda", "tpu"), **sizes: int) -> jax.export.Exported:
+        """A `jax.export` artefact of arrays of any size up to the bound, which have the names of the sizes for extents.
+
+        Otherwise as `Compiled.export`. Raises B01 for a size that no argument's shape tells.
+        """
+        padded, compiled = self._of(sizes)
+        executable, _ = compiled._ready({})
+        if executable.prints:
+            told = f"'{self.bound.name}' prints, and an exported program cannot."
+            raise refuse("A22", told, "return what it prints, as a further output.")
+        inputs = padded.ends.fencil.inputs
+        told_by = {n for p in inputs for n in _sizes_of(padded, p)}
+        for name in self.most:
+            if name not in told_by:
+                told = f"no argument has an interval that tells the size '{name}' of an exported program."
+                raise refuse("B01", told, f"leave it as it is: bind({name}=10).")
+        limits = [limit for n, most in self.most.items() for limit in (f"{n} <= {most}", f"{n} >= 0")]
+        named: Any = dict(
+            zip(self.most, jax.export.symbolic_shape(", ".join(self.most), constraints=limits), strict=True)
+        )
+        shapes = {
+            p.name: tuple(jax.ShapeDtypeStruct(_extents(padded, p, named), DTYPES[s]) for s in p.type.leaves)
+            for p in inputs
+        }
+
+        def run(arrays: dict[str, Leaves]) -> Any:
+            return _of_any_size(padded, executable, arrays, named)
+
+        with jax.enable_x64(True):
+            return jax.export.export(jax.jit(run), platforms=platforms)(shapes)
+
+
+def compile_at_most(program: Any, most: Mapping[str, Any], options: Mapping[str, Any]) -> CompiledAtMost:
+    """A template, or a bound one, for all sizes up to `most`; raises B05 for names that are no sizes of it."""
+    bound = BoundProgram.of(program)
+    for name in most:
+        if name not in bound.size_names:
+            raise refuse("B05", f"'{bound.name}' has no size '{name}'.", did_you_mean(name, bound.size_names))
+    if options.get("donate"):
+        told = "arrays are padded, and what is padded is a copy: there is nothing to give away."
+        raise refuse("B13", told, "leave out donate, or at_most.")
+    return CompiledAtMost(bound, {n: size_of(m, n) for n, m in most.items()}, options)
+
+
+Sides = Sequence[tuple[Any, Any]]
+"""How many points of padding an array has before and after its own, axis by axis."""
+
+
+def _sides(have: Dims, wide: Dims) -> Sides:
+    return [(i.start - wide[d].start, wide[d].stop - i.stop) for d, i in have.items]
+
+
+def _padded_on_host(array: Any, sides: Sides, filling: int) -> Any:
+    """The array with its padding; nothing is compiled for its shape."""
+    host = np.asarray(array)
+    if not any(map(any, sides)):
+        return array
+    whole = np.full([n + low + high for n, (low, high) in zip(host.shape, sides, strict=True)], filling, host.dtype)
+    whole[_part(sides, whole.shape)] = host
+    return whole
+
+
+def _cut_on_host(array: Any, sides: Sides, as_jax: bool) -> Any:
+    """The points of a result, as memory of their own."""
+    host = np.asarray(array)
+    own = np.ascontiguousarray(host[_part(sides, host.shape)]) if any(map(any, sides)) else host
+    return on_device(own) if as_jax else own
+
+
+def _part(sides: Sides, shape: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(slice(low, n - high) for n, (low, high) in zip(shape, sides, strict=True))
+
+
+def _padded(array: Any, sides: Sides, filling: int) -> Any:
+    array = jax.numpy.asarray(array)
+    return lax.pad(array, lax.full((), filling, array.dtype), [(low, high, 0) for low, high in sides])
+
+
+def _cut(array: Any, sides: Sides) -> Any:
+    ends = [n - high for n, (_, high) in zip(array.shape, sides, strict=True)]
+    return lax.slice(array, [low for low, _ in sides], ends)
+
+
+# Exported programs
+
+
+def _sizes_of(padded: PaddedProgram, field: Var) -> set[str]:
+    """The sizes that the shape of an array tells."""
+    return {n for d in field.type.dims for end in padded.ends.along(field, d) for n, _ in end.terms}
+
+
+def _extents(padded: PaddedProgram, field: Var, sizes: Mapping[str, Any]) -> tuple[Any, ...]:
+    ends = [padded.ends.along(field, d) for d in field.type.dims]
+    return tuple(stop.at(sizes) - start.at(sizes) for start, stop in ends)
+
+
+def _of_any_size(padded: PaddedProgram, executable: Executable, arrays: Mapping[str, Leaves], sizes: Any) -> Any:
+    """The program of arrays whose extents are names."""
+
+    def sides(field: Var, wide: Dims) -> Sides:
+        ends = [(d, *padded.ends.along(field, d)) for d in field.type.dims]
+        return [(start.at(sizes) - wide[d].start, wide[d].stop - stop.at(sizes)) for d, start, stop in ends]
+
+    tables = tables_of(padded.program)
+    given: dict[str, Leaves] = {}
+    for own, field in padded.fields.items():
+        filling = tables[own][1].start if own in tables else 0
+        around = sides(field, padded.program[own].type.dims)
+        given[own] = tuple(_padded(a, around, filling) for a in arrays[field.name])
+    given.update({own: (jax.numpy.asarray(sizes[n], "int32"),) for n, own in padded.sizes.items()})
+    outputs, failures = executable.run({**executable.constants, **given}, executable.prepared)
+    results = {p.name: p for p in padded.ends.fencil.results}
+    cut = {
+        name: tuple(_cut(a, sides(results[name], padded.program[name].type.dims)) for a in leaves)
+        for name, leaves in outputs.items()
+    }
+    return (cut, failures) if failures else cut

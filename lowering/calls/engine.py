@@ -1,0 +1,394 @@
+"""From a call to an executable: per sizes and tables, and the shortest way for arrays like those before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.calls.executable import Executable, Options, Unlike, on_host
+from lowering.context import checked, raise_failures
+from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tracing
+from tensorir.analysis.absence import SkipValues
+from tensorir.binding.arrays import kind_of, refuse, refuse_given_away
+from tensorir.binding.calls import (
+    BoundProgram,
+    PreparedCall,
+    prepare_call,
+    refuse_absent_outputs,
+    with_variables,
+    writable,
+)
+from tensorir.ir.nodes import Fencil
+from tensorir.passes.pipeline import Stages, staged
+from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.memory import SIZES, RecentCache
+
+__all__ = ["Engine", "RepeatedCall"]
+
+# The shortest way of a call: arrays like those of the call before, straight to what was compiled for them.
+#
+# Looked at are the names that are given, the types of the arrays, their shapes where sizes follow from them, and the
+# order of bytes of NumPy arrays, which JAX does not ask for. All else JAX's dispatch tells apart itself, in C++:
+# element types, weak types, devices, shapes too. What it has not seen it traces, and there `Executable.run_flat`
+# refuses what the program was not compiled for.
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedCall:
+    """Calls of an executable by one set of names, with bare arrays."""
+
+    executable: Executable
+    order: tuple[str, ...]
+    """Arguments and constants as the executable takes them."""
+    given: int
+    """How many of them are arguments."""
+    types: tuple[type, ...]
+    """Those of `order`: arrays of JAX or of NumPy, and no tracers."""
+    host: bool
+    """Whether all arguments are NumPy arrays, and so the results."""
+    shapes: list[tuple[int, ...]] | None
+    """Those of `order`, where sizes follow from them and with the sizes the executable."""
+    results: tuple[str, ...]
+    donated: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        executable: Executable, arguments: Mapping[str, Any], sized: bool, donate: Sequence[str]
+    ) -> RepeatedCall | None:
+        """Calls like one that was checked; None where there is nothing to tell them by."""
+        if not arguments or executable.empty:
+            return None
+        arrays = {**arguments, **{n: leaves[0] for n, leaves in executable.constants.items()}}
+        order = tuple(sorted(arrays))  # leaves of a dict stand in the order of its keys
+        types = tuple(type(arrays[n]) for n in order)
+        host = all(isinstance(a, np.ndarray) for a in arguments.values())
+        shapes = [executable.fencil[n].type.dims.shape for n in order] if sized else None
+        results = tuple(p.name for p in executable.fencil.results)
+        donated = tuple(n for n in donate if n in arguments)
+        return RepeatedCall(executable, order, len(arguments), types, host, shapes, results, donated)
+
+    def __call__(self, constants: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The results by name; None for a call that needs a look at its arguments."""
+        if len(arguments) != self.given:
+            return None
+        executable = self.executable
+        held = constants or executable.constants
+        if held:
+            arguments = {**arguments, **{name: leaves[0] for name, leaves in held.items()}}
+        try:
+            flat = tuple(map(arguments.__getitem__, self.order))
+        except KeyError:
+            return None
+        if tuple(map(type, flat)) != self.types or tracing():
+            return None
+        if np.ndarray in self.types and (op_by_op() or not all(a.dtype.isnative for a in flat)):
+            return None
+        if self.shapes is not None and [a.shape for a in flat] != self.shapes:
+            return None
+        try:
+            with jax.enable_x64(True):
+                if self.donated:
+                    if len(set(map(id, flat))) < len(flat):  # one that is given away may be another argument, too
+                        return None
+                    spare = {n: (arguments[n],) for n in self.donated}
+                    kept = {n: (arguments[n],) for n in self.order if n not in spare}
+                    by_name, failures = executable.into(spare, kept, executable.prepared)
+                    outputs = [by_name[n][0] for n in self.results]
+                else:
+                    outputs, failures = executable.plain(flat, executable.prepared)
+        except Unlike:
+            return None
+        if failures:
+            raise_failures(failures, executable.checks)
+        if self.host:
+            outputs = map(on_host, outputs)
+        return dict(zip(self.results, outputs, strict=True))
+
+
+# Running: executables per sizes and tables, and the way from a call to one of them.
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What calls of one kind come to."""
+
+    executable: Executable
+    repeated: RepeatedCall | None
+    """The way past the look at the arguments, where there is one."""
+
+
+class Engine:
+    """What a compiled program runs on: a plain object, since looking methods up on a module costs more than a call.
+
+    `executables` and `quick` remember what was traced, `inspected` the programs that show what is inside; `clear()`
+    empties them.
+    """
+
+    def __init__(self, program: BoundProgram, options: Options) -> None:
+        self.program, self.options = program, options
+        self.executables: RecentCache[Any, Executable] = RecentCache("executables", SIZES)
+        self.quick: RecentCache[Any, _Known] = RecentCache("kinds of calls", SIZES)
+        self.repeated: RecentCache[None, RepeatedCall] = RecentCache("calls that may be repeated", 1)
+        self.inspected: RecentCache[int, Any] = RecentCache("executables that show intermediates", SIZES)
+
+    def __reduce__(self) -> Any:
+        # what was compiled belongs to this process
+        return Engine, (self.program, self.options)
+
+    def clear(self) -> None:
+        self.executables.clear()
+        self.quick.clear()
+        self.repeated.clear()
+        self.inspected.clear()
+
+    def call(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """One call, with the constants that the module holds: a transformation may have replaced them."""
+        try:
+            repeated = None if datasets else self.repeated.get(None)
+            if repeated is not None and (found := repeated(constants, arguments)) is not None:
+                return found
+            return self._called(constants, datasets, arguments)
+        except DiagnosticError:
+            raise
+        except (RuntimeError, ValueError):
+            # what XLA says of memory that is gone does not say whose it was
+            for name, value in arguments.items():
+                refuse_given_away(value, name)
+            _refuse_apart(arguments)
+            raise
+
+    def _called(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        key = _kinds(arguments)
+        known = None if datasets else self.quick.get(key)
+        if known is not None:
+            return self._again(known, constants, arguments)
+        if datasets:
+            return self._on_dataset(constants, datasets, arguments)
+        ready = prepare_call(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
+        executable = self.executable(ready)
+        if self._recycles(executable, ready):
+            return self._recycled(executable, ready)
+        outputs = self._run(executable, ready.arrays, ready.given_away)
+        if self._is_plain(executable, arguments):
+            repeated = self._repeated(executable, arguments)
+            self.quick.put(key, _Known(executable, repeated))
+            if repeated is not None:
+                self.repeated.put(None, repeated)
+        return ready.finish(outputs)
+
+    def stages(self, fencil: Fencil, tables: Mapping[str, SkipValues] | None = None) -> Stages[Fencil]:
+        """The passes of a compilation; op by op, floats are added in the order of the program."""
+        exact = self.options.numerics == "exact" or op_by_op()
+        return staged(fencil, self.options.passes, exact, tables, self.options.full, self.options.platform)
+
+    # Running
+
+    def _run(self, executable: Executable, arrays: dict[str, Any], donated: Mapping[str, Any]) -> Any:
+        flat = jax.tree_util.tree_leaves(arrays)
+        executable = executable.among(flat)
+        if inside_trace(flat):
+            if executable.wide:
+                refuse_narrow(self.program.name)
+            outputs, failures = executable.inside(arrays, executable.differentiable)
+            return checked(outputs, failures, executable.checks)
+        with jax.enable_x64(True):
+            if donated:
+                kept = {n: leaves for n, leaves in arrays.items() if n not in donated}
+                _refuse_shared(donated, kept)
+                outputs, failures = executable.into(donated, kept, executable.prepared)
+            elif op_by_op() or executable.empty or not _on_host(executable, arrays):
+                results, failures = executable.plain(tuple(flat), executable.prepared)
+                outputs = executable.named(results)
+            else:
+                results, failures = executable.plain(tuple(flat), executable.prepared)
+                raise_failures(failures, executable.checks)
+                return executable.named(map(on_host, results))
+        raise_failures(failures, executable.checks)
+        return outputs
+
+    def _recycled(self, executable: Executable, ready: PreparedCall) -> dict[str, Any]:
+        """A call whose results are copied into the caller's buffers: XLA writes into those of the call before."""
+        with jax.enable_x64(True):
+            try:
+                spare = executable.spare.pop()  # the buffers of one call belong to one thread
+            except IndexError:
+                spare = executable.blank()
+            outputs, failures = executable.into(spare, ready.arrays, executable.prepared)
+        raise_failures(failures, executable.checks)
+        written = ready.finish(outputs)
+        executable.spare.append(outputs)
+        return written
+
+    def _recycles(self, executable: Executable, ready: PreparedCall) -> bool:
+        """Whether nobody but the call itself sees the buffers that XLA writes."""
+        flat = jax.tree_util.tree_leaves(ready.arrays)
+        apart = executable.prints or executable.empty or op_by_op() or inside_trace(flat)
+        return ready.copied and not ready.given_away and not apart and _on_host(executable, ready.arrays)
+
+    def _on_dataset(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """A Dataset in gives its variables as arguments by name, and a Dataset out."""
+        import xarray as xr
+
+        given = with_variables(self.program.program, datasets, arguments)
+        return xr.Dataset(self.call(constants, (), given))
+
+    # Caching
+
+    def _is_plain(self, executable: Executable, arguments: dict[str, Any]) -> bool:
+        """Whether calls like this one need no conversion and no look at their numbers."""
+        fencil = executable.fencil
+        kept = {name for name in executable.reads if isinstance(arguments.get(name), jax.Array)}
+        written = {p.name for p in fencil.outputs if p.name not in self.options.donate}
+        special = {*executable.facts.tables, *(written - kept)}
+        return (
+            not any(n in self.program.size_names for n in arguments)
+            and all(isinstance(v, jax.Array) or _is_bare(v) for v in arguments.values())
+            and all(len(p.type.leaves) == 1 for p in fencil.params)
+            and all(isinstance(v, jax.Array) for n, v in arguments.items() if n in self.options.donate)
+            and not special & set(arguments)
+        )
+
+    def _again(self, known: _Known, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+        """A call with bare arrays like one that was seen before, straight to the executable."""
+        executable, donate = known.executable, self.options.donate
+        if known.repeated is not None:
+            self.repeated.put(None, known.repeated)
+        arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
+        arrays.update(constants or executable.constants)
+        outputs = self._run(executable, arrays, {n: (arguments[n],) for n in donate if n in arguments})
+        found = {n: leaves[0] for n, leaves in outputs.items()}
+        if any(isinstance(v, jax.Array) for v in arguments.values()) or not all(map(concrete, found.values())):
+            return found
+        return {n: writable(array) for n, array in found.items()}
+
+    def _repeated(self, executable: Executable, arguments: dict[str, Any]) -> RepeatedCall | None:
+        """The short way of a plain call, where there is one."""
+        if executable.prints or tracing():
+            return None
+        return RepeatedCall.of(executable, arguments, bool(self.program.size_names), self.options.donate)
+
+    def direct(
+        self, constants: dict[str, Any], given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]
+    ) -> Callable[[Sequence[Any]], tuple[Any, ...] | None] | None:
+        """What calls with jax arrays like these come to, by position and without a look; None where they need one.
+
+        NumPy arrays without axes, which are numbers, may be among them. `given` has the place of each parameter in the
+        arrays; results come in the order of their names. For arrays that are not like these the function gives None.
+        """
+        known = self.quick.get(_kinds({n: arrays[k] for n, k in given}))
+        if known is None or known.executable.prints or self.options.donate or tracing():
+            return None
+        executable = known.executable
+        numbers = [k for n, k in given if _is_number(arrays[k]) and n not in results]
+        if len(numbers) == len(given) or any(
+            not isinstance(arrays[k], jax.Array) for _, k in given if k not in numbers
+        ):
+            return None
+        prepared, checks = executable.prepared, executable.checks
+        # leaves of a dict stand in the order of its keys
+        held = constants or executable.constants
+        fixed = [(n, leaf) for n, found in held.items() for leaf in found]
+        constant = tuple(leaf for _, leaf in fixed)
+        places = [*given, *((n, len(arrays) + k) for k, (n, _) in enumerate(fixed))]
+        order = [k for _, k in sorted(places)]
+        written = [p.name for p in executable.fencil.results]
+        wanted = [written.index(n) for n in results]
+        as_they_are = wanted == list(range(len(written)))
+        types = tuple(map(type, arrays))
+        every = [(k, a.shape, a.dtype) for k, a in enumerate(arrays) if hasattr(a, "dtype")]
+        # what the program is given its executable looks at, as long as no call had anything else
+        first: list[Any] = []
+        later = [one for one in every if one[0] not in order]
+        # compiled already by the call before this one; it asks for no context in which 64-bit types are kept
+        with jax.enable_x64(True):
+            passed = (*arrays, *constant)
+            compiled = executable.plain.lower(tuple([passed[k] for k in order]), prepared).compile()
+
+        def looked_at(arrays: Sequence[Any]) -> tuple[Any, ...]:
+            outputs = self.call(constants, (), {n: arrays[k] for n, k in given})
+            return tuple([outputs[n] for n in results])
+
+        def run(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+            nonlocal first, later
+            if tuple(map(type, arrays)) != types or (first and _unlike(arrays, first)):
+                return None
+            passed = (*arrays, *constant) if constant else arrays
+            try:
+                outputs, failures = compiled(tuple(map(passed.__getitem__, order)), prepared)
+            except TypeError:
+                first, later = every, []
+                return None
+            except (RuntimeError, ValueError):
+                return looked_at(arrays)
+            if later and _unlike(arrays, later):  # while it runs
+                return None
+            if failures:
+                raise_failures(failures, checks)
+            return outputs if as_they_are else tuple(map(outputs.__getitem__, wanted))
+
+        return run
+
+    def executable(self, ready: PreparedCall) -> Executable:
+        """What a call runs: kept for the next call of these sizes and tables."""
+        key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
+        found = self.executables.get(key)
+        if found is None:
+            facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
+            fencil = self.stages(ready.fencil, ready.holes).result
+            if fencil is not ready.fencil:
+                facts = refuse_absent_outputs(fencil, ready.holes, self.options.full)
+            bound = self.program.constants or ready.bound.constants
+            structure = jax.tree_util.tree_structure(ready.arrays)
+            found = Executable(fencil, bound, facts, self.options, structure)
+            self.executables.put(key, found)
+        return found
+
+
+def _kinds(arguments: Mapping[str, Any]) -> Any:
+    """What tells calls apart."""
+    return tuple([(n, type(v), getattr(v, "shape", None), getattr(v, "dtype", None)) for n, v in arguments.items()])
+
+
+def _is_bare(array: Any) -> bool:
+    """Whether an array is of NumPy and no more than that: no mask, no order of bytes that JAX does not know."""
+    return type(array) is np.ndarray and array.dtype.isnative
+
+
+def _on_host(executable: Executable, arrays: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether all that was passed are NumPy arrays; what was bound lies on the device."""
+    return all(isinstance(a, np.ndarray) for n, leaves in arrays.items() if n not in executable.bound for a in leaves)
+
+
+def _is_number(array: Any) -> bool:
+    # a wide one stays what it is only where 64-bit types are kept
+    return isinstance(array, np.ndarray) and not array.shape and array.dtype.itemsize < 8
+
+
+def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> bool:
+    """Whether some of the arrays have other shapes or types than these."""
+    return any(arrays[k].shape != shape or arrays[k].dtype != dtype for k, shape, dtype in kinds)
+
+
+def _refuse_apart(arguments: Mapping[str, Any]) -> None:
+    """Raise A40 for arrays on different devices."""
+    held = {n: getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for n, v in arguments.items()}
+    placed = [(n, a.devices()) for n, a in held.items() if isinstance(a, jax.Array) and concrete(a)]
+    for name, devices in placed[1:]:
+        first, others = placed[0]
+        if devices != others:
+            shown = [", ".join(sorted(map(str, some))) for some in (others, devices)]
+            told = f"'{first}' is on {shown[0]}, and '{name}' on {shown[1]}."
+            raise refuse("A40", told, f"put both in one place: jax.device_put({name}, {first}.sharding).")
+
+
+def _refuse_shared(donated: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Raise A18 for an array that is given away and is another argument, too."""
+    for name, leaves in donated.items():
+        for other, others in {**kept, **donated}.items():
+            if other != name and any(a is b for a in leaves for b in others):
+                told = f"'{name}' is given away, and '{other}' is the same array."
+                raise refuse("A18", told, f"pass a copy of it: {name}.copy().")

@@ -1,0 +1,319 @@
+"""The plan of a compilation: what passes and the lowering chose, their thresholds, what each costs without."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import jax
+
+from lowering.calls import executable as host_results
+from lowering.calls.executable import Executable, Options
+from lowering.context import Chosen
+from lowering.gradients import checkpointed_loop
+from lowering.gradients import checkpointed_loop as checkpointed_while
+from lowering.kernels import equations, regions, sweeps, told
+from lowering.raising import NAMES, RULES, contractions
+from lowering.raising import contractions as convolutions
+from lowering.raising import reductions as prefixes
+from lowering.raising.windows import MOST_POINTS
+from lowering.rules import folds, indirect, neighbours, structure
+from lowering.rules import folds as reduction
+from lowering.rules import neighbours as reads_per_loop
+from lowering.rules.neighbours import padding_of
+from tensorir.analysis import cost
+from tensorir.analysis.cost import bytes_of, predicted
+from tensorir.binding.arrays import refuse
+from tensorir.ir.nodes import Fencil
+from tensorir.passes import conditionals
+from tensorir.passes.decisions import Comparison, Decision, Memory, Places, Plan, Threshold, shortened
+from tensorir.passes.pipeline import PASSES, Stages
+from tensorir.runtime.errors import did_you_mean
+
+__all__ = ["CHOICES", "THRESHOLDS", "LoweringChoice", "interleaved", "names", "planned", "switched_off", "ways_of"]
+
+# The choices that the lowering makes besides the passes, and every threshold that a choice is compared with.
+#
+# `ti.compile(f, without="unrolled_folds")` switches one off, as it does a pass or a rule of `lowering.raising`.
+
+PAGE = "docs/lowering.md"
+
+
+@dataclass(frozen=True, slots=True)
+class LoweringChoice:
+    """What is emitted in one of two ways."""
+
+    taken: str
+    """What is done where the choice is made; `{}` stands for what is compared with the threshold."""
+    otherwise: str
+    reason: str
+    instead: str
+    """Why it is not made where it is not."""
+    threshold: Threshold | None = None
+    gradients: bool = False
+    """Whether it changes what gradients are, and nothing else."""
+
+
+CHOICES: Mapping[str, LoweringChoice] = {
+    "unrolled_folds": LoweringChoice(
+        "{} steps written out", "a reduction, or a loop, of {} steps",
+        "XLA fuses what is written out with what is around it", "so many steps would cost compile time",
+        Threshold("MOST_UNROLLED", folds.MOST_UNROLLED, "steps", f"{PAGE}, Neighbour tables"),
+    ),
+    "reads_by_slot": LoweringChoice(
+        "a gather for each of {} neighbours", "one gather of all {} neighbours",
+        "what is read slot by slot is folded as it is read", "so many gathers would cost compile time",
+        Threshold("MOST_SLOTS", indirect.MOST_SLOTS, "neighbours", f"{PAGE}, Neighbour tables"),
+    ),
+    "reads_per_loop": LoweringChoice(
+        "neighbours are read again in each loop", "what is made of neighbours is stored for all loops",
+        "XLA fuses a gather only into a single reader", "so many gathers take longer than to store it",
+        Threshold(
+            "MOST_REPEATED", reads_per_loop.MOST_REPEATED, "gathers for each pass over memory",
+            f"{PAGE}, Neighbour tables",
+        ),
+    ),
+    "inverse_tables": LoweringChoice(
+        "gradients are gathers, {:.3g} for each reader", "gradients are scatters",
+        "the transpose of a gather as gathers through the inverse table",
+        "some sources have many readers, or more than most",
+        Threshold("MOST_PADDED", neighbours.MOST_PADDED, "gathers for each reader", f"{PAGE}, Neighbour tables"),
+        gradients=True,
+    ),
+    "in_place_updates": LoweringChoice(
+        "a part is updated in place", "the array is made anew around a part",
+        "nothing else is read of the array, or it is much larger than the part",
+        "the array is read around the part, and is not much larger",
+        Threshold("MUCH_LARGER", structure.MUCH_LARGER, "times the part", f"{PAGE}, Parts of arrays"),
+    ),
+    "scans_outermost": LoweringChoice(
+        "the scanned dim is outermost", "levels are read where they lie",
+        "a step then reads and writes whole rows of memory", "it is switched off",
+    ),
+    "gathered_cotangents": LoweringChoice(
+        "gradients gather cotangents at opposite offsets", "gradients pad and add cotangents",
+        "the transpose of a stencil is a stencil", "it is switched off", gradients=True,
+    ),
+    "sums_as_loops": LoweringChoice(
+        "stencils are summed in parts, without XLA's fusion", "stencils are summed by XLA's fusion for sums",
+        "that fusion computes what it sums without vector instructions", "it is switched off",
+    ),
+    "kernels": LoweringChoice(
+        "one kernel", "XLA's own kernels", "each array is read once, and states stay in registers",
+        "numerics='exact' rounds every operation, and kernels contract products and sums",
+    ),
+}  # fmt: skip
+"""By what `without=` calls them."""
+
+_RULES = f"{PAGE}, Contractions and other recognised forms; python -m tests.benchmarks.forms"
+_SUMS = f"{PAGE}, Reductions; python -m tests.benchmarks.forms"
+_REVERSE = f"{PAGE}, Gradients; python -m tests.benchmarks.memory"
+_SET = "set, and not measured"
+
+THRESHOLDS: tuple[Threshold, ...] = (
+    *(c.threshold for c in CHOICES.values() if c.threshold is not None),
+    Threshold("COPIED", host_results.COPIED, "bytes of results from which on memory is handed on", f"{PAGE}, Memory"),
+    Threshold("MOST_READERS", neighbours.MOST_READERS, "readers of a source", f"{PAGE}, Neighbour tables"),
+    Threshold(
+        "MOST_BY_SLOT", neighbours.MOST_BY_SLOT, "times the gathers of joined slots", f"{PAGE}, Neighbour tables"
+    ),
+    Threshold("PER_BYTE", cost.PER_BYTE, "additions per byte", f"{PAGE}, Pointwise stencils"),
+    Threshold("CACHE", cost.CACHE, "bytes that a cache holds", f"{PAGE}, Pointwise stencils"),
+    Threshold("BEYOND", cost.BEYOND, "times as dear are bytes beyond", f"{PAGE}, Pointwise stencils"),
+    Threshold("LIBRARY", reduction.LIBRARY, "elements from which on XLA reduces by a library", _SUMS),
+    Threshold("COLUMNS", reduction.COLUMNS, "columns from which on rows are combined", _SUMS),
+    Threshold("MADE", reduction.MADE, "the same of an array that is made", _SUMS),
+    Threshold("SHORTEST", contractions.SHORTEST, "products from which on a sum is a contraction", _RULES),
+    Threshold("FEWEST_CHANNELS", convolutions.FEWEST_CHANNELS, "channels of a convolution", _RULES),
+    Threshold("MOST_GROUPS", convolutions.MOST_GROUPS, "convolutions side by side", _RULES),
+    Threshold("MOST_COLUMNS", prefixes.MOST_COLUMNS, "columns of a scan that is cumulative on GPUs", _SET),
+    Threshold("FEWEST_LEVELS", prefixes.FEWEST_LEVELS, "levels of such a scan", _SET),
+    Threshold("MOST_POINTS", MOST_POINTS, "points of a window that is sliced", _RULES),
+    Threshold("DEEPEST", conditionals.DEEPEST, "conditionals inside of each other", _SET),
+    Threshold("OFTEN", conditionals.OFTEN, "times that a choice is traced", _SET),
+    Threshold("MOST_KEPT", checkpointed_loop.MOST_KEPT, "times its buffers that a loop keeps", _REVERSE),
+    Threshold("FREE", checkpointed_loop.FREE, "bytes that are kept in any case", _REVERSE),
+    Threshold("MOST_LEVELS", checkpointed_loop.MOST_LEVELS, "levels of checkpoints", _REVERSE),
+    Threshold("LEAST_KEPT", checkpointed_while.LEAST_KEPT, "rounds of a while that are kept at least", _REVERSE),
+    Threshold("MOST_KEPT of a while", checkpointed_while.MOST_KEPT_OF_WHILES, "rounds that are kept at most", _REVERSE),
+    Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _SET),
+    Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _SET),
+    Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _SET),
+    Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
+    Threshold("ROUNDS", checkpointed_while.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
+)
+"""The limits that are no option of a pass; those of passes are told by `Pass.thresholds`."""
+
+
+def names() -> frozenset[str]:
+    """What `without=` may name: passes, rules and choices of the lowering."""
+    return frozenset(PASSES) | NAMES | frozenset(CHOICES)
+
+
+# The plan of a compilation: what passes and the lowering chose, what each costs without, predicted and measured.
+
+ROUNDS = 15
+"""Turns of each way when a plan is measured."""
+GRADIENT = "gradient"
+"""What the times of the gradient, with all choices made, are called among those that are measured."""
+
+
+def switched_off(options: Options, off: Iterable[str]) -> Options:
+    """The options without some passes, rules and choices; raises A39 for a name that is none."""
+    off = frozenset(off)
+    for name in sorted(off - names()):
+        hint = did_you_mean(name, sorted(names())) or "c.plan() names those that there are."
+        raise refuse("A39", f"there is no choice {name!r}.", hint)
+    return replace(
+        options,
+        passes=tuple(p for p in options.passes if p.name() not in off),
+        raising=options.raising - off,
+        without=options.without | (off & frozenset(CHOICES)),
+    )
+
+
+def changes_gradients(name: str) -> bool:
+    """Whether a choice is one of gradients alone."""
+    return name in CHOICES and CHOICES[name].gradients
+
+
+def ways_of(
+    call: Callable[[Options, Mapping[str, Any]], Callable[..., Any]], options: Options, names: Iterable[str],
+    given: Mapping[str, Any],
+) -> dict[str, Callable[[], Any]]:  # fmt: skip
+    """A call as it is and without each choice of a name; gradients as well, where there are choices of those.
+
+    `call(options, fixed)` is the program as a function of some arguments, by name, the others fixed. What is
+    differentiated are the floats among the arrays; without any, choices of gradients are not measured.
+    """
+    options = replace(options, donate=())
+    ways: dict[str, Callable[[], Any]] = {"": call(options, given)}
+    floats = {n: a for n, a in given.items() if isinstance(a, jax.Array) and a.dtype.kind in "fV"}
+    fixed = {n: a for n, a in given.items() if n not in floats}
+
+    def gradient(options: Options) -> Callable[[], Any]:
+        function = call(options, fixed)
+
+        def total(floats: Mapping[str, Any]) -> jax.Array:
+            leaves = jax.tree_util.tree_leaves(function(**floats))
+            return sum((jax.numpy.sum(x) for x in leaves if x.dtype.kind in "fV"), jax.numpy.zeros(()))
+
+        derived = jax.jit(jax.grad(total))
+
+        def run() -> Any:
+            with jax.enable_x64(True):
+                return derived(floats)
+
+        return run
+
+    for name in names:
+        off = switched_off(options, [name])
+        if not changes_gradients(name):
+            ways[name] = call(off, given)
+        elif floats:
+            ways.setdefault(GRADIENT, gradient(options))
+            ways[name] = gradient(off)
+    return ways
+
+
+def planned(
+    executable: Executable,
+    stages: Stages[Fencil],
+    run: Callable[[Options], Stages[Fencil]],
+    measured: Mapping[str, Sequence[float]] | None = None,
+) -> Plan:
+    """The plan of an executable that was traced, whose passes did `stages`; `run` gives those with other options.
+
+    `measured` has the seconds of each round by what was switched off: "" for nothing, GRADIENT in gradients.
+    """
+    options, fencil, source = executable.options, executable.fencil, stages.source
+    decisions = [d for stage in stages for d in stage.decided()]
+    decisions += _lowered(executable)
+    own = predicted(fencil, options.without)
+    comparisons: dict[str, Comparison] = {}
+    measured = measured or {}
+    base = measured.get("")
+    for name in dict.fromkeys(d.name for d in decisions if d.taken):
+        off = switched_off(options, [name])
+        without = predicted(run(off).result, off.without | {name}).total
+        took, gradient = measured.get(name), changes_gradients(name)
+        beside = measured.get(GRADIENT) if gradient else base
+        comparisons[name] = Comparison(
+            without if without != own.total else None,
+            median(took) if took else None,
+            median(b / a for a, b in zip(beside, took, strict=True)) if beside and took else None,
+            gradient,
+        )
+    kept = {s.name.partition("(")[0] for s in stages}
+    return Plan(
+        source.name, options.platform, tuple(decisions), own,
+        Memory(
+            sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results), own.temporaries
+        ),
+        comparisons, median(base) if base else None,
+        tuple(p.name() for p in options.passes if p.name() not in kept),
+        tuple(t for p in options.passes for t in p.thresholds()) + THRESHOLDS,
+    )  # fmt: skip
+
+
+def _lowered(executable: Executable) -> list[Decision]:
+    """What the lowering chose while the program was traced, tables and options of XLA included."""
+    fencil = executable.fencil
+    places, says = Places(fencil), {rule.name: rule.says for rule in RULES}
+    rows = [
+        Decision(name, shortened(node), places.of(node), True, says[name].rstrip("."), span=node.span)
+        for name, node in executable.fired
+    ]
+    rows += [_chosen(one, places) for one in executable.chosen]
+    for name, table in executable.differentiable.items():
+        size = sum(r.nbytes for r in jax.tree_util.tree_leaves((table.readers, table.readers_by_slot)))
+        rows.append(_row("inverse_tables", bool(table.readers), padding_of(table), f"table {name}", size))
+    if executable.is_stencil:
+        taken = "gathered_cotangents" not in executable.options.without
+        rows.append(_row("gathered_cotangents", taken, 0, "whole program"))
+    if executable.sums_as_loops and executable.options.platform == "cpu":
+        rows.append(_row("sums_as_loops", "sums_as_loops" not in executable.options.without, 0, "whole program"))
+    return list(dict.fromkeys([*rows, *_regions(executable)]))
+
+
+def _regions(executable: Executable) -> list[Decision]:
+    """What becomes a kernel, and what stays with XLA."""
+    options = executable.options
+    if options.platform != "gpu":
+        return []
+    if executable.parts is None:
+        return [_row("kernels", False, 0, "whole program")] if options.numerics == "exact" else []
+    regions = told(executable.parts, executable.leaves)
+    return [Decision("kernels", t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
+
+
+def _chosen(one: Chosen, places: Places) -> Decision:
+    row = _row(one.name, one.taken, one.value, places.of(one.node), one.bytes)
+    return replace(row, span=one.node.span)
+
+
+def _row(name: str, taken: bool, value: float, where: str, size: int = 0) -> Decision:
+    about = CHOICES[name]
+    what = (about.taken if taken else about.otherwise).format(value)
+    why = about.reason if taken else about.instead
+    return Decision(name, what, where, taken, why, value, about.threshold, size if taken else 0)
+
+
+def interleaved(ways: Mapping[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """The seconds that each way takes, round by round, in turns of changing order; each is called twice before."""
+    for way in ways.values():
+        for _ in range(2):
+            jax.block_until_ready(way())
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    orders, order = random.Random(0), list(ways)
+    for _ in range(rounds):
+        orders.shuffle(order)
+        for name in order:
+            begin = time.perf_counter()
+            jax.block_until_ready(ways[name]())
+            taken[name].append(time.perf_counter() - begin)
+    return taken

@@ -1,0 +1,540 @@
+"""What a time loop leaves on disk: times and dates, snapshots in NetCDF and Zarr, checkpoints.
+
+The time axis of a loop: numbers of steps as elapsed times, or as dates of a calendar.
+
+Lengths and dates of NumPy are counted in nanoseconds, in whole numbers of any size, and have the finest unit of NumPy's
+that holds all of them to the end of the loop: dates of the year 1500 have microseconds.
+
+>>> clock = clock_of("90 s", "2026-01-01", None)
+>>> str(clock.at(2)), clock.units
+('2026-01-01T00:03:00.000000000', 'seconds since 2026-01-01 00:00:00')
+>>> str(clock_of("1 D", "1500-01-01", None).at(2))
+'1500-01-03T00:00:00.000000'
+>>> clock_of(0.5, None, None).at(3)
+1.5
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import jax
+import numpy as np
+
+import tensorir
+from lowering.loops.states import labelled_arrays
+from tensorir.binding.arrays import refuse
+from tensorir.binding.labels import calendar_of
+from tensorir.runtime.errors import DiagnosticError
+
+__all__ = [
+    "Checkpoints", "Clock", "Snapshots", "clock_of", "digest_of_arrays", "digest_of_function", "store", "to_zarr",
+]  # fmt: skip
+
+# Stores of Zarr whose failures are told once.
+#
+# Chunks are written side by side. Zarr raises at the first one that finds no room, while others are still being
+# written: they would come after what is done about the failure, each with a traceback of its own.
+
+
+def to_zarr(dataset: Any, path: str | Path, **options: Any) -> None:
+    """`dataset.to_zarr`; raises the first OSError when nothing of it is under way any more."""
+    with store(path) as found:
+        dataset.to_zarr(found, **options)
+
+
+@contextmanager
+def store(path: str | Path) -> Iterator[Any]:
+    """A store to write to; raises the first OSError at the end, when nothing is under way any more."""
+    from zarr.storage import LocalStore
+
+    failures: list[OSError] = []
+
+    class Store(LocalStore):
+        async def set(self, key: str, value: Any) -> None:
+            if failures:
+                return
+            try:
+                await super().set(key, value)
+            except OSError as failure:
+                failures.append(failure)
+
+    try:
+        yield Store(Path(path))
+    except Exception:
+        # what comes of a part that was not written is no news
+        if not failures:
+            raise
+    if failures:
+        raise failures[0]
+
+
+UNITS = {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
+"""Of a time axis in a file, in nanoseconds."""
+
+RESOLUTIONS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+"""Of dates and lengths in memory, in nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How long a step is, a number or a `numpy.timedelta64`, and when the first one begins, if that has a date."""
+
+    step: Any
+    start: Any = None
+
+    def at(self, steps: int) -> Any:
+        """The time after some steps."""
+        if self.start is None:
+            return self.step * steps
+        if isinstance(self.start, np.datetime64):
+            return self.start + self.step * steps
+        return self.start + datetime.timedelta(microseconds=_nanoseconds(self.step) * steps // 1000)  # of cftime
+
+    @property
+    def units(self) -> str | None:
+        """Of the time axis in a file, so fine that all times are whole; None for plain numbers."""
+        if not isinstance(self.step, np.timedelta64):
+            return None
+        parts = [_nanoseconds(self.step)]
+        if isinstance(self.start, np.datetime64):
+            parts.append(_nanoseconds(self.start))
+        elif self.start is not None:
+            parts.append(1000 * self.start.microsecond)
+        unit = next(u for u, size in UNITS.items() if not any(n % size for n in parts))
+        if self.start is None:
+            return unit
+        date = str(self.start)[:19].replace("T", " ")
+        return f"{unit} since {date}"
+
+    def dated(self, state: Any, steps: int) -> Any:
+        """A state whose DataArrays have the date after some steps as a coordinate without dims."""
+        if self.start is None:
+            return state
+        now = self.at(steps)
+
+        def one(x: Any) -> Any:
+            own = x.coords.get("time")
+            if own is not None and own.dims:
+                return x
+            return x.assign_coords(time=((), now, {} if own is None else own.attrs))
+
+        return labelled_arrays(one, state)
+
+
+def clock_of(dt: Any, start: Any, state: Any, n: int = 0) -> Clock:
+    """The clock of a loop of n steps; a state whose DataArrays have a date goes on from it.
+
+    Raises A42 for what is no length of time or no date, for a date without a length in units of time, for arrays of
+    several dates, and for dates that no resolution holds, and A44 for dates of several calendars.
+    """
+    step = _length(dt)
+    if start is not None and not isinstance(step, np.timedelta64):
+        raise refuse("A42", f"the start is {start}, and dt is {dt!r}, which has no unit.", 'give it one: dt="90 s".')
+    if not isinstance(step, np.timedelta64):
+        return Clock(step)
+    date = _own_date(_dates(state)) if start is None else _date(start, _dates(state))
+    length = _nanoseconds(step)
+    if hasattr(date, "calendar"):
+        if length % 1000:
+            raise refuse(
+                "A42", f"dt is {dt!r}, and dates of cftime count microseconds.", "make it a multiple of these."
+            )
+        try:
+            Clock(step, date).at(n)
+        except (OverflowError, ValueError):
+            raise _too_far(n, dt, date) from None
+        return Clock(step, date)
+    begin = 0 if date is None else _nanoseconds(date)
+    unit: Any = next((u for u in RESOLUTIONS if _held(u, length, begin, length * n, begin + length * n)), None)
+    if unit is None:
+        raise _too_far(n, dt, date)
+    in_unit = length // RESOLUTIONS[unit]
+    began = None if date is None else np.datetime64(begin // RESOLUTIONS[unit], unit)
+    return Clock(np.timedelta64(in_unit, unit), began)
+
+
+def _too_far(n: int, dt: Any, date: Any) -> DiagnosticError:
+    where = "are more than a length of time holds" if date is None else f"from {date} end at no date that there is"
+    return refuse("A42", f"{n:,} steps of {dt!r} {where}.", "make fewer or shorter ones, or give dt as a number.")
+
+
+def _nanoseconds(time: Any) -> int:
+    """A length or a date of NumPy in nanoseconds, dates from 1970."""
+    unit = np.datetime_data(time.dtype)[0]
+    size = {**RESOLUTIONS, "m": 60 * 10**9, "h": 3600 * 10**9, "D": 86400 * 10**9, "W": 7 * 86400 * 10**9}.get(unit)
+    if size is None:  # months and years of dates
+        return int(time.astype("datetime64[D]").astype(np.int64)) * 86400 * 10**9
+    return int(time.astype(np.int64)) * size * np.datetime_data(time.dtype)[1]
+
+
+def _held(unit: str, *nanoseconds: int) -> bool:
+    size = RESOLUTIONS[unit]
+    return all(not k % size and -(2**63) < k // size < 2**63 for k in nanoseconds)
+
+
+def _dates(state: Any) -> dict[tuple[Any, str], Any]:
+    """The dates that the DataArrays of a state have, by the moment and their calendar."""
+    dates: dict[tuple[Any, str], Any] = {}
+
+    def look(x: Any) -> Any:
+        own = x.coords.get("time")
+        if own is not None and not own.dims and own.dtype.kind in "MO":
+            value = own.values[()]
+            moment = _nanoseconds(value) if own.dtype.kind == "M" else value
+            dates[moment, calendar_of(own.values.reshape(1))] = value
+        return x
+
+    labelled_arrays(look, state)
+    return dates
+
+
+def _own_date(dates: Mapping[tuple[Any, str], Any]) -> Any:
+    """The date of a state."""
+    calendars = sorted({calendar for _, calendar in dates})
+    if len(calendars) > 1:
+        told = f"the state has dates of the calendars {' and '.join(calendars)}."
+        raise refuse("A44", told, "give all the same: x.assign_coords(time=...).")
+    if len(dates) > 1:
+        told = f"the state has the dates {' and '.join(sorted(str(date) for date in dates.values())[:2])}."
+        raise refuse("A42", told, "give that of all, start=..., or x.assign_coords(time=...).")
+    return next(iter(dates.values()), None)
+
+
+def _length(dt: Any) -> Any:
+    if isinstance(dt, (int, float, np.number)) and not isinstance(dt, (bool, np.timedelta64)):
+        return dt
+    import pandas as pd
+
+    if isinstance(dt, np.timedelta64) and np.datetime_data(dt.dtype)[0] in ("W", "D", "h", "m", *RESOLUTIONS):
+        found: Any = dt
+    else:
+        # pandas reads no more than 292 years, and counts of them are its units times a number
+        counted = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]+)\s*", dt) if isinstance(dt, str) else None
+        count, one = (1, dt) if counted is None else (int(counted[1]), f"1 {counted[2]}")
+        try:
+            length = count * _nanoseconds(pd.Timedelta(None if isinstance(dt, (bool, np.timedelta64)) else one).asm8)
+            unit: Any = next((u for u in RESOLUTIONS if _held(u, length)), None)
+            found = pd.NaT if unit is None else np.timedelta64(length // RESOLUTIONS[unit], unit)
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            found = pd.NaT
+    if isinstance(found, np.timedelta64) and not np.isnat(found):
+        return found
+    raise refuse("A42", f"dt is {dt!r}, which is no length of time.", 'write a number, or one with a unit: dt="90 s".')
+
+
+def _date(start: Any, dates: Mapping[tuple[Any, str], Any]) -> Any:
+    """The date that a loop starts at, in the calendar of the dates of its state."""
+    found = start if hasattr(start, "calendar") and hasattr(start, "timetuple") else _date_of_numpy(start)
+    calendar = calendar_of(np.array([found]))
+    other = next((own for _, own in dates if own != calendar), None)
+    if other is not None:
+        told = f"the start {start} is a date of the calendar {calendar}, and the state has one of {other}."
+        hint = f"write it in that calendar: cftime.datetime(2026, 1, 1, calendar='{other}')."
+        raise refuse("A44", told, hint if other != "proleptic_gregorian" else 'write it as start="2026-01-01T12:00".')
+    return found
+
+
+def _date_of_numpy(start: Any) -> Any:
+    try:
+        found = start.to_datetime64() if hasattr(start, "to_datetime64") else np.datetime64(start)
+    except (TypeError, ValueError):
+        found = np.datetime64("NaT")
+    if np.isnat(found):
+        raise refuse("A42", f"the start is {start!r}, which is no date.", 'write it as start="2026-01-01T12:00".')
+    return found
+
+
+# States of a time loop on disk: what a run that was killed goes on from, bit for bit.
+#
+# One file, replaced as a whole: whenever the process ends, the folder holds a state that is complete. With it stands
+# all that decides the run, and a call that differs in any of it is refused by name.
+
+NAME = "checkpoint.npz"
+READABLE = ("dt", "start", "every", "versions")
+"""What decides a run and is no digest."""
+SECONDS = 5.0
+"""How much work a kill may cost, about."""
+
+
+class Checkpoints:
+    """The checkpoints of one run in a folder of its own."""
+
+    def __init__(
+        self, folder: str | os.PathLike[str], state: Any, run: Mapping[str, str], seconds: float = SECONDS
+    ) -> None:
+        """`run` has what decides the run besides the state, by the words of the caller."""
+        self.path = Path(folder) / NAME
+        self.seconds, self.saved = seconds, time.monotonic()
+        leaves, self.structure = jax.tree_util.tree_flatten(state)
+        self.kinds = [(tuple(x.shape), np.dtype(x.dtype)) for x in leaves]
+        versions = f"tensorir {tensorir.__version__}, jax {jax.__version__}"
+        self.run = {"state": digest_of_arrays(self.structure, leaves), **run, "versions": versions}
+        self.every: int | None = None
+        """After how many steps snapshots are taken, where there are any."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise refuse("A30", f"'{folder}' cannot hold checkpoints: {problem.strerror}.", "name a folder.") from None
+
+    def resumed(self, n: int) -> tuple[int, Any] | None:
+        """The number of steps and the state that the folder holds, None where it holds none.
+
+        Raises A30 for a checkpoint of another run, and for one of more than n steps.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                done, every, run = int(file["steps"]), int(file["every"]), json.loads(str(file["run"]))
+                same = run == self.run
+                raw = [file[f"leaf_{k}"] for k in range(len(self.kinds))] if same else []
+        except (OSError, ValueError, KeyError, EOFError) as problem:
+            raise refuse("A30", f"'{self.path}' is no checkpoint: {problem}.", "remove it.") from None
+        if not same:
+            self._refuse_another(run, self.run)
+        if done > n:
+            told = f"'{self.path.parent}' holds the state after {done:,} steps, and {n:,} are asked for"
+            raise refuse("A30", f"{told}.", "ask for as many or more, or give each run a folder of its own.")
+        if self.every is None:
+            self.every = every or None
+        elif every != self.every:
+            self._refuse_another({"every": str(every)}, {"every": str(self.every)})
+        leaves = [np.frombuffer(r.tobytes(), d).reshape(s) for r, (s, d) in zip(raw, self.kinds, strict=True)]
+        return done, jax.tree_util.tree_unflatten(self.structure, [jax.numpy.array(x, copy=True) for x in leaves])
+
+    def _refuse_another(self, run: Mapping[str, str], own: Mapping[str, str]) -> None:
+        other = [n for n, value in own.items() if run.get(n) != value]
+        if "versions" in other:  # on which the digest of a step depends
+            other = ["versions"]
+        words = [f"{n} ({run.get(n)}, and here {own[n]})" if n in READABLE else n for n in other]
+        listed = " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+        told = f"'{self.path.parent}' holds the checkpoint of a run that began with another {listed}"
+        raise refuse("A30", f"{told}.", "give each run a folder of its own, or remove it.")
+
+    def due(self) -> bool:
+        """Whether so much was computed since the last one that another is worth it."""
+        return time.monotonic() - self.saved >= self.seconds
+
+    def save(self, done: int, state: Any) -> None:
+        """Replace the checkpoint; raises A30 where the disk is full, and keeps the one before."""
+        leaves = [np.frombuffer(np.asarray(x).tobytes(), np.uint8) for x in jax.tree_util.tree_leaves(state)]
+        partial = self.path.with_suffix(f".{os.getpid()}")
+        try:
+            with partial.open("wb") as file:
+                entries: dict[str, Any] = {f"leaf_{k}": x for k, x in enumerate(leaves)}
+                np.savez(file, steps=done, every=self.every or 0, run=json.dumps(self.run), **entries)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self.path)
+        except OSError as problem:
+            partial.unlink(missing_ok=True)
+            told = f"a checkpoint cannot be written to '{self.path.parent}': {problem.strerror}"
+            raise refuse("A30", f"{told}.", f"make room; the one of before is whole: {self.path}.") from None
+        self.saved = time.monotonic()
+
+
+def digest_of_arrays(structure: Any, arrays: Iterable[Any]) -> str:
+    """What tells arrays in a structure from others, in any process."""
+    digest = hashlib.sha256(_without_addresses(str(structure)).encode())
+    for x in map(np.asarray, arrays):
+        digest.update(f"{x.shape}{x.dtype}".encode())
+        digest.update(repr(x.tolist()).encode() if x.dtype.hasobject else x.tobytes())
+    return digest.hexdigest()
+
+
+def digest_of_function(function: Callable[[Any], Any], state: Any) -> str:
+    """What tells a function of a state from others, in any process: what XLA is given of it, with all that it reads.
+
+    Of a function that cannot be traced it is the code.
+    """
+    try:
+        lowered = jax.jit(lambda s: function(s)).lower(state)
+        text = f"{lowered.out_tree} {lowered.as_text()}"
+    except Exception:  # it is the caller's, and may do anything
+        code = getattr(function, "__code__", None)
+        text = repr(function) if code is None else _text_of(code)
+    return hashlib.sha256(_without_addresses(text).encode()).hexdigest()
+
+
+def _text_of(code: CodeType) -> str:
+    constants = (_text_of(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts)
+    return f"{code.co_code.hex()} {code.co_names} {' '.join(constants)}"
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
+
+
+# Snapshots of a time loop in a file, appended along time as they come: NetCDF, or Zarr where it is installed.
+#
+# All of them go through xarray's encoding by the CF conventions, the first as those behind it. What is returned reads
+# the file where it is looked at, and holds it open no longer than that, so a run that goes on can append to it.
+
+LIBRARIES = {".nc": "netCDF4", ".zarr": "zarr"}
+NUMBERS = frozenset({"bool", "float32", "float64", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))})
+HELD = {".nc": NUMBERS, ".zarr": NUMBERS | {"float16", "complex64", "complex128"}}
+"""The element types of each format."""
+PACKING = frozenset({"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"})
+"""What makes a reader of a file take its numbers for others."""
+ENGINES = {".nc": "netcdf4", ".zarr": "zarr"}
+
+
+class Snapshots:
+    """A file with one entry per snapshot; nothing of it stays in memory."""
+
+    def __init__(self, path: str | os.PathLike[str], resumed: bool, done: int = 0) -> None:
+        """`done` is after how many steps a run goes on, of which the file has the snapshots."""
+        self.path, self.written = Path(path), resumed and Path(path).exists()
+        if self.path.suffix not in LIBRARIES:
+            raise refuse("A31", f"'{path}' ends in '{self.path.suffix}', and snapshots are .nc or .zarr.")
+        library = LIBRARIES[self.path.suffix]
+        if importlib.util.find_spec(library) is None:
+            raise refuse("A31", f"'{path}' needs {library}, which is not installed.", f"pip install {library}.")
+        if self.path.exists() and not resumed:
+            raise refuse("A31", f"'{path}' is there already.", "remove it, or name another file.")
+        if done and not self.path.exists():
+            told = f"the run goes on after {done:,} steps, and '{path}', which would have their snapshots, is not there"
+            raise refuse("A31", f"{told}.", "name the file of the run, or give it another checkpoint_dir.")
+        if not self.path.parent.is_dir():
+            raise refuse("A31", f"there is no folder '{self.path.parent}' to write '{self.path.name}' to.")
+
+    def write(self, at: int, snapshot: Any) -> None:
+        """A Dataset along an axis of one, the first of its variables, as the entry at a place."""
+        for name, variable in snapshot.data_vars.items():
+            if variable.dtype.name not in HELD[self.path.suffix]:
+                told = f"'{name}' is {variable.dtype}, which '{self.path}' cannot hold"
+                raise refuse("A31", f"{told}.", "convert what is kept: keep=lambda s: ti.astype(s, ti.float32).")
+        # numbers that were not unpacked have their packing as attributes, and it was made for those of the start
+        own = {n: {k: a for k, a in v.attrs.items() if k not in PACKING} for n, v in snapshot.data_vars.items()}
+        snapshot = snapshot.assign({n: (v.dims, v.values, own[n]) for n, v in snapshot.data_vars.items()})
+        axis = next(iter(snapshot.data_vars.values())).dims[0]
+        try:
+            if self.path.suffix == ".zarr":
+                self._to_zarr(at, snapshot, axis)
+            elif self.written:
+                self._to_netcdf(at, snapshot, axis)
+            else:
+                snapshot.to_netcdf(self.path, engine="netcdf4", unlimited_dims=[axis])
+        except (OSError, RuntimeError) as problem:  # the NetCDF library has no error of its own for a full disk
+            why = getattr(problem, "strerror", None) or str(problem).splitlines()[0]
+            told = f"a snapshot cannot be written to '{self.path}': {why}"
+            raise refuse("A31", f"{told}.", "make room, or close it where it is open.") from None
+        self.written = True
+
+    def _to_netcdf(self, at: int, snapshot: Any, axis: str) -> None:
+        import netCDF4
+        from xarray.conventions import encode_cf_variable
+
+        try:
+            file = netCDF4.Dataset(self.path, "a")
+        except OSError:
+            held = f"'{self.path}' cannot be opened for the next snapshot: it is open elsewhere, or is no NetCDF"
+            raise refuse("A31", f"{held}.", "close the Dataset, or end the program, that has it open.") from None
+        with file:
+            file.set_auto_maskandscale(False)
+            for name, variable in snapshot.variables.items():
+                if variable.dims[:1] == (axis,):
+                    file[name][at : at + 1] = np.asarray(encode_cf_variable(variable, name=name).data)
+
+    def _to_zarr(self, at: int, snapshot: Any, axis: str) -> None:
+        if not self.written:
+            # version 2 of the format: all that read Zarr read it, its metadata in one place too
+            to_zarr(snapshot, self.path, mode="w", zarr_format=2)
+            return
+        with _read(self.path) as there:
+            known = at < there.sizes[axis]
+        along = snapshot.drop_vars([n for n, v in snapshot.variables.items() if axis not in v.dims])
+        with _far_dates():
+            if known:
+                to_zarr(along, self.path, region={axis: slice(at, at + 1)})
+            else:
+                to_zarr(snapshot, self.path, append_dim=axis)
+
+    def opened(self) -> Any:
+        """The file as a Dataset that is read where it is looked at."""
+        import xarray as xr
+        from xarray.core.indexing import LazilyIndexedArray
+
+        with _read(self.path) as file:
+            entries: dict[str, Any] = {}
+            for name, v in file.data_vars.items():
+                lazy = LazilyIndexedArray(_entries(self.path, str(name), v.shape, v.dtype))
+                entries[str(name)] = xr.Variable(v.dims, lazy, v.attrs)
+            return _with_times(xr.Dataset(entries, file.coords, file.attrs).drop_encoding())
+
+
+def _with_times(file: Any) -> Any:
+    """The file with the times of a loop as such: an axis that was written as one."""
+    for name in ("time", "elapsed"):
+        attrs = file.coords[name].attrs if name in file.dims and name in file.coords else {}
+        if str(attrs.get("dtype", "")).startswith("timedelta64"):
+            size = UNITS[attrs["units"]]
+            unit: Any = next(u for u, k in RESOLUTIONS.items() if k == size)
+            values = file.coords[name].values
+            in_ns = int(np.abs(values).max(initial=0)) * size < 2**63
+            length = np.timedelta64(size, "ns") if in_ns else np.timedelta64(1, unit)
+            return file.assign_coords({name: values * length})
+    return file
+
+
+def _read(path: Path) -> Any:
+    """The file as it stands; numbers with a unit of time stay numbers, and dates are NumPy's where it has them."""
+    import xarray as xr
+
+    options: dict[str, Any] = {"engine": ENGINES[path.suffix], "decode_timedelta": False}
+    with _far_dates():
+        file = xr.open_dataset(path, **options)
+    own = [v for v in file.coords.values() if v.encoding.get("calendar") == "proleptic_gregorian"]
+    coders: Any = getattr(xr, "coders", None)
+    if coders is None or all(v.dtype.kind != "O" for v in own):
+        return file
+    file.close()
+    return xr.open_dataset(path, decode_times=coders.CFDatetimeCoder(time_unit="us"), **options)
+
+
+@contextmanager
+def _far_dates() -> Iterator[None]:
+    """Without the warning of xarray that dates are none of nanoseconds."""
+    import xarray as xr
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xr.SerializationWarning)
+        yield
+
+
+def _entries(path: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The numbers of a variable, each read when it is asked for."""
+    from xarray.backends import BackendArray
+    from xarray.core import indexing
+
+    class Entries(BackendArray):
+        def __init__(self) -> None:
+            self.shape, self.dtype = shape, dtype
+
+        def __getitem__(self, key: Any) -> Any:
+            return indexing.explicit_indexing_adapter(key, shape, indexing.IndexingSupport.OUTER, self.part)
+
+        def part(self, key: Any) -> Any:
+            with _read(path) as file:
+                whole = file.variables[name]
+                # there may be more of them by now
+                return whole.isel({d: slice(0, n) for d, n in zip(whole.dims, shape, strict=True)})[key].values
+
+        def __reduce__(self) -> Any:
+            return _entries, (path, name, shape, dtype)
+
+    return Entries()

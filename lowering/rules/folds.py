@@ -1,0 +1,430 @@
+"""Lowering of reduce, scan and sort, and of reductions of one axis in a form that is right and fast."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from lowering.context import Context, conjunction, first_failures, masks_of, no_failures
+from lowering.rules.elementwise import SCALAR
+from lowering.rules.loops import (
+    Levels,
+    all_dims,
+    along,
+    counted,
+    levels_of,
+    loop,
+    masked_leaves,
+    settled,
+    survey,
+    within_state,
+)
+from lowering.tracing import axes_of, scanned, varying
+from lowering.values import (
+    Dense,
+    Leaf,
+    Slots,
+    Value,
+    aligned,
+    cut,
+    dense,
+    elementwise,
+    everywhere,
+    presence,
+    select_slot,
+    with_present,
+)
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Call, Literal, Operator
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.types import DTYPES, Dims, Scalar, TensorType, scalar_of
+
+__all__ = [
+    "FOLDS", "MONOIDS", "by_rows", "identity_of", "parts_pay", "reduced", "reduced_in_parts", "reduced_numbers",
+    "unrolls",
+]  # fmt: skip
+
+# Reductions of one axis in a form in which XLA is right, and fast.
+#
+# On the CPU, XLA gives reductions of 4,096 floats or more to a library (JAX 0.10.2). Its `max` and `min` drop NaN,
+# and where there are tens of thousands of columns it goes through them one by one: a product with ones, or a loop
+# over the rows, takes 0.02 to 0.09 of the time (`tests/benchmarks/forms.py`).
+
+MONOIDS: dict[str, Callable[..., jax.Array]] = {
+    "plus": lax.add, "multiplies": lax.mul, "min": lax.min, "max": lax.max, "and": lax.bitwise_and,
+    "or": lax.bitwise_or, "xor": lax.bitwise_xor, "bit_and": lax.bitwise_and, "bit_or": lax.bitwise_or,
+    "bit_xor": lax.bitwise_xor,
+}  # fmt: skip
+"""The lowering of the builtins that may be folded in any order."""
+
+
+def identity_of(op: str, dtype: Any) -> np.ndarray[Any, Any]:
+    """What leaves the other operand of such a builtin as it is, as an array without axes.
+
+    >>> identity_of("min", np.dtype("int8")), identity_of("max", np.dtype("float32"))
+    (array(127, dtype=int8), array(-inf, dtype=float32))
+    """
+    identity, element = TABLE[op].identity, scalar_of(dtype)
+    assert identity is not None and element is not None
+    return np.asarray(identity(element)).astype(dtype)
+
+
+LIBRARY = 4_096
+"""Elements from which on XLA uses the library."""
+COLUMNS = 1_024
+"""Columns of an array in memory from which on a loop over the rows is faster than the library."""
+MADE = 8_192
+"""The same for an array that is made: the library makes it while it reduces it."""
+
+
+PARTS = (8, 6, 5, 7, 4)
+"""Into how many parts an axis is divided that are combined point by point; the first one also where a rest is left."""
+
+
+def reduced(
+    x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, platform: str, loose: bool = False,
+    made: bool = True,
+) -> jax.Array:  # fmt: skip
+    """An array reduced along an axis by an operation of `MONOIDS`; a number, not NaN, goes along with every row.
+
+    `platform` is the one of JAX that is compiled for. With `loose`, `max` and `min` may drop a NaN; `made` says that
+    the array does not stand in memory.
+    """
+    if by_rows(x.dtype, prod(x.shape[axis + 1 :]), made, platform):
+        return _by_rows(x, start, op, axis)
+    found = _reduced(x, start, op, axis)
+    return found if loose or not _minds_nan(x, op, platform) else _with_nan(x, found, axis)
+
+
+def parts_pay(x: jax.Array, axis: int, platform: str) -> bool:
+    """Whether an array that is made of others at offsets is better combined in parts than given to the library."""
+    return x.dtype.kind in "fV" and x.size >= LIBRARY and x.shape[axis] >= 2 * PARTS[0] and platform == "cpu"
+
+
+def reduced_in_parts(
+    x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, platform: str, loose: bool = False
+) -> jax.Array:
+    """The same as `reduced`: parts of the axis are combined point by point and stored, and then what is stored.
+
+    XLA makes what the library reduces without vector instructions, on one thread: this takes 0.4 of the time for a sum
+    of squares of a Laplacian (`python -m tests.benchmarks sum`). Differentiated as the sum that it is.
+
+    >>> reduced_in_parts(jax.numpy.ones((3, 21)), identity_of("plus", np.dtype("float32")), "plus", 1, "cpu").tolist()
+    [21.0, 21.0, 21.0]
+    """
+    extent, combine, zero = x.shape[axis], SCALAR[op], np.zeros((), x.dtype)
+    count = next((p for p in PARTS if extent % p == 0), PARTS[0])
+    size = extent // count
+
+    def folded(x: jax.Array) -> jax.Array:
+        parts = [lax.slice_in_dim(x, k * size, (k + 1) * size, axis=axis) for k in range(count)]
+        stored = lax.optimization_barrier(functools.reduce(combine, parts))
+        found = reduced(stored, start, op, axis, platform, loose, made=False)
+        rest = [lax.index_in_dim(x, k, axis, keepdims=False) for k in range(size * count, extent)]
+        return functools.reduce(combine, rest, found)
+
+    if op != "plus":
+        return folded(x)
+    whole = jax.custom_jvp(folded)
+    whole.defjvp(lambda xs, ts: (whole(*xs), lax.reduce(ts[0], zero, lax.add, (axis,))))
+    return whole(x)
+
+
+def reduced_numbers(
+    x: jax.Array, number: Any, start: np.ndarray[Any, Any], op: str, axis: int, platform: str
+) -> jax.Array:
+    """The same of an array with a number in the place of each NaN."""
+
+    def instead() -> jax.Array:
+        return lax.select(lax.ne(x, x), lax.full_like(x, number), x)
+
+    if not _minds_nan(x, op, platform) or by_rows(x.dtype, prod(x.shape[axis + 1 :]), True, platform):
+        return reduced(instead(), start, op, axis, platform, loose=True)
+    # the library takes no selections: one would be stored first, which takes a third of a softmax
+    found = _reduced(x, start, op, axis)
+    return lax.cond(_may_hold_nan(x), lambda: _reduced(instead(), start, op, axis), lambda: found)
+
+
+def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
+    """An array reduced by the library; the derivative of an extreme is the mean over the elements that equal it.
+
+    JAX differentiates a reduction from a number other than the identity by halving the axis again and again, which
+    XLA compiles for seconds, and its own extremes divide by how many elements equal them: by zero where one is NaN.
+    """
+
+    def library(x: jax.Array) -> jax.Array:
+        return lax.reduce(x, start, MONOIDS[op], (axis,))
+
+    if op not in ("min", "max") or x.dtype.kind not in "fV":
+        return library(x)
+    extreme = jax.custom_jvp(library)
+
+    @extreme.defjvp
+    def _(xs: tuple[jax.Array], ts: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        found, zero = extreme(*xs), np.zeros((), x.dtype)
+        equal = lax.eq(xs[0], lax.broadcast_in_dim(found, x.shape, [k for k in range(x.ndim) if k != axis]))
+        total = lax.reduce(lax.select(equal, ts[0], lax.full_like(ts[0], 0)), zero, lax.add, (axis,))
+        count = lax.reduce(equal.astype(x.dtype), zero, lax.add, (axis,)) + lax.eq(found, start).astype(x.dtype)
+        return found, lax.div(total, lax.max(count, lax.full_like(count, 1)))
+
+    return extreme(x)
+
+
+def _minds_nan(x: jax.Array, op: str, platform: str) -> bool:
+    """Whether the library reduces an array, in a way of its own where it holds NaN."""
+    return op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and platform == "cpu"
+
+
+def by_rows(element: Any, columns: int, made: bool, platform: str) -> bool:
+    """Whether rows of so many columns are better combined one after the other than given to the library."""
+    return np.dtype(element).kind in "fV" and columns >= (MADE if made else COLUMNS) and platform == "cpu"
+
+
+def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
+    combine = SCALAR[op]
+    first = varying(lax.full([n for k, n in enumerate(x.shape) if k != axis], start, x.dtype), axes_of(x))
+    if op == "plus" and x.dtype.itemsize > 2:
+        total = lax.dot_general(lax.full(x.shape[axis : axis + 1], 1, x.dtype), x, (((0,), (axis,)), ((), ())))
+        return total if start == 0 else lax.add(first, total)
+    return lax.fori_loop(
+        0, x.shape[axis], lambda k, a: combine(a, lax.dynamic_index_in_dim(x, k, axis, keepdims=False)), first
+    )
+
+
+def _with_nan(x: jax.Array, found: jax.Array, axis: int) -> jax.Array:
+    """The extremes of rows, NaN where a row holds one."""
+
+    def looked() -> jax.Array:
+        missing = lax.reduce(lax.ne(x, x), False, lax.bitwise_or, (axis,))
+        return lax.select(missing, lax.full_like(found, np.nan), found)
+
+    return lax.cond(_may_hold_nan(x), looked, lambda: found)
+
+
+def _may_hold_nan(x: jax.Array) -> jax.Array:
+    """Whether the sum is NaN: it is where an element is, and it is found as fast as an extreme."""
+    total = lax.reduce(x, np.zeros((), x.dtype), lax.add, tuple(range(x.ndim)))
+    return lax.ne(total, total)
+
+
+# Lowering of reduce, scan and sort, step by step; `raising` has the forms that are faster.
+
+MOST_UNROLLED = 32
+"""Longer folds run as XLA reductions or loops: unrolling costs compile time."""
+
+
+def unrolls(context: Context, node: Call, levels: int) -> bool:
+    """Whether the steps of a fold are written out."""
+    return levels <= 1 or context.chooses("unrolled_folds", node, levels <= MOST_UNROLLED, levels)
+
+
+# reduce
+
+
+def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
+    f, init, *values = args
+    (dim,) = node.static
+    state, need = f.function.type.params[0], node.type.dims
+    types = [a.tensor.dims for a in node.args[2:]]
+    interval = next(t[dim] for t in types if dim in t)
+    having = [dim in t for t in types]
+    outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
+    if unrolls(context, node, len(interval)):
+        result = init
+        for point in interval:
+            at = [tuple(select_slot(leaf, dim, point) for leaf in v) for v in values]
+            if result is init and _adds_nothing(node) and _is_whole(at, state):
+                (result,) = at
+            else:
+                result = _step(context, f, result, at, having, state)
+    else:
+        result = _looped(context, f, init, levels_of(values, dim, interval), having, state, len(interval))
+    for mask in outside:
+        result = tuple(with_present(leaf, within_state(mask, state.dims), need) for leaf in result)
+    return tuple(cut(leaf, need) for leaf in result)
+
+
+def _adds_nothing(node: Call) -> bool:
+    """Whether a fold by max or min starts from what is no larger, or no smaller, than anything."""
+    match node.args:
+        case (Operator("max" | "min" as op), Literal(value), _):
+            element = node.tensor.element
+            if not isinstance(element, Scalar) or not (element.is_float or element.is_integer):
+                return False
+            return identity_of(op, DTYPES[element]).item() == value
+        case _:
+            return False
+
+
+def _is_whole(at: Sequence[Value], state: TensorType) -> bool:
+    """Whether what a fold meets first is there at every point of its result."""
+    leaves = [leaf for v in at for leaf in v]
+    return all(
+        isinstance(x, Dense) and x.present is None and set(x.dims.names) == set(state.dims.names) for x in leaves
+    )
+
+
+def _step(
+    context: Context,
+    f: Bound[Value],
+    accumulator: Value,
+    at: Sequence[Value],
+    having: Sequence[bool],
+    state: TensorType,
+) -> Value:
+    """One step of the fold, skipped where an argument that has the dim is absent."""
+    keep = counted(at, having)
+    if keep is None:
+        return context.apply(f, accumulator, *at)
+    keep = within_state(keep, state.dims)
+    # arguments keep the slot's mask, which guards gradients all through the body, and is used up at its end
+    places = [p.dims for p in f.function.type.params[1:]]
+    shielded = [
+        tuple(_shielded(leaf, keep, place) for leaf in a) if has else a
+        for a, has, place in zip(at, having, places, strict=True)
+    ]
+    new = context.apply(f, accumulator, *shielded)
+    return tuple(_kept(keep, n, old, state.dims) for n, old in zip(new, accumulator, strict=True))
+
+
+def _shielded(leaf: Leaf, keep: Leaf, place: Dims) -> Leaf:
+    """The leaf under the slot's mask; under its own where it has more points, which the body may read.
+
+    Along dims that the argument's type lacks, one point that counts is enough for the value to be needed.
+    """
+    if any(n in keep.dims and not keep.dims[n].covers(i) for n, i in leaf.dims.items):
+        return leaf
+    mask = along(keep, place, lax.bitwise_or)
+    return with_present(_unmasked(leaf), mask, all_dims([leaf, mask]))
+
+
+def _kept(keep: Leaf, new: Leaf, old: Leaf, need: Dims) -> Leaf:
+    """`new` where the slot counts, `old` elsewhere."""
+    chosen = elementwise(lax.select, [keep, _unmasked(new), _unmasked(old)], need)
+    before, after = presence(old), presence(new)
+    if after is not None and _same(after, keep):
+        after = None
+    if before is None and after is None:
+        return chosen
+    mask = elementwise(lax.select, [keep, after or everywhere(), before or everywhere()], need)
+    return with_present(chosen, mask, need)
+
+
+def _same(a: Leaf, b: Leaf) -> bool:
+    if isinstance(a, Slots) and isinstance(b, Slots):
+        return len(a.leaves) == len(b.leaves) and all(_same(x, y) for x, y in zip(a.leaves, b.leaves, strict=True))
+    return isinstance(a, Dense) and isinstance(b, Dense) and a.data is b.data
+
+
+def _unmasked(leaf: Leaf) -> Leaf:
+    if isinstance(leaf, Dense):
+        return replace(leaf, present=None)
+    return replace(leaf, leaves=tuple(_unmasked(x) for x in leaf.leaves))
+
+
+def _looped(
+    context: Context, f: Bound[Value], init: Value, levels: Levels, having: Sequence[bool], state: TensorType,
+    count: int,
+) -> Value:  # fmt: skip
+    arrays = levels.leading()
+    first = [lax.index_in_dim(a, 0, keepdims=False) for a in arrays]
+
+    def step(inner: Context, carried: Value, level: Sequence[jax.Array]) -> Value:
+        return _step(inner, f, carried, levels.rebuild(level), having, state)
+
+    def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
+        return [masked_leaves(step(inner, settled(init, state, masked[0]), first))]
+
+    (masked,), checks = survey(context, [masked_leaves(init)], step_masks)
+
+    def body(carry: Any, level: Sequence[jax.Array]) -> Any:
+        carried, failed = carry
+        inner = context.inner()
+        new = settled(step(inner, carried, level), state, masked)
+        return (new, first_failures(failed, inner.found(checks))), None
+
+    start = (settled(init, state, masked), no_failures(checks))
+    (result, failed), _ = scanned(body, start, arrays, count)
+    context.checks += checks
+    context.failures += failed
+    return result
+
+
+# scan
+
+
+def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
+    f, init, *values = args
+    forward, dim = node.static
+    state = f.function.type.params[0]
+    interval = node.type.dims[dim]
+    dims = Dims(((dim, interval), *state.dims.items))
+    if not len(interval):
+        return tuple(Dense(lax.full(dims.shape, 0, dense(leaf).data.dtype), dims) for leaf in init)
+    # the scanned dim outermost: innermost is twice as slow (docs/lowering.md, "Scans")
+    levels = levels_of(values, dim, interval)
+    copied = sum(a.nbytes for a, axis in zip(levels.arrays, levels.axes, strict=True) if axis)
+    outermost = context.chooses("scans_outermost", node, True, copied, copied)
+    first = [lax.index_in_dim(a, 0, x, keepdims=False) for a, x in zip(levels.arrays, levels.axes, strict=True)]
+
+    def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
+        return [masked_leaves(inner.apply(f, settled(init, state, masked[0]), *levels.rebuild(first)))]
+
+    (masked,), checks = survey(context, [masked_leaves(init)], step_masks)
+
+    def body(carry: Any, level: Any) -> Any:
+        carried, failed = carry
+        inner = context.inner()
+        at = level if outermost else levels.at(level)
+        new = settled(inner.apply(f, carried, *levels.rebuild(at)), state, masked)
+        return (new, first_failures(failed, inner.found(checks))), new
+
+    start = (settled(init, state, masked), no_failures(checks))
+    xs = levels.leading() if outermost else lax.iota("int32", len(interval))
+    (_, failed), states = scanned(body, start, xs, len(interval), not forward)
+    context.checks += checks
+    context.failures += failed
+    return tuple(Dense(s.data, dims, None if s.present is None else Dense(s.present.data, dims)) for s in states)
+
+
+# sort
+
+
+def sort(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    dim, keys, descending = node.static
+    dims = node.type.dims
+    order = Dims((*dims.without(dim).items, (dim, dims[dim])))
+    arrays = [aligned(dense(v[0]), order) for v in values]
+    if descending:
+        leading = [_reversed(a) for a in arrays[:keys]]
+        ordered = lax.sort([*leading, *arrays], dimension=len(order) - 1, is_stable=True, num_keys=keys)[keys:]
+    else:
+        ordered = lax.sort(arrays, dimension=len(order) - 1, is_stable=True, num_keys=keys)
+    mask = conjunction([m for v in values for m in masks_of(v)], order)
+    present = None
+    if mask is not None:
+        # which elements were absent is lost in the order: the whole row is
+        whole = aligned(dense(mask), order)
+        row = lax.reduce(whole, True, lax.bitwise_and, (len(order) - 1,))
+        present = Dense(row, order.without(dim))
+    return tuple(Dense(a, order, present) for a in ordered)
+
+
+def _reversed(key: jax.Array) -> jax.Array:
+    """A key whose ascending order is the descending order of the given one; NaN stays last."""
+    return lax.neg(key) if key.dtype.kind in "fV" else lax.bitwise_not(key)
+
+
+FOLDS: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
+    "reduce": reduce,
+    "scan": scan,
+    "loop": loop,
+    "sort": sort,
+}

@@ -1,0 +1,498 @@
+"""Lowering of indirect access: neighbour tables, gather and scatter, slices at one index per dim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
+from lowering.rules.neighbours import Prepared, read
+from lowering.rules.structure import in_place, updated
+from lowering.tracing import repeated
+from lowering.values import (
+    Dense,
+    Leaf,
+    Slots,
+    Value,
+    aligned,
+    cut,
+    dense,
+    elementwise,
+    guarded,
+    joined_dims,
+    presence,
+    select_slot,
+    with_present,
+)
+from tensorir.ir.nodes import Call, Lambda, Operator
+from tensorir.ir.rewrite import Bound
+from tensorir.ir.types import Dims, Interval
+from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.errors import Diagnostic
+
+__all__ = [
+    "CLIP", "DROP", "INDIRECT", "Updates", "at_one", "combiner", "put_at_one", "scattered", "touched", "zero_based",
+]  # fmt: skip
+
+# Indirect access at one index per dim: slices that start where the index says, read and written in place.
+
+CLIP_INDICES = lax.GatherScatterMode.CLIP
+
+
+def zero_based(index: jax.Array, inside: Interval, mode: Any = CLIP_INDICES) -> jax.Array:
+    """An index counted from the start of its interval; what lies outside is brought in before it could wrap."""
+    if not inside.start:
+        return index
+    if mode == CLIP_INDICES:
+        first, last = lax.full_like(index, inside.start), lax.full_like(index, max(inside.start, inside.stop - 1))
+        index = lax.clamp(first, index, last)
+    return lax.sub(index, lax.full_like(index, inside.start))
+
+
+def at_one(x: Dense, indices: dict[str, Dense], inside: Dims) -> Dense:
+    """x at one index per indexed dim, brought into its interval."""
+    zero = lax.full((), 0, "int32")
+    starts = [zero_based(indices[n].data, inside[n]) if n in indices else zero for n in x.dims.names]
+    widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
+    starts = [lax.convert_element_type(s, widest) for s in starts]
+    sizes = [1 if n in indices else len(i) for n, i in x.dims.items]
+    data = lax.dynamic_slice(x.data, starts, sizes, allow_negative_indices=False)
+    dims = x.dims.without(*indices)
+    return Dense(lax.reshape(data, dims.shape), dims)
+
+
+def put_at_one(
+    base: Dense, indices: Sequence[Leaf], update: Dense, ok: Leaf | None, order: Dims, part: Dims, names: Sequence[str]
+) -> Dense:
+    """One update at one index per indexed dim: a slice that is written in place."""
+    operand = aligned(base, part)
+    given = dict(zip(names, indices, strict=True))
+    zero = lax.full((), 0, "int32")
+    starts = [zero_based(dense(given[n]).data, part[n]) if n in given else zero for n in part.names]
+    widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
+    starts = [lax.convert_element_type(s, widest) for s in starts]
+    sizes = [1 if n in given else len(i) for n, i in part.items]
+    rest = Dims(tuple((n, i) for n, i in part.items if n not in given))
+    value = lax.reshape(aligned(Dense(update.data, update.dims), rest), sizes)
+    if ok is not None:
+        before = lax.dynamic_slice(operand, starts, sizes, allow_negative_indices=False)
+        value = lax.select(lax.broadcast_in_dim(aligned(dense(ok), Dims()), sizes, ()), value, before)
+    return Dense(lax.dynamic_update_slice(operand, value, starts, allow_negative_indices=False), part)
+
+
+# Lowering of indirect access: neighbour tables, gather and scatter.
+
+PROMISE, CLIP = lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP
+DROP = lax.GatherScatterMode.FILL_OR_DROP
+
+MOST_SLOTS = 32
+"""Tables with more neighbours than this are read by one gather: unrolling would cost compile time."""
+
+
+def shift_init(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    table, x = values
+    _, interval = node.args[0].tensor.dims.items[_tag_axis(node)]
+    new = next(d for d in reversed(node.type.dims.names) if d.startswith("_NB_"))
+    result: list[Leaf] = []
+    for leaf in x:
+        if not context.chooses("reads_by_slot", node, len(interval) <= MOST_SLOTS, len(interval)):
+            result.append(_all_at_once(context, node, table[0], leaf, new))
+        else:
+            slots = _neighbours(context, node, table[0], leaf, list(interval))
+            result.append(Slots(new, interval.start, tuple(slots)) if slots else _empty(leaf, node, new, interval))
+    return tuple(result)
+
+
+def unstructured_shift(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    table, x = values
+    return tuple(_neighbours(context, node, table[0], leaf, [node.static.neighbour])[0] for leaf in x)
+
+
+def _tag_axis(node: Call) -> int:
+    table = node.args[0].tensor
+    return table.dims.names.index(neighbour_source(table)[0])
+
+
+def _empty(leaf: Leaf, node: Call, new: str, interval: Interval) -> Leaf:
+    """A shift through a table without neighbours."""
+    return Dense(lax.full(node.type.dims.shape, 0, dense(leaf).data.dtype), node.type.dims)
+
+
+def _neighbours(context: Context, node: Call, table: Leaf, x: Leaf, slots: Sequence[int]) -> list[Leaf]:
+    """x at the given neighbours of every destination."""
+    if isinstance(x, Slots):
+        # a second partial shift: the neighbours of each slot of the first
+        per = [_neighbours(context, node, table, inner, slots) for inner in x.leaves]
+        return [Slots(x.dim, x.start, tuple(p[k] for p in per)) for k in range(len(slots))]
+    tag, source = neighbour_source(node.args[0].tensor)
+    prepared = context.prepared.get(id(table))
+    destinations = node.args[0].tensor.dims.without(tag)
+    if prepared is not None and not any(d in destinations for d in x.dims.without(source)) and source in x.dims:
+        return _through_prepared(context, node, table, prepared, x, slots)
+    found: list[Leaf] = []
+    for slot in slots:
+        column = select_slot(table, tag, slot)
+        found.append(_through_column(context, node, column, x, source))
+    return found
+
+
+def _through_prepared(
+    context: Context, node: Call, table: Leaf, prepared: Prepared, x: Dense, slots: Sequence[int]
+) -> list[Leaf]:
+    tag, source = neighbour_source(node.args[0].tensor)
+    interval = node.args[0].tensor.dims[tag]
+    key = id(table), id(x.data), x.dims.items
+    if key not in context.gathered:
+        rows = Dims(((source, prepared.inside), *x.dims.without(source).items))
+        context.gathered[key] = x.data, rows, read(aligned(x, rows), prepared)
+    _, rows, read_rows = context.gathered[key]
+    destinations = Dims(tuple((n, i) for n, i in node.args[0].tensor.dims.items if n != tag))
+    result: list[Leaf] = []
+    for slot in slots:
+        k = slot - interval.start
+        dims = Dims((*destinations.items, *rows.without(source).items))
+        data = lax.reshape(read_rows[k], dims.shape)
+        present = None
+        mask = prepared.masks[k]
+        if mask is not None:
+            present = Dense(lax.reshape(mask, destinations.shape), destinations)
+            data = guarded(aligned(present, dims), data)
+        leaf: Leaf = Dense(data, dims, present)
+        if x.present is not None:
+            absent = _neighbours(context, node, table, x.present, [slot])[0]
+            leaf = with_present(leaf, _without_own_mask(absent), node.type.dims)
+        result.append(cut(leaf, node.type.dims))
+    return result
+
+
+def _without_own_mask(leaf: Leaf) -> Leaf:
+    d = dense(leaf)
+    return Dense(d.data, d.dims)
+
+
+def _through_column(context: Context, node: Call, column: Leaf, x: Dense, source: str) -> Leaf:
+    """x at the coordinates in a column, absent where they are -1."""
+    access = context.access(node)
+    interval = node.args[1].tensor.dims[source]
+    dims = node.type.dims
+    bare = Dense(dense(column).data, dense(column).dims)
+    present: Leaf | None = None
+    index: Leaf = elementwise(partial(_wide, interval=interval), [bare], bare.dims)
+    if access.absent:
+        present = elementwise(lambda i: lax.ne(i, lax.full_like(i, -1)), [index], bare.dims)
+        index = _where_present(index, present, interval.start)
+    table_mask = presence(column)
+    if table_mask is not None:
+        index = _where_present(index, table_mask, interval.start)
+        present = table_mask if present is None else elementwise(lax.bitwise_and, [present, table_mask], dims)
+    if not access.proven:
+        _check_index(context, node, index, interval, f"an entry of the table leaves {source}{interval}")
+    value = _indexed(x, [source], [index], Dims(((source, interval),)), dims, PROMISE if access.proven else CLIP)
+    if present is not None:
+        masked = dense(value)
+        inner = joined_dims([masked.dims, dense(present).dims], dims)
+        mask = aligned(dense(present), inner)
+        value = Dense(guarded(mask, aligned(Dense(masked.data, masked.dims), inner)), inner, masked.present)
+    return with_present(value, present, dims)
+
+
+def _all_at_once(context: Context, node: Call, table: Leaf, x: Leaf, new: str) -> Leaf:
+    tag, source = neighbour_source(node.args[0].tensor)
+    whole = dense(table)
+    axis = Dims(tuple((new if n == tag else n, i) for n, i in whole.dims.items))
+    mask = whole.present
+    column = Dense(
+        whole.data,
+        axis,
+        mask and Dense(mask.data, Dims(tuple((new if n == tag else n, i) for n, i in mask.dims.items))),
+    )
+    return _through_column(context, node, column, dense(x), source)
+
+
+def _wide(index: jax.Array, interval: Interval) -> jax.Array:
+    """An index as int32, or as int64 if it, or its distance from a bound, may not fit; larger values are capped."""
+    if index.dtype.kind == "u" and index.dtype.itemsize == 8:
+        index = lax.min(index, lax.full_like(index, np.iinfo(np.int64).max))
+    wide = (
+        index.dtype.itemsize == 8 or index.dtype == np.uint32 or max(abs(interval.start), abs(interval.stop)) >= 2**30
+    )
+    return lax.convert_element_type(index, np.int64 if wide else np.int32)
+
+
+def _where_present(index: Leaf, mask: Leaf, start: int) -> Leaf:
+    dims = joined_dims(
+        [index.dims, mask.dims], Dims(tuple({**dict(mask.dims.items), **dict(index.dims.items)}.items()))
+    )
+    return elementwise(lambda p, i: lax.select(p, i, lax.full_like(i, start)), [mask, index], dims)
+
+
+def _check_index(context: Context, node: Call, index: Leaf, interval: Interval, what: str) -> None:
+    bad = elementwise(lax.bitwise_not, [in_range(index, interval, index.dims)], index.dims)
+    context.check(
+        node, bad, index, Diagnostic("R01", f"{what}.", node.span, help="correct the indices, or clamp them.")
+    )
+
+
+def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Dims, need: Dims, mode: Any) -> Leaf:
+    """x at [names: indices], on the joined dims of the indices and the other dims of x."""
+    kept = [n for n in names if n in x.dims]
+    if not kept:
+        # the mask may have the dims where the data are the same at all of their points
+        mask = None if x.present is None else dense(_indexed(x.present, names, indices, inside, need, mode))
+        return replace(dense(cut(Dense(x.data, x.dims), need)), present=mask)
+    flat = [dense(i) for i, n in zip(indices, names, strict=True) if n in x.dims]
+    batch = joined_dims([f.dims for f in flat], need)
+    shared = [n for n in batch.names if n in x.dims and n not in kept]
+    x = dense(cut(x, Dims((*((n, inside[n]) for n in kept), *((n, need[n]) for n in x.dims if n not in kept)))))
+    names_of = x.dims.names
+    if not batch and x.present is None and all(inside[n] for n in kept):
+        return at_one(x, dict(zip(kept, flat, strict=True)), inside)
+    columns = _one_type([zero_based(aligned(f, batch), inside[n], mode) for f, n in zip(flat, kept, strict=True)])
+    columns = [lax.expand_dims(c, (len(batch),)) for c in columns]
+    rest = [n for n in names_of if n not in kept and n not in shared]
+    if any(not inside[n] for n in kept):
+        # nothing is there to read: every index is out of range
+        empty = Dims((*batch.items, *((n, x.dims[n]) for n in rest)))
+        return Dense(lax.full(empty.shape, 0, x.data.dtype), empty)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(len(batch), len(batch) + len(rest))),
+        collapsed_slice_dims=tuple(sorted(names_of.index(n) for n in kept)),
+        start_index_map=tuple(names_of.index(n) for n in kept),
+        operand_batching_dims=tuple(names_of.index(n) for n in sorted(shared, key=names_of.index)),
+        start_indices_batching_dims=tuple(batch.names.index(n) for n in sorted(shared, key=names_of.index)),
+    )
+    sizes = [len(x.dims[n]) if n in rest else 1 for n in names_of]
+    data = lax.gather(x.data, lax.concatenate(columns, len(batch)), numbers, sizes, mode=mode)
+    dims = Dims((*batch.items, *((n, x.dims[n]) for n in rest)))
+    present = None
+    if x.present is not None:
+        present = dense(_indexed(x.present, names, indices, inside, need, mode))
+    return Dense(data, dims, present)
+
+
+def _one_type(columns: Sequence[jax.Array]) -> list[jax.Array]:
+    """The columns in the widest of their integer types."""
+    widest = max((c.dtype for c in columns), key=lambda t: t.itemsize)
+    return [lax.convert_element_type(c, widest) for c in columns]
+
+
+def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    names, mode = node.static
+    x, *given = values
+    operand = node.args[0].tensor.dims
+    inside = Dims(tuple((n, operand[n]) for n in names))
+    proven = context.access(node).proven
+    masks = [m for (i,) in given if (m := presence(i)) is not None]
+    indices: list[Leaf] = []
+    outside: Leaf | None = None
+    for name, (leaf,) in zip(names, given, strict=True):
+        bare = Dense(dense(leaf).data, dense(leaf).dims)
+        index: Leaf = elementwise(partial(_wide, interval=operand[name]), [bare], bare.dims)
+        mask = presence(leaf)
+        if mask is not None:
+            index = _where_present(index, mask, operand[name].start)
+        if not proven and mode == "checked":
+            _check_index(context, node, index, operand[name], f"an index leaves {name}{operand[name]}")
+        if not proven and mode == "zero":
+            inner = in_range(index, operand[name], index.dims)
+            outside = inner if outside is None else elementwise(lax.bitwise_and, [outside, inner], node.type.dims)
+        indices.append(index)
+    found: list[Leaf] = []
+    for leaf in x:
+        value = _indexed(dense(leaf), names, indices, inside, node.type.dims, PROMISE if proven else CLIP)
+        if outside is not None:
+            value = _zero_outside(outside, value, node.type.dims)
+        for mask in masks:
+            value = with_present(value, mask, node.type.dims)
+        found.append(value)
+    return tuple(found)
+
+
+def _zero_outside(inside: Leaf, value: Leaf, need: Dims) -> Leaf:
+    """Zero where an index was out of range: nothing was read there, so that it is present."""
+    zeroed = elementwise(
+        lambda ok, v: lax.select(ok, v, lax.full_like(v, 0)),
+        [inside, Dense(dense(value).data, dense(value).dims)],
+        need,
+    )
+    mask = presence(value)
+    if mask is None:
+        return zeroed
+    return with_present(
+        zeroed, elementwise(lambda ok, m: lax.bitwise_or(lax.bitwise_not(ok), m), [inside, mask], need), need
+    )
+
+
+def combiner(function: Any) -> str | None:
+    """The builtin that a function of two elements is, "last" for λ(old, new) → new, None for any other."""
+    match function:
+        case Operator(op):
+            return op
+        case Lambda((a, b), (Call(op, (x, y)),)) if (x, y) == (a, b):
+            return op
+        case Lambda((_, b), (body,)) if body == b:
+            return "last"
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """What is scattered: where the base is touched, the points in order, and for each an index per dim and a value."""
+
+    function: Bound[Value]
+    base: Value
+    names: tuple[str, ...]
+    over: tuple[str, ...]
+    indices: tuple[Leaf, ...]
+    values: Value
+    ok: Leaf | None
+    """Where an index is in range, None where all are."""
+    order: Dims
+    part: Dims
+
+    def columns(self, order: Dims) -> tuple[list[jax.Array], list[int]]:
+        """Indices on some dims that count from zero, those that are out of range beyond the end, and the extents."""
+        part = self.part
+        found = [zero_based(aligned(dense(i), order), part[n]) for i, n in zip(self.indices, self.names, strict=True)]
+        extents = [len(part[n]) for n in self.names]
+        columns = [
+            lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1))
+            for c, e in zip(_one_type(found), extents, strict=True)
+        ]
+        if self.ok is not None:
+            dropped = lax.full_like(columns[0], extents[0])
+            columns[0] = lax.select(aligned(dense(self.ok), order), columns[0], dropped)
+        return columns, extents
+
+    def arrays(self, order: Dims) -> tuple[list[jax.Array], list[jax.Array]]:
+        """The part of the base, and the values with their axes in some order, one array per leaf."""
+        return [aligned(dense(x), self.part) for x in self.base], [aligned(dense(x), order) for x in self.values]
+
+
+def touched(node: Call) -> tuple[Dims, Dims]:
+    """The points of the updates, those that are iterated first, and the part of the base that they touch."""
+    names, over, _ = node.static
+    whole = node.type.dims
+    points: dict[str, Interval] = {}
+    for a in node.args[2:]:
+        for n, i in a.tensor.dims.items:
+            points[n] = points.get(n, i) & i
+    points = {**{n: i for n, i in whole.items if n not in names}, **points}
+    order = Dims((*((n, points[n]) for n in over), *((n, points[n]) for n in points if n not in over)))
+    other = whole.without(*names)
+    return order, Dims((*((n, whole[n]) for n in names), *other.replaced(Dims(tuple(points.items()))).items))
+
+
+def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
+    return scattered(context, node, args, lambda updates: one_by_one(context, updates))
+
+
+def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[Updates], Sequence[Dense]]) -> Value:
+    """The base with `put(updates)` in the place of its part that is touched."""
+    names, over, mode = node.static
+    function: Bound[Value] = args[0]
+    base, *rest = args[1:]
+    *given, values = rest
+    whole = node.type.dims
+    order, part = touched(node)
+    proven = context.access(node).proven
+    ok: Leaf | None = None
+    indices: list[Leaf] = []
+    for name, (leaf,) in zip(names, given, strict=True):
+        bare = Dense(dense(leaf).data, dense(leaf).dims)
+        index: Leaf = elementwise(partial(_wide, interval=whole[name]), [bare], bare.dims)
+        if (mask := presence(leaf)) is not None:
+            index = _where_present(index, mask, whole[name].start)
+        if not proven and mode == "checked":
+            _check_index(context, node, index, whole[name], f"an index leaves {name}{whole[name]}")
+        if not proven and mode == "zero":
+            inner = in_range(index, whole[name], index.dims)
+            ok = inner if ok is None else elementwise(lax.bitwise_and, [ok, inner], order)
+        indices.append(index)
+    absent = conjunction([m for v in rest for m in masks_of(v)], order)
+    put_on = put(Updates(function, base, names, over, tuple(indices), values, ok, order, part))
+    result: list[Leaf] = []
+    own = in_place(context, node, whole, part)
+    for old, new in zip(base, put_on, strict=True):
+        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part, own)
+        for mask in masks_of(base):
+            value = dense(with_present(value, mask, whole))
+        if absent is not None:
+            # an absent index or update leaves the whole result absent: which element it was for is not known
+            gone = lax.reduce(dense(absent).data, True, lax.bitwise_and, tuple(range(dense(absent).data.ndim)))
+            value = dense(with_present(value, Dense(gone, Dims()), whole))
+        result.append(value)
+    return tuple(result)
+
+
+def one_by_one(context: Context, updates: Updates) -> list[Dense]:
+    """Updates in order, one at a time over the iterated dims and all aligned points together."""
+    function, over, order, part = updates.function, updates.over, updates.order, updates.part
+    (columns, extents), (operands, values) = updates.columns(order), updates.arrays(order)
+    count = int(np.prod([len(order[n]) for n in over], dtype=np.int64))
+    aligned_shape = tuple(len(i) for n, i in order.items if n not in over)
+    size = int(np.prod(aligned_shape, dtype=np.int64))
+    flat_columns = [lax.reshape(c, (count, size)) for c in columns]
+    flat_values = [lax.reshape(v, (count, size)) for v in values]
+    boxes = [lax.reshape(o, (int(np.prod(extents, dtype=np.int64)), size)) for o in operands]
+    lane = lax.iota("int32", size)
+
+    checks: list[Check] = []
+
+    def combined(old: list[jax.Array], new: list[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
+        # the function is one of scalars: it is mapped over the lanes
+        inner = context.inner()
+        made = inner.apply(function, tuple(Dense(o, Dims()) for o in old), tuple(Dense(n, Dims()) for n in new))
+        checks[:] = inner.checks
+        return [dense(m).data for m in made], inner.failures
+
+    def step(i: Any, carry: tuple[list[jax.Array], list[jax.Array]]) -> tuple[list[jax.Array], list[jax.Array]]:
+        state, failed = carry
+        at = [lax.dynamic_index_in_dim(c, i, keepdims=False) for c in flat_columns]
+        row = at[0]
+        for c, e in zip(at[1:], extents[1:], strict=True):
+            row = lax.add(lax.mul(row, lax.full_like(row, e)), c)
+        keep = lax.lt(at[0], lax.full_like(at[0], extents[0]))
+        position = lax.min(row, lax.full_like(row, max(0, boxes[0].shape[0] - 1)))
+        where = lax.concatenate(
+            [lax.expand_dims(lax.convert_element_type(a, "int32"), (1,)) for a in (position, lane)], 1
+        )
+        pick = lax.GatherDimensionNumbers((), (0, 1), (0, 1))
+        put = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
+        old = [lax.gather(s, where, pick, (1, 1), mode=PROMISE) for s in state]
+        new = [lax.dynamic_index_in_dim(v, i, keepdims=False) for v in flat_values]
+        made, found = jax.vmap(combined)(old, new)
+        # where nothing is put, nothing is checked
+        found = [lax.select(_pairs(keep), f, lax.full_like(f, -1)) for f in found]
+        rows = [lax.select(keep, m, o) for m, o in zip(made, old, strict=True)]
+        state = [lax.scatter(s, where, r, put, mode=PROMISE) for s, r in zip(state, rows, strict=True)]
+        return state, first_failures(failed, [first_of(f) for f in found])
+
+    final = boxes
+    if count and size and boxes[0].size:
+        scalars = [[jax.ShapeDtypeStruct((), x.dtype) for x in xs] for xs in (operands, values)]
+        jax.eval_shape(combined, *scalars)
+        found = list(checks)
+        final, failed = repeated(count, step, (boxes, no_failures(found)))
+        context.checks += found
+        context.failures += failed
+    return [Dense(lax.reshape(f, part.shape), part) for f in final]
+
+
+def _pairs(keep: jax.Array) -> jax.Array:
+    return lax.broadcast_in_dim(keep, (*keep.shape, 2), tuple(range(keep.ndim)))
+
+
+INDIRECT: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
+    "shift_init": shift_init,
+    "unstructured_shift": unstructured_shift,
+    "gather": gather,
+    "scatter": scatter,
+}

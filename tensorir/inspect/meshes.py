@@ -1,0 +1,375 @@
+"""Pictures of meshes: neighbour tables, parts of a mesh, and programs on the devices of a mesh.
+
+The picture of a neighbour table: a point of a mesh, and who its neighbours are, slot by slot.
+
+>>> import numpy as np
+>>> print(table(np.array([[0, 1, -1], [2, 1, 0]]), 0))
+0 has 2 neighbours: 0 in slot 0, 1 in slot 1; slot 2 is empty.
+
+The parts of a mesh as a picture: a circle for each device, and a line for all that one sends to another.
+
+>>> import numpy as np
+>>> import tensorir as ti
+>>> from tensorir.distribution.exchange import exchange
+>>> from tensorir.distribution.local_program import localised
+>>> from tensorir.distribution.plan import DistributionPlan
+>>> from tensorir.distribution.partition import Subdomains
+>>> from tensorir.ir.types import Interval
+>>> f = ti.parse("f(y: tensor<float, V[0:4]>, x: tensor<float, V[0:4]>, T: tensor<int, V[0:4], _NB_V[0:1]>) {"
+...              "y ← ⟪T, 0⟫(x); }")
+>>> owners = {"V": Subdomains("V", "px", Interval(0, 4), 2, np.array([0, 0, 1, 1]))}
+>>> local = localised(f, owners, {"T": np.array([[1], [2], [3], [0]])})
+>>> print(parts_of_a_mesh(DistributionPlan(local, exchange(local))))
+f on 2 devices
+V[0:4] along 'px' in 2 parts of 2
+x: 1 point of others along V at most
+px 0 → 1: x at 1 point of V, 8 bytes
+px 1 → 0: x at 1 point of V, 8 bytes
+1 permute and 16 bytes a step
+
+A program on a mesh as a picture: the blocks of devices, the halos that they get, and who sends them.
+
+>>> import tensorir as ti
+>>> from tensorir.distribution.partition import Decomposition
+>>> from tensorir.distribution.exchange import exchange
+>>> from tensorir.distribution.local_program import localised
+>>> from tensorir.distribution.plan import DistributionPlan
+>>> from tensorir.ir.types import Interval
+>>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
+>>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
+>>> print(distribution(DistributionPlan(local, exchange(local))))
+f on 2 devices
+I[0:8] along 'px' in 2 blocks of 4
+x: 1 point before along I
+px 0 → 1: x at I[3:4], 8 bytes
+1 permute and 8 bytes a step
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tensorir.binding.arrays import Array, refuse
+from tensorir.distribution.exchange import Message
+from tensorir.distribution.mesh_exchange import MeshMessage
+from tensorir.distribution.partition import Decomposition
+from tensorir.distribution.plan import DistributionPlan
+from tensorir.inspect.pages import Fold, markup, page
+from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
+from tensorir.ir.types import NEIGHBOUR
+from tensorir.runtime.errors import did_you_mean
+
+__all__ = ["distribution", "page_of", "parts_of_a_mesh", "table"]
+
+_SIDE = 420
+_KINDS = {"V": "Vertex", "E": "Edge", "C": "Cell"}
+
+
+def table(table: Any, point: int, name: str = "") -> Picture:
+    """One point of a neighbour table and its neighbours.
+
+    `table` is a table (rows are points, columns are slots, -1 is no neighbour), or a mesh with `points` and `tables`;
+    then `name` says which table, such as "V2E", and the neighbours are drawn where they are. Raises I06 for a point,
+    and I07 for a table, that is not there.
+
+    >>> table(np.array([[3, 4], [5, 6]]), 1).data
+    [5, 6]
+    """
+    mesh = table if hasattr(table, "tables") else None
+    if mesh is not None:
+        if name not in mesh.tables:
+            raise refuse("I07", f"the mesh has no table '{name}'.", did_you_mean(name, mesh.tables))
+        entries: Array = np.asarray(mesh.tables[name])
+        own, other = (_KINDS.get(letter, letter) for letter in (name[0], name[-1]))
+    else:
+        entries = np.asarray(table)
+        dims = [str(d) for d in getattr(table, "dims", ())]
+        own = dims[0] if dims else ""
+        other = dims[-1].removeprefix(NEIGHBOUR) if dims else ""
+    if entries.ndim != 2 or entries.dtype.kind not in "iu":
+        shape, kind = entries.shape, entries.dtype
+        raise refuse("I07", f"this is no neighbour table: its shape is {shape}, and it holds {kind}.")
+    if not 0 <= point < len(entries):
+        raise refuse("I06", f"the table has no point {point}, only 0 to {len(entries) - 1}.")
+    row = [int(k) for k in entries[point]]
+    words = _words(f"{own} {point}".strip(), other, row)
+    placed = None if mesh is None else _positions(mesh, own), None if mesh is None else _positions(mesh, other)
+    if placed[0] is None or placed[1] is None:
+        return _listed(own, other, point, row).picture(words, row)
+    return _mapped(mesh, own, other, point, row, placed[0], placed[1]).picture(words, row)
+
+
+def _words(own: str, other: str, row: list[int]) -> str:
+    there = [f"{k} in slot {s}" for s, k in enumerate(row) if k != -1]
+    empty = [str(s) for s, k in enumerate(row) if k == -1]
+    kind = f" {other}" if other else ""
+    count = f"{len(there)}{kind} neighbour{'s' * (len(there) != 1)}"
+    missing = f"; slot{'s' * (len(empty) != 1)} {', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty"
+    return f"{own} has {count}{': ' if there else ''}{', '.join(there)}{missing if empty else ''}."
+
+
+def _listed(own: str, other: str, point: int, row: list[int]) -> Drawing:
+    high = max(90.0, 34.0 * len(row) + 50)
+    sheet = Drawing("table", 330.0, high)
+    y = 34 + (high - 50) / 2
+    for slot, k in enumerate(row):
+        at = 50 + 34 * slot
+        if k != -1:
+            sheet.line(86, y, 210, at, stroke=middle(hue(other)), thick=1.6)
+        sheet.circle(224, at, 14, stroke=LINE if k == -1 else middle(hue(other)), thick=1.6)
+        sheet.text(224, at + 4, "–" if k == -1 else str(k), anchor="middle", size=10, colour=INK)
+        sheet.text(246, at + 4, f"slot {slot}", size=10, colour=PALE)
+    sheet.circle(66, y, 20, stroke=middle(hue(own)), thick=2.4)
+    sheet.text(66, y + 4, str(point), anchor="middle", bold=True)
+    return sheet
+
+
+def _positions(mesh: Any, kind: str) -> Array | None:
+    """Where the elements of a kind are: vertices at their points, edges and cells in the middle of their vertices."""
+    points: Array = np.asarray(mesh.points, float)
+    if kind == "Vertex":
+        return points
+    corners = np.asarray(mesh.tables.get(f"{kind[0]}2V", np.zeros((0, 1), int)))
+    if not len(corners):
+        return None
+    return points[corners].mean(1)
+
+
+def _mapped(mesh: Any, own: str, other: str, point: int, row: list[int], here: Array, there: Array) -> Drawing:
+    """The surroundings of the point, seen from above it."""
+    sheet = Drawing("table", _SIDE, _SIDE + 30)
+    empty = [str(s) for s, k in enumerate(row) if k == -1]
+    absent = f", none in slot {', '.join(empty)}" if empty else ""
+    sheet.text(12, 18, f"{own} {point}: {len(row) - len(empty)} of {other}{absent}", colour=PALE)
+    centre = here[point]
+    across, along, up = _frame(centre, np.asarray(mesh.points, float))
+    present = [k for k in row if k != -1]
+    reach = max([float(np.linalg.norm(there[k] - centre)) for k in present] + [0.0])
+    ends = np.asarray(mesh.points, float)[np.asarray(mesh.tables["E2V"])]
+    lengths = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)
+    distance = np.linalg.norm(ends.mean(1) - centre, axis=1)
+    reach = max(2.2 * reach, 1.7 * float(lengths[np.argmin(distance)]))
+
+    def at(p: Array) -> tuple[float, float]:
+        d = p - centre
+        half = _SIDE / 2
+        return half + half * float(d @ across) / reach, 30 + half - half * float(d @ along) / reach
+
+    def seen(p: Array) -> bool:
+        x, y = at(p)
+        return float((p - centre) @ up) > -reach and 0 <= x <= _SIDE and 30 <= y <= _SIDE + 30
+
+    for a, b in ends[distance < 1.5 * reach]:
+        if seen(a) and seen(b):
+            sheet.line(*at(a), *at(b), stroke=LINE)
+    colour = middle(hue(other), 0.45)
+    for k in present:
+        if other == "Edge" and not np.array_equal(here, there):
+            a, b = np.asarray(mesh.points, float)[np.asarray(mesh.tables["E2V"])[k]]
+            sheet.line(*at(a), *at(b), stroke=colour, thick=3)
+        if other == "Cell":
+            corners = [at(p) for p in np.asarray(mesh.points, float)[np.asarray(mesh.tables["C2V"])[k]]]
+            outline = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + "z"
+            sheet.path(outline, fill=colour, stroke=colour, opacity=0.35)
+        if other == "Vertex":
+            sheet.line(*at(centre), *at(there[k]), stroke=colour, thick=2)
+    for slot, k in enumerate(row):
+        if k == -1:
+            continue
+        x, y = at(there[k])
+        label = str(k)
+        sheet.circle(x, y, max(11.0, width_of(label, 10) / 2 + 4), stroke=colour, fill=PAPER, thick=1.6)
+        sheet.text(x, y + 4, label, anchor="middle", size=10)
+        sheet.text(x + 14, y - 11, str(slot), size=9, colour=PALE)
+    x, y = at(centre)
+    label = str(point)
+    sheet.circle(x, y, max(13.0, width_of(label) / 2 + 5), stroke=middle(hue(own)), fill=PAPER, thick=3)
+    sheet.text(x, y + 4, label, anchor="middle", bold=True)
+    return sheet
+
+
+def _frame(centre: Array, points: Array) -> tuple[Array, Array, Array]:
+    """Directions to the right, upwards on the page, and towards the reader."""
+    if np.ptp(points[:, 2]) == 0:
+        return np.eye(3)[0], np.eye(3)[1], np.eye(3)[2]
+    up = centre / np.linalg.norm(centre)
+    across = np.cross([0.0, 0.0, 1.0], up)
+    if np.linalg.norm(across) < 1e-9:
+        across = np.array([1.0, 0.0, 0.0])
+    across = across / np.linalg.norm(across)
+    return across, np.cross(up, across), up
+
+
+MOST = 12
+"""Devices that are drawn."""
+DISC, MARGIN = 30, 46
+
+
+def parts_of_a_mesh(plan: DistributionPlan) -> Picture:
+    """Who has how many points of a mesh, and who sends how much to whom: lines in the colour of the sender."""
+    first = plan.subdomains[0]
+    count = min(first.parts, MOST)
+    radius = max(95.0, 2.1 * DISC * count / math.pi)
+    side = 2 * (radius + DISC + MARGIN)
+    sheet = Drawing(f"{plan.local.program.name} on many devices", side, side + 18)
+    places = [
+        (side / 2 + radius * math.sin(2 * math.pi * k / count), side / 2 - radius * math.cos(2 * math.pi * k / count))
+        for k in range(count)
+    ]
+    by_pair: dict[tuple[int, int], list[MeshMessage]] = {}
+    for m in plan.messages:
+        if isinstance(m, MeshMessage) and max(m.source, m.target) < count:
+            by_pair.setdefault((m.source, m.target), []).append(m)
+    largest = max((sum(m.bytes for m in some) for some in by_pair.values()), default=1)
+    numbers = [
+        _line(sheet, places[source], places[target], _colour(source, count), some, largest)
+        for (source, target), some in by_pair.items()
+    ]
+    for x, y, size in numbers:  # no line goes over them
+        sheet.text(x, y + 3, f"{size:,}", anchor="middle", size=9, colour=INK)
+    for k, (x, y) in enumerate(places):
+        points = [f"{p.counts[k]} {p.dim}" for p in plan.subdomains]
+        sheet.circle(x, y, DISC, stroke=_colour(k, count), thick=2, title="\n".join(points))
+        sheet.text(x, y - 2, str(k), anchor="middle", bold=True, size=13)
+        sheet.text(x, y + 14, str(first.counts[k]), anchor="middle", size=10, colour=PALE)
+    shown = "" if count == first.parts else f"; the first {count} devices"
+    sheet.text(MARGIN / 2, side + 8, f"points of {first.dim}; lines: bytes sent{shown}", colour=PALE, size=10)
+    return sheet.picture(str(plan), plan)
+
+
+def _colour(k: int, count: int) -> str:
+    return middle((205 + 360 * k // count) % 360, 0.42)
+
+
+def _line(
+    sheet: Drawing, a: tuple[float, float], b: tuple[float, float], colour: str, some: list[MeshMessage], largest: int
+) -> tuple[float, float, int]:
+    """A line, bent to the left of its way so that the one back lies beside it; where its number goes, at two thirds."""
+    size = sum(m.bytes for m in some)
+    dx, dy = b[0] - a[0], b[1] - a[1]
+    far = math.hypot(dx, dy)
+    bend = (a[0] + dx / 2 + 26 * dy / far, a[1] + dy / 2 - 26 * dx / far)
+    t = 0.66
+    x, y = ((1 - t) ** 2 * p + 2 * t * (1 - t) * q + t**2 * r for p, q, r in zip(a, bend, b, strict=True))
+    title = "\n".join(f"{m}, {m.bytes:,} bytes" for m in some)
+    path = f"M{a[0]:.1f} {a[1]:.1f}Q{bend[0]:.1f} {bend[1]:.1f} {b[0]:.1f} {b[1]:.1f}"
+    sheet.path(path, stroke=colour, thick=1 + 3 * size / largest, opacity=0.75, title=title)
+    return x, y, size
+
+
+BLOCK, GAP, BLOCK_MARGIN = (120, 76), 84, 46
+"""Width and height of a block, what lies between two, and what lies around."""
+HALO = 13
+MOST_BLOCKS = 4
+"""Blocks along a dim that are drawn."""
+
+Place = tuple[float, float]
+
+
+def distribution(plan: DistributionPlan) -> Picture:
+    """The blocks of a plan along its first two dims: what each gets of others, and from whom, in the block's colour.
+
+    Of an unstructured mesh it is who sends how much to whom.
+    """
+    if plan.subdomains:
+        return parts_of_a_mesh(plan)
+    across, *others = plan.decompositions
+    down = others[0] if others else None
+    columns, rows = min(across.parts, MOST_BLOCKS), min(down.parts, MOST_BLOCKS) if down else 1
+    width = 2 * BLOCK_MARGIN + columns * BLOCK[0] + (columns - 1) * GAP
+    height = 2 * BLOCK_MARGIN + rows * BLOCK[1] + (rows - 1) * GAP + 18
+    sheet = Drawing(f"{plan.local.program.name} on many devices", width, height)
+    for k, j in product(range(columns), range(rows)):
+        _block(sheet, across, down, k, j, rows)
+    for side, part, count in ((0, across, columns), (1, down, rows)):
+        if part is not None:
+            _messages(sheet, plan, part, side, count, rows if side == 0 else columns, columns, rows)
+    if columns < across.parts or (down and rows < down.parts):
+        sheet.text(BLOCK_MARGIN, height - 8, "the first blocks along each dim", colour=PALE, size=10)
+    return sheet.picture(str(plan), plan)
+
+
+def page_of(plan: DistributionPlan) -> str:
+    """The picture, and the plan in words."""
+    lines = tuple(Fold(markup("{}", line)) for line in str(plan).split("\n"))
+    return distribution(plan).svg + page(Fold(markup("{}", "in words"), lines, open=False))
+
+
+def _corner(k: int, j: int) -> Place:
+    return BLOCK_MARGIN + k * (BLOCK[0] + GAP), BLOCK_MARGIN + j * (BLOCK[1] + GAP)
+
+
+def _colour_of_device(k: int, j: int, rows: int) -> str:
+    return middle((205 + 77 * (k * rows + j)) % 360, 0.42)
+
+
+def _block(
+    sheet: Drawing, across: Decomposition, down: Decomposition | None, k: int, j: int, rows: int
+) -> None:  # fmt: skip
+    (x, y), colour = _corner(k, j), _colour_of_device(k, j, rows)
+    points = [f"{across.dim}{across.block(k)}"] + ([f"{down.dim}{down.block(j)}"] if down else [])
+    sheet.rect(x, y, *BLOCK, fill=colour, stroke="none", opacity=0.16)
+    sheet.rect(x, y, *BLOCK, fill="none", stroke=colour, thick=2, title=", ".join(points))
+    name = f"{k}, {j}" if down else str(k)
+    for row, line in enumerate([name, *points]):
+        sheet.text(x + BLOCK[0] / 2, y + 26 + 17 * row, line, anchor="middle", bold=row == 0, size=12 if row else 13)
+
+
+def _messages(
+    sheet: Drawing, plan: DistributionPlan, part: Decomposition, side: int, count: int, lines: int, columns: int,
+    rows: int,
+) -> None:  # fmt: skip
+    """What devices along one axis of the mesh send: a strip at the target's side, with how many points it is wide."""
+    for (source, target), sent in _by_pair(plan, part).items():
+        if source >= count or target >= count:
+            continue
+        before = sent[0].position < 0
+        points = max(len(m.points) for m in sent)
+        title = "\n".join(f"{m}, {m.bytes:,} bytes" for m in sent)
+        for line in range(lines):
+            (k, j), (a, b) = ((target, line), (source, line)) if side == 0 else ((line, target), (line, source))
+            x, y = _corner(k, j)
+            colour = _colour_of_device(a, b, rows)
+            if side == 0:
+                at = x - HALO - 2 if before else x + BLOCK[0] + 2
+                sheet.rect(at, y, HALO, BLOCK[1], fill=colour, stroke="none", opacity=0.75, round=2, title=title)
+                _said(sheet, at + HALO / 2, y + BLOCK[1] / 2 + 4, points)
+            else:
+                at = y - HALO - 2 if before else y + BLOCK[1] + 2
+                sheet.rect(x, at, BLOCK[0], HALO, fill=colour, stroke="none", opacity=0.75, round=2, title=title)
+                _said(sheet, x + BLOCK[0] / 2, at + HALO - 3, points)
+            if abs(source - target) == 1:
+                _arrow(sheet, _corner(a, b), _corner(k, j), side, source < target)
+
+
+def _by_pair(plan: DistributionPlan, part: Decomposition) -> dict[tuple[int, int], list[Message]]:
+    found: dict[tuple[int, int], list[Message]] = {}
+    for m in plan.messages:
+        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target:
+            found.setdefault((m.source, m.target), []).append(m)
+    return found
+
+
+def _said(sheet: Drawing, x: float, y: float, points: int) -> None:
+    sheet.text(x, y, str(points), anchor="middle", size=10, colour=PAPER, bold=True)
+
+
+def _arrow(sheet: Drawing, source: Place, target: Place, side: int, forth: bool) -> None:
+    """An arrow from a block to the one beside it: those forth lie above, or left of, those back."""
+    shift = -14 if forth else 14
+    if side == 0:
+        y = source[1] + BLOCK[1] / 2 + shift
+        x, x2 = (source[0] + BLOCK[0] + 20, target[0] - 22) if forth else (source[0] - 20, target[0] + BLOCK[0] + 22)
+        tip = 5 if forth else -5
+        sheet.line(x, y, x2, y, stroke=INK, thick=1.4)
+        sheet.path(f"M{x2 - tip:.1f} {y - 4:.1f}L{x2:.1f} {y:.1f}L{x2 - tip:.1f} {y + 4:.1f}", stroke=INK, thick=1.4)
+    else:
+        x = source[0] + BLOCK[0] / 2 + shift
+        y, y2 = (source[1] + BLOCK[1] + 20, target[1] - 22) if forth else (source[1] - 20, target[1] + BLOCK[1] + 22)
+        tip = 5 if forth else -5
+        sheet.line(x, y, x, y2, stroke=INK, thick=1.4)
+        sheet.path(f"M{x - 4:.1f} {y2 - tip:.1f}L{x:.1f} {y2:.1f}L{x + 4:.1f} {y2 - tip:.1f}", stroke=INK, thick=1.4)

@@ -1,0 +1,347 @@
+"""Typed makers: they check as they build, and say in words what is wrong; builtins by others.
+
+Typed makers: they check as they build, say what is wrong in words, and give nodes that print and parse back.
+
+A maker takes typed parts and returns a typed whole. What a typing rule refuses is raised as a `DiagnosticError`, at
+the span of the guilty operand where it has one.
+
+>>> from tensorir.ir.types import tensor
+>>> x = var("x", tensor("float", I=(0, 5)))
+>>> cartesian_shift(x, "I", 1).type
+tensor<float, I[-1:4]>
+>>> call("plus", x, literal(1.0)).type
+tensor<float, I[0:5]>
+
+A value in a place of another type: cut along dims that are wider there, broadcast along those that it lacks.
+
+>>> from tensorir.ir.build import var
+>>> from tensorir.ir.types import tensor
+>>> print(coerced(var("x", tensor("float", I=(0, 9))), tensor("float", I=(1, 5), J=(0, 2))))
+add_dim(J, 0, 2, subset(x, I[1:5]))
+
+Coordinates that lie as far from others as a tensor of integers says.
+
+>>> from tensorir.ir.build import var
+>>> from tensorir.ir.types import tensor
+>>> here = var("here", tensor("int", I=(0, 300)))
+>>> print(displaced(here, var("by", tensor("int8", I=(0, 300)))))
+here + cast(by, int)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from tensorir.ir.builtins import TABLE
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, rename_bound, rewrite_all, values, with_values
+from tensorir.ir.types import (
+    BOOL,
+    DTYPES,
+    FLOAT64,
+    INT32,
+    INT64,
+    SCALARS,
+    Complaint,
+    Dims,
+    FunctionType,
+    Scalar,
+    TensorType,
+)
+from tensorir.ir.typing_rules import reduced_dim, scanned_dim
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean
+
+__all__ = [
+    "DEFINITIONS", "apply", "call", "cartesian_shift", "closure", "coerced", "cut", "definition", "displaced", "fencil",
+    "function", "literal", "operator", "reduce", "scan", "shift", "var", "with_unique_names",
+]  # fmt: skip
+
+
+def _located(make: Callable[[], Any], args: Sequence[Expr], span: Span) -> Any:
+    """Make a node; a Complaint becomes a diagnostic at its operand, or at the whole."""
+    try:
+        return make()
+    except Complaint as found:
+        guilty = args[found.at].span if found.at is not None and found.at < len(args) else NOWHERE
+        where = span if guilty is NOWHERE else guilty
+        raise DiagnosticError(Diagnostic(found.code, found.message, where, tuple(found.notes), found.help)) from None
+
+
+def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> Literal:
+    """A scalar of an element type: float64 for Python floats, int32 for ints, bool for bools, unless it is given.
+
+    Raises S12 for a value that the type cannot hold.
+
+    >>> from tensorir.ir.types import FLOAT32
+    >>> literal(0.1, FLOAT32).value
+    0.10000000149011612
+    """
+    if element is None:
+        kinds = {bool: BOOL, int: INT32, float: FLOAT64}
+        element = kinds[type(value)]
+    if element.is_integer:
+        if int(value) not in element.range:
+            limits = element.range
+            wider = next((k for k in ("int64", "uint64") if int(value) in SCALARS[k].range), "float64")
+            raise DiagnosticError(
+                Diagnostic(
+                    "S12",
+                    f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}.",
+                    span,
+                    help=f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one.",
+                )
+            )
+        return Literal(int(value), element, span)
+    if element.is_float:
+        with np.errstate(over="ignore"):
+            return Literal(float(np.float64(value).astype(DTYPES[element])), element, span)
+    return Literal(bool(value), element, span)
+
+
+def var(name: str, type: TensorType, span: Span = NOWHERE) -> Var:
+    """A variable: a parameter of a fencil or of a function."""
+    return Var(name, type, span)
+
+
+def function(params: Sequence[Var], *results: Expr, span: Span = NOWHERE) -> Lambda:
+    """λ(params) → result, or λ(params) → {result, ...} of several."""
+    return _located(lambda: Lambda(tuple(params), results, span), (), span)
+
+
+def operator(op: str, *params: TensorType, span: Span = NOWHERE) -> Operator:
+    """An elementwise builtin as a function of given types."""
+    return _located(lambda: Operator(op, tuple(params), span), (), span)
+
+
+def apply(function: Function, *args: Expr, span: Span = NOWHERE) -> Apply:
+    """A function applied to arguments that cover its parameters' types."""
+    return _located(lambda: Apply(function, args, span), args, span)
+
+
+def call(op: str, *args: Expr, static: Sequence[Any] = (), span: Span = NOWHERE) -> Expr:
+    """A builtin applied to operands; `static` are its other parameters, in the order of its form."""
+    row = TABLE.get(op)
+    if row is None:
+        raise DiagnosticError(Diagnostic("N03", f"there is no builtin '{op}'.", span, help=did_you_mean(op, TABLE)))
+    if "xs" not in (slots := [s for group in row.form for s in group]):
+        arity = sum(s in ("x", "f") for s in slots)
+        if len(args) != arity:
+            raise DiagnosticError(
+                Diagnostic(
+                    "T06",
+                    f"'{op}' takes {arity} operand{'s' * (arity != 1)}, and there {_are(len(args))}.",
+                    span,
+                    help=row.doc.splitlines()[0],
+                )
+            )
+    return _located(lambda: Call(op, args, tuple(static), span), args, span)
+
+
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"
+
+
+def cartesian_shift(x: Expr, dim: str, offset: int, span: Span = NOWHERE) -> Expr:
+    """The value at p + offset; x itself where x lacks the dim."""
+    if isinstance(x.type, TensorType) and dim not in x.type.dims:
+        return x
+    return call("cartesian_shift", x, static=(str(dim), offset), span=span)
+
+
+def shift(x: Expr, *offsets: tuple[str, int] | tuple[Expr, int] | tuple[Expr], span: Span = NOWHERE) -> Expr:
+    """The general shift: pairs (dim, distance) or (table, slot), or a table alone; the last one is applied first.
+
+    `⟪V2E, 0, E2C, 1⟫(x)` is `⟪V2E, 0⟫(⟪E2C, 1⟫(x))`, as in iterator IR.
+    """
+    for offset in reversed(offsets):
+        match offset:
+            case (str() as dim, distance):
+                x = cartesian_shift(x, dim, distance, span)
+            case (table, slot):
+                assert not isinstance(table, str)
+                x = call("unstructured_shift", table, x, static=(slot,), span=span)
+            case (table,):
+                x = call("shift_init", table, x, span=span)
+    return x
+
+
+def reduce(f: Function, init: Expr, *args: Expr, dim: str | None = None, span: Span = NOWHERE) -> Expr:
+    """A left fold over a dim, by default the neighbour dim with the highest counter."""
+    if dim is None:
+        types = [a.type for a in args if isinstance(a.type, TensorType)]
+        dim = _located(lambda: reduced_dim(types), (), span)
+    return call("reduce", f, init, *args, static=(dim,), span=span)
+
+
+def scan(f: Function, forward: bool, init: Expr, *args: Expr, dim: str | None = None, span: Span = NOWHERE) -> Expr:
+    """The states of a recurrence along a dim, by default the one that arguments have and parameters lack."""
+    if dim is None:
+        kind = f.type
+        assert isinstance(kind, FunctionType)
+        types = [a.type for a in args if isinstance(a.type, TensorType)]
+        dim = _located(lambda: scanned_dim(kind, types), (), span)
+    return call("scan", f, init, *args, static=(forward, dim), span=span)
+
+
+def closure(output: Var, value: Expr, region: Dims | None = None, span: Span = NOWHERE) -> Closure:
+    """output ← value, or, with a region, output[region] ← value."""
+    return Closure(output, value, region, span)
+
+
+def fencil(
+    name: str,
+    params: Sequence[Var],
+    closures: Iterable[Closure],
+    span: Span = NOWHERE,
+    buffers: Iterable[str] = (),
+) -> Fencil:
+    """A fencil whose names are unique: functions whose parameters repeat a name get fresh ones.
+
+    `buffers` names the parameters that a pass made, which are no results. Raises every diagnostic of names and outputs
+    at once.
+    """
+    closures = tuple(closures)
+    unique = with_unique_names(values(closures), {p.name for p in params})
+    return Fencil(name, tuple(params), with_values(closures, unique), span, frozenset(buffers))
+
+
+def with_unique_names(expressions: Sequence[Expr], declared: Set[str]) -> tuple[Expr, ...]:
+    """The expressions with fresh names for parameters of functions that repeat a declared name, or each other's."""
+    names = [p.name for e in postorder(*expressions) if isinstance(e, Lambda) for p in e.params]
+    taken = {*declared, *names}
+    if len(taken) == len(declared) + len(names):
+        return tuple(expressions)
+    owner: dict[str, Lambda] = {}
+
+    def uniquify(e: Expr) -> Expr | None:
+        if not isinstance(e, Lambda):
+            return None
+        repeated = [p.name for p in e.params if p.name in declared or owner.get(p.name, e) is not e]
+        result = rename_bound(e, {name: fresh(name, taken) for name in repeated}) if repeated else e
+        owner.update((p.name, result) for p in result.params)
+        return result
+
+    return rewrite_all(expressions, uniquify)
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """The name itself if it is not taken, or one like it; it is taken from now on.
+
+    >>> free_name("x", {"y"}), free_name("x", {"x", "x_1"})
+    ('x', 'x_2')
+    """
+    if name in taken:
+        return fresh(name, taken)
+    taken.add(name)
+    return name
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """A name like the given one that is not taken; it is taken from now on.
+
+    >>> fresh("x", {"x", "x_1"})
+    'x_2'
+    """
+    k = 1
+    while f"{name}_{k}" in taken:
+        k += 1
+    taken.add(f"{name}_{k}")
+    return f"{name}_{k}"
+
+
+def coerced(value: Expr, place: TensorType) -> Expr:
+    """The value with exactly the dims of a place that it covers."""
+    value = cut(value, place.dims)
+    for name, interval in place.dims.items:
+        if name not in value.tensor.dims:
+            value = call("add_dim", value, static=(name, interval.start, interval.stop), span=value.span)
+    return value
+
+
+def cut(value: Expr, dims: Dims) -> Expr:
+    """The value on the given intervals of those dims that it has."""
+    have = value.tensor.dims
+    cuts = tuple((n, i) for n, i in dims.items if n in have and have[n] != i)
+    return call("subset", value, static=(Dims(cuts),), span=value.span) if cuts else value
+
+
+# Builtins in terms of others: what a sum of products is, for whatever knows nothing better of it.
+#
+# The oracle, the analyses and the lowering evaluate the definition of a call where they have no rule for its builtin.
+
+
+def definition(node: Call) -> Lambda:
+    """The function of a call's operands that the call is.
+
+    >>> from tensorir.ir.build import call, var
+    >>> from tensorir.ir.types import FLOAT64, tensor
+    >>> a, b = var("a", tensor("float", I=(0, 2), K=(0, 3))), var("b", tensor("float", K=(0, 3)))
+    >>> print(definition(call("contract", a, b, static=(FLOAT64, ("K",)))).body)
+    reduce(+, 0.0, K)(x × y)
+    """
+    params = tuple(Var("xyz"[k] if len(node.args) <= 3 else f"x_{k}", a.tensor) for k, a in enumerate(node.args))
+    return Lambda(params, (DEFINITIONS[node.op](node, *params),), node.span)
+
+
+def contract(node: Call, x: Expr, y: Expr) -> Expr:
+    """Folds of the products in ascending order, the last of the dims first."""
+    element: Scalar = node.static.element
+    factors = [f if f.tensor.element == element else call("cast", f, static=(element,)) for f in (x, y)]
+    total = call("multiplies", *factors)
+    for dim in reversed(node.static.dims):
+        state = TensorType(element, total.tensor.dims.without(dim))
+        total = reduce(operator("plus", state, state), literal(0, element), total, dim=dim, span=node.span)
+    return total
+
+
+def top_k(node: Call, *operands: Expr) -> Expr:
+    """The first points of the operands sorted."""
+    dim, _, keys, descending = node.static
+    ordered = call("sort", *operands, static=(dim, keys, descending), span=node.span)
+    return call("subset", ordered, static=(Dims(((dim, node.tensor.dims[dim]),)),), span=node.span)
+
+
+def argreduce(node: Call, value: Expr, index: Expr, x: Expr, places: Expr) -> Expr:
+    """A fold of pairs, which compares each element with what was found before."""
+    dim, largest, ties, replaced = node.static
+    state = Var("s", TensorType(node.tensor.element, node.tensor.dims))
+    a, k = (Var(name, t.tensor.on(t.tensor.dims.without(dim))) for name, t in (("a", x), ("k", places)))
+    before, at = (call("tuple_get", state, static=(m,)) for m in (0, 1))
+    better, no_better = ("greater", "less_equal") if largest else ("less", "greater_equal")
+    taken = call("not", call(no_better, a, before)) if replaced else call(better, a, before)
+    match ties:
+        case "new":
+            taken = call("or", taken, call("eq", a, before))
+        case "least" | "greatest":
+            closer = call("less" if ties == "least" else "greater", k, at)
+            taken = call("or", taken, call("and", call("eq", a, before), closer))
+        case _:
+            pass
+    pair = call("make_tuple", call("if", taken, a, before), call("if", taken, k, at))
+    return reduce(function([state, a, k], pair), call("make_tuple", value, index), x, places, dim=dim, span=node.span)
+
+
+DEFINITIONS: dict[str, Callable[..., Expr]] = {"contract": contract, "top_k": top_k, "argreduce": argreduce}
+"""The definition of every builtin whose row says that it has one."""
+
+FAR = 1 << 62
+"""A distance that leads outside of every tensor, from wherever."""
+
+
+def displaced(a: Expr, b: Expr) -> Expr:
+    """A position, int32, and a distance of any type of integers, in any order, added in a type that holds their sum."""
+    elements = [x.tensor.element for x in (a, b)]
+    narrow = all(e == INT32 or (isinstance(e, Scalar) and e.bits < 32) for e in elements)
+    return call("plus", *(_as(x, INT32 if narrow else INT64) for x in (a, b)))
+
+
+def _as(x: Expr, wide: Scalar) -> Expr:
+    element = x.tensor.element
+    assert isinstance(element, Scalar)
+    if element.bits == 64:
+        x = call("min", x, literal(FAR, element))
+        x = call("max", x, literal(-FAR, element)) if element == INT64 else x
+    return x if element == wide else call("cast", x, static=(wide,))

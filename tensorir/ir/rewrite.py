@@ -1,0 +1,302 @@
+"""Traversal, rewriting and abstract interpretation of expressions, linear in distinct nodes.
+
+Traversal, rewriting and substitution of expressions: iterative, and linear in the distinct nodes.
+
+>>> from tensorir.ir.nodes import Call, Literal
+>>> from tensorir.ir.types import FLOAT64
+>>> e = Literal(1.0, FLOAT64)
+>>> for _ in range(60):
+...     e = Call("plus", (e, e))                 # 2**60 paths, 61 nodes
+>>> sum(1 for _ in postorder(e))
+61
+
+Evaluation of expressions in any domain: arrays, absence, ranges, costs. It knows scopes and order, not meaning.
+
+`evaluate` visits each distinct node of a scope once, operands first, and hands it to a rule with its operands' values.
+Applications of functions open a new scope on an explicit stack, so programs may be as deep as memory allows.
+
+>>> from tensorir.ir.build import call, literal
+>>> depth = lambda node, operands, apply: 1 + max(operands, default=0)
+>>> evaluate(call("neg", call("plus", literal(1.0), literal(2.0))), {}, depth)
+3
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lambda, Operator, Var
+
+__all__ = [
+    "Applier", "Bound", "Rule", "binders", "evaluate", "postorder", "rebuild", "rename_bound", "rewrite", "rewrite_all",
+    "rewrite_fencil", "runs", "substitute", "substitute_all", "use_counts", "values", "with_label", "with_values",
+]  # fmt: skip
+
+
+def postorder(*roots: Expr) -> Iterator[Expr]:
+    """Every distinct node (by identity) below the roots, children before parents, bodies of functions included."""
+    return _postorder(roots, set())
+
+
+def _postorder(roots: tuple[Expr, ...], done: set[int]) -> Iterator[Expr]:
+    """`postorder` that does not go into what is done."""
+    stack: list[Expr | None] = [*reversed(roots)]
+    opened: list[Expr] = []
+    while stack:
+        node = stack.pop()
+        if node is None:  # the children of the node that was opened last are done
+            yield opened.pop()
+        elif id(node) not in done:
+            done.add(id(node))
+            children = node.children
+            if children:
+                opened.append(node)
+                stack.append(None)
+                stack += children[::-1]
+            else:
+                yield node
+
+
+def use_counts(*roots: Expr) -> dict[int, int]:
+    """How many edges lead to each node, by identity; a root counts one more."""
+    counts = {id(root): 1 for root in roots}
+    for node in postorder(*roots):
+        for child in node.children:
+            counts[id(child)] = counts.get(id(child), 0) + 1
+    return counts
+
+
+def rebuild(node: Expr, children: tuple[Expr, ...]) -> Expr:
+    """The node with other children; itself if they are the same."""
+    if all(a is b for a, b in zip(node.children, children, strict=True)):
+        return node
+    match node:
+        case Lambda():
+            return dataclasses.replace(node, results=children)
+        case Apply():
+            function, *args = children
+            assert not isinstance(function, (Apply, Call, Var)) and not hasattr(function, "value")
+            return dataclasses.replace(node, function=function, args=tuple(args))  # type: ignore[arg-type]
+        case Call():
+            return dataclasses.replace(node, args=children)
+        case _:
+            return node
+
+
+def rewrite(root: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
+    """Bottom up, each distinct node once: `rule` gets a node whose children are done and returns its replacement.
+
+    None means unchanged. What a rule returns is not visited again; sharing is kept.
+    """
+    return rewrite_all((root,), rule)[0]
+
+
+def rewrite_all(
+    roots: Iterable[Expr], rule: Callable[[Expr], Expr | None], unchanged: dict[int, Expr] | None = None
+) -> tuple[Expr, ...]:
+    """`rewrite` of several expressions that may share nodes.
+
+    `unchanged` are nodes, by identity, below which the rule changes nothing: it is not asked again, and gets those
+    that are found.
+    """
+    roots = tuple(roots)
+    done: dict[int, Expr] = {} if unchanged is None else dict(unchanged)
+    for node in _postorder(roots, set(done)):
+        new = rebuild(node, tuple(done[id(child)] for child in node.children))
+        replaced = rule(new)
+        if replaced is None:
+            done[id(node)] = new
+        else:
+            done[id(node)] = with_label(replaced, node.label) if node.label and not replaced.label else replaced
+        if unchanged is not None and done[id(node)] is node:
+            unchanged[id(node)] = node
+    return tuple(done[id(root)] for root in roots)
+
+
+def rewrite_fencil(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:
+    """`rewrite` of the value of every closure."""
+    return dataclasses.replace(
+        fencil, closures=with_values(fencil.closures, rewrite_all(values(fencil.closures), rule))
+    )
+
+
+def values(closures: Iterable[Closure]) -> tuple[Expr, ...]:
+    """The expressions of closures."""
+    return tuple(c.value for c in closures)
+
+
+def with_values(closures: Iterable[Closure], new: Iterable[Expr]) -> tuple[Closure, ...]:
+    """The closures with other expressions."""
+    return tuple(
+        c if value is c.value else dataclasses.replace(c, value=value) for c, value in zip(closures, new, strict=True)
+    )
+
+
+def runs(closures: Iterable[Closure]) -> list[list[Closure]]:
+    """Closures in a row of which none reads what another has written: to all of them a variable is the same."""
+    runs: list[list[Closure]] = [[]]
+    written: set[Var] = set()
+    for c in closures:
+        if not written.isdisjoint(c.value.free):
+            runs.append([])
+            written.clear()
+        runs[-1].append(c)
+        written.add(c.output)
+    return runs
+
+
+def substitute(root: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """The expression with free variables replaced; names must be unique, so that nothing is captured."""
+    return substitute_all((root,), values)[0]
+
+
+def substitute_all(roots: tuple[Expr, ...], values: Mapping[Var, Expr]) -> tuple[Expr, ...]:
+    """`substitute` in several expressions that may share nodes."""
+    if all(root.free.isdisjoint(values) for root in roots):
+        return roots
+    done: dict[int, Expr] = {}
+    stack: list[tuple[Expr, bool]] = [(root, False) for root in roots]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if node.free.isdisjoint(values):
+            done[id(node)] = node
+        elif isinstance(node, Var):
+            done[id(node)] = values[node]
+        elif ready:
+            done[id(node)] = rebuild(node, tuple(done[id(child)] for child in node.children))
+        else:
+            stack.append((node, True))
+            stack.extend((child, False) for child in node.children if id(child) not in done)
+    return tuple(done[id(root)] for root in roots)
+
+
+def rename_bound(function: Lambda, names: Mapping[str, str]) -> Lambda:
+    """The function with some of its parameters under other names."""
+    params = tuple(dataclasses.replace(p, name=names.get(p.name, p.name)) for p in function.params)
+    results = substitute_all(function.results, dict(zip(function.params, params, strict=True)))
+    return dataclasses.replace(function, params=params, results=results)
+
+
+def with_label(node: Expr, label: str) -> Expr:
+    """The node under a name, as `let` gives it; variables have their own and stay."""
+    return node if isinstance(node, Var) or node.label == label else dataclasses.replace(node, label=label)
+
+
+def binders(fencil: Fencil) -> Iterable[Var]:
+    """Every variable that the fencil or a function in it declares."""
+    yield from fencil.params
+    for node in postorder(*(c.value for c in fencil.closures)):
+        if isinstance(node, Lambda):
+            yield from node.params
+
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Generic[V]):
+    """A function and the values of the variables around it: what a function operand is to a rule."""
+
+    function: Function
+    env: Mapping[Var, V]
+    known: Mapping[int, Any] = field(default_factory=dict[int, Any])
+    """Values of nodes of its body, by identity."""
+
+
+Outside = Mapping[int, Sequence[Expr]]
+"""By identity, the functions in whose bodies nodes are evaluated where the function stands, and these nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applier(Generic[V]):
+    """What a rule applies functions with: a call gives the value of an application."""
+
+    rule: Rule[V]
+    outside: Outside
+
+    def __call__(self, function: Bound[V], *values: V) -> V:
+        """The value of a function of one result applied to values."""
+        (value,) = self.each(function, *values)
+        return value
+
+    def each(self, function: Bound[V], *values: V) -> list[V]:
+        """The values of all results of a function: what they share is evaluated once."""
+        match function.function:
+            case Lambda(params, results) as own:
+                env = {v: function.env[v] for v in own.free}
+                env.update(zip(params, values, strict=True))
+                known = dict(function.known)
+                return [evaluate(result, env, self.rule, known, self.outside) for result in results]
+            case operator:
+                return [self.rule(operator, list(values), self)]
+
+
+Rule = Callable[[Expr, Sequence[Any], Applier[V]], V]
+
+
+@dataclass(slots=True)
+class _Binding(Generic[V]):
+    """One expression under evaluation: its stack of nodes, and the values that are known."""
+
+    root: Expr
+    env: Mapping[Var, V]
+    waiting: Expr | None
+    """The application in the scope outside that this scope is the body of."""
+    stack: list[tuple[Expr, bool]]
+    known: dict[int, Any]
+
+
+def evaluate(
+    root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None,
+    outside: Outside | None = None,
+) -> V:  # fmt: skip
+    """The value of an expression.
+
+    `rule(node, operands, apply)` gives the value of a literal, of a call, or of an `Operator` applied to operands; a
+    function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application. `known` has
+    the values of nodes, by identity, that need not be visited again; those that are visited are added. What `outside`
+    has for a function is evaluated once, however often the function is applied.
+    """
+    early = outside or {}
+    apply = Applier(rule, early)
+    scopes = [_Binding(root, env, None, [(root, False)], {} if known is None else known)]
+    while True:
+        scope = scopes[-1]
+        done = scope.known
+        if not scope.stack:
+            scopes.pop()
+            value = done[id(scope.root)]
+            if not scopes:
+                return value
+            scopes[-1].known[id(scope.waiting)] = value
+            continue
+        node, ready = scope.stack.pop()
+        if id(node) in done:
+            continue
+        match node:
+            case Var():
+                done[id(node)] = scope.env[node]
+            case Lambda() if id(node) in early:
+                if ready:
+                    done[id(node)] = Bound(node, scope.env, {id(n): done[id(n)] for n in early[id(node)]})
+                else:
+                    scope.stack.append((node, True))
+                    scope.stack.extend((n, False) for n in early[id(node)] if id(n) not in done)
+            case Lambda() | Operator():
+                done[id(node)] = Bound(node, scope.env)
+            case _ if not ready:
+                scope.stack.append((node, True))
+                scope.stack.extend((c, False) for c in reversed(node.children) if id(c) not in done)
+            case Apply(Lambda(params, (body,)) as function, args):
+                inner = {v: scope.env[v] for v in function.free}
+                inner.update(zip(params, (done[id(a)] for a in args), strict=True))
+                scopes.append(_Binding(body, inner, node, [(body, False)], dict(done[id(function)].known)))
+            case Apply(operator, args):
+                done[id(node)] = rule(operator, [done[id(a)] for a in args], apply)
+            case _:
+                done[id(node)] = rule(node, [done[id(c)] for c in node.children], apply)

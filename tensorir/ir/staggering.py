@@ -1,0 +1,153 @@
+"""Staggered dims, whose points lie half way between those of another.
+
+IHalf has point i half a point before i of I. Dims of other names are told by `staggered(XC, "XG")`, or by the
+attributes `axis` and `c_grid_axis_shift` of the coordinates of a call, as xgcm and MITgcm write them.
+
+>>> half_of("IHalf"), half_way("I"), half_way("IHalf")
+(Half(whole='I', shift=-0.5), 'IHalf', 'I')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.types import Interval
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+
+__all__ = ["HALF", "Half", "around", "half_of", "half_way", "halves", "partners", "points_between", "staggered"]
+
+HALF = "Half"
+"""What the name of a dim ends in whose points lie half way between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Of a staggered dim the one that it lies half way of, and how far its points lie from those of the same number."""
+
+    whole: str
+    shift: float = -0.5
+
+
+STATED: dict[str, Half] = {}
+"""The staggered dims that `staggered` was told, for the process."""
+
+FROM_COORDINATES: ContextVar[Mapping[str, Half]] = ContextVar("staggered dims of a call's arguments")
+"""Those that attributes of coordinates tell."""
+
+
+def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> Dimension:
+    """The dim of the points half way between those of another, by its name.
+
+    Point i lies half a point before point i of `whole`, or, with `shift=0.5`, after it. It holds for the process, and
+    need not be said of a name such as XCHalf, nor of coordinates with the attributes `axis` and `c_grid_axis_shift`.
+    Raises V41 for a dim that is staggered otherwise.
+
+    >>> import numpy as np
+    >>> import tensorir as ti
+    >>> (XC,) = ti.dims("XC")
+    >>> XG = staggered(XC, "XG")
+    >>> u = ti.as_field({XG: (0, 4)}, np.array([1.0, 2.0, 4.0, 8.0]))
+    >>> ti.field_operator(lambda u: u(XC + 0.5) - u(XC - 0.5))(u).data
+    array([1., 2., 4.])
+    """
+    told = Half(str(whole), float(shift))
+    known = {dim: other for dim in (str(half), told.whole) if (other := half_of(dim)) not in (None, told)}
+    if known or abs(told.shift) != 0.5 or told.whole == str(half):
+        wrong = f"points of {half} cannot lie {told.shift:+} points from those of {whole}"
+        lies = (
+            f"those of {dim} lie {other.shift:+} points from those of {other.whole}" for dim, other in known.items()
+        )
+        raise DiagnosticError(Diagnostic("V41", f"{wrong}.", help=f"{next(lies, 'a shift is -0.5 or 0.5')}."))
+    STATED[str(half)] = told
+    return half if isinstance(half, Dimension) else Dimension(half, whole.kind)
+
+
+@contextmanager
+def halves(values: Iterable[Any], further: Mapping[str, Half] | None = None) -> Generator[Mapping[str, Half]]:
+    """The staggered dims that coordinates of DataArrays and Datasets tell, in tuples too, beside those known around."""
+    known = {**STATED, **FROM_COORDINATES.get({}), **_told(values), **(further or {})}
+    token = FROM_COORDINATES.set(known)
+    try:
+        yield known
+    finally:
+        FROM_COORDINATES.reset(token)
+
+
+def _told(values: Iterable[Any]) -> dict[str, Half]:
+    wholes: dict[str, set[str]] = {}
+    between: dict[str, tuple[str, float]] = {}
+    left = list(values)
+    for value in left:
+        if isinstance(value, (tuple, list)):
+            left.extend(cast("tuple[Any, ...]", value))
+            continue
+        variables: Any = getattr(getattr(value, "coords", None), "variables", {})
+        for dim in value.dims if variables else ():
+            attrs: Any = variables[dim].attrs if dim in variables else {}
+            axis, shift = attrs.get("axis"), attrs.get("c_grid_axis_shift")
+            if isinstance(axis, str) and shift is None and half_of(str(dim)) is None:
+                wholes.setdefault(axis, set()).add(str(dim))
+            elif isinstance(axis, str) and shift is not None:
+                between[str(dim)] = axis, float(np.ravel(shift)[0])  # of n + 1 points it is [-0.5, 0.5]
+    return {
+        dim: Half(next(iter(wholes[axis])), shift)
+        for dim, (axis, shift) in between.items()
+        if len(wholes.get(axis, ())) == 1 and abs(shift) == 0.5
+    }
+
+
+def half_of(dim: str) -> Half | None:
+    """What a dim lies half way of, None where it does not."""
+    known = FROM_COORDINATES.get({}).get(dim) or STATED.get(dim)
+    return known or (Half(dim.removesuffix(HALF)) if dim.endswith(HALF) else None)
+
+
+def half_way(dim: str) -> str:
+    """What messages call the dim of the points half way between those of a dim."""
+    own = half_of(dim)
+    known = (d for d, half in {**FROM_COORDINATES.get({}), **STATED}.items() if half.whole == dim)
+    return own.whole if own is not None else next(known, dim + HALF)
+
+
+def partners(dim: str, dims: Iterable[str]) -> list[str]:
+    """Those of some dims whose points lie half way between those of a dim.
+
+    >>> partners("I", ["J", "IHalf"]), partners("IHalf", ["I", "J"])
+    (['IHalf'], ['I'])
+    """
+    return [d for d in dims if _apart(dim, d) is not None]
+
+
+def _apart(dim: str, other: str) -> float | None:
+    """How far the points of a dim lie from those of the same number half way; None for dims that are not half way."""
+    own, half = half_of(dim), half_of(other)
+    if own is not None and own.whole == other:
+        return own.shift
+    return -half.shift if half is not None and half.whole == dim else None
+
+
+def points_between(dim: str, other: str, distance: float) -> int:
+    """How far from i is the number of the point of `other` that lies a distance after point i of `dim`.
+
+    >>> points_between("IHalf", "I", 0.5), points_between("I", "IHalf", 0.5)
+    (0, 1)
+    """
+    apart = _apart(dim, other)
+    assert apart is not None
+    return round(apart + distance)
+
+
+def around(dim: str, interval: Interval, other: str) -> Interval:
+    """The points of `other` between which those of an interval of a dim lie.
+
+    >>> around("IHalf", Interval(1, 6), "I"), around("I", Interval(1, 5), "IHalf")
+    (Interval(0, 6), Interval(1, 6))
+    """
+    return Interval(interval.start + points_between(dim, other, -0.5), interval.stop + points_between(dim, other, 0.5))

@@ -1,0 +1,464 @@
+"""Types: intervals, dims, elements, tensors and functions, and how they broadcast (`docs/language.md`, "Types").
+
+A tensor type is an element type and a *set* of named integer intervals. Two types are equal when element and set are;
+the order in which the dims were written is kept, since it is the order of the axes of an array.
+
+>>> x = tensor(FLOAT64, I=(-3, 5))
+>>> y = tensor(FLOAT64, I=(1, 9), J=(5, 8))
+>>> print(bcast([x, y]))
+I[1:5], J[5:8]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tensorir.runtime.errors import Displayed
+
+__all__ = [
+    "BOOL", "DTYPES", "FLOAT32", "FLOAT64", "INT32", "INT64", "NEIGHBOUR", "SCALARS", "Complaint", "Dims", "Element",
+    "FunctionType", "Interval", "Scalar", "TensorType", "TupleElement", "Type", "bcast", "covers", "dtype_of", "leaves",
+    "neighbour_counter", "scalar_of", "tensor",
+]  # fmt: skip
+
+NEIGHBOUR = "_NB_"
+"""The prefix of neighbour dims: `_NB_Edge` in a table whose entries are edges, `_NB_0` in a tensor after a shift."""
+
+
+class Complaint(Exception):
+    """What a typing rule says of its operands; makers turn it into a diagnostic with a span.
+
+    `at` is the index of the guilty operand, or None for the whole.
+    """
+
+    code: str
+    message: str
+    notes: tuple[str, ...]
+    help: str
+    at: int | None
+
+    def __init__(self, code: str, message: str, *notes: str, help: str = "", at: int | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.notes, self.help, self.at = code, message, notes, help, at
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(Displayed):
+    """The integers from start up to, and without, stop.
+
+    >>> Interval(0, 10).shifted(3)          # x[p + 3] exists where p + 3 does
+    Interval(-3, 7)
+    >>> Interval(0, 10) & Interval(5, 20), Interval(0, 3) | Interval(7, 9)
+    (Interval(5, 10), Interval(0, 9))
+    >>> len(Interval(-1, 4)), 3 in Interval(0, 3), str(Interval(-1, 4))
+    (5, False, '[-1:4]')
+    """
+
+    start: int
+    stop: int
+
+    def shifted(self, offset: int) -> Interval:
+        return Interval(self.start - offset, self.stop - offset)
+
+    def covers(self, other: Interval) -> bool:
+        """Whether every point of `other` is one of mine."""
+        return not other or (self.start <= other.start and other.stop <= self.stop)
+
+    def __and__(self, other: Interval) -> Interval:
+        start = max(self.start, other.start)
+        return Interval(start, max(start, min(self.stop, other.stop)))
+
+    def __or__(self, other: Interval) -> Interval:
+        """The hull: the smallest interval that holds both."""
+        if not self or not other:
+            return self or other
+        return Interval(min(self.start, other.start), max(self.stop, other.stop))
+
+    def __len__(self) -> int:
+        return max(0, self.stop - self.start)
+
+    def __bool__(self) -> bool:
+        return self.stop > self.start
+
+    def __contains__(self, point: int) -> bool:
+        return self.start <= point < self.stop
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.stop))
+
+    def __str__(self) -> str:
+        return f"[{self.start}:{self.stop}]"
+
+    def __repr__(self) -> str:
+        return f"Interval({self.start}, {self.stop})"
+
+
+def neighbour_counter(dim: str) -> int | None:
+    """The counter of a neighbour dim that a partial shift made, None for every other dim.
+
+    >>> neighbour_counter("_NB_2"), neighbour_counter("_NB_Edge"), neighbour_counter("I")
+    (2, None, None)
+    """
+    tail = dim.removeprefix(NEIGHBOUR)
+    return int(tail) if tail != dim and tail.isdecimal() and tail.isascii() and len(tail) < 10 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar element type: its name, its kind ("bool", "int", "uint", "float") and its width in bits."""
+
+    name: str
+    kind: str
+    bits: int
+
+    def __call__(self, value: Any) -> Any:
+        """A number of this type, as GT4Py writes it: `float32(0.5)`; raises ValueError for one that it cannot hold.
+
+        >>> FLOAT32(0.5).dtype, INT32(7).dtype
+        (dtype('float32'), dtype('int32'))
+        """
+        if not self.holds(value):
+            raise ValueError(f"{self} cannot hold {value}")
+        return DTYPES[self].type(value)
+
+    def holds(self, number: Any) -> bool:
+        """Whether a number of Python is one of this type: floats are rounded to it, and finite ones stay finite.
+
+        >>> INT32.holds(2**31), FLOAT32.holds(0.1), FLOAT32.holds(1e39), FLOAT32.holds(float("inf"))
+        (False, True, False, True)
+        """
+        if self.is_integer:
+            return self.range.start <= number < self.range.stop and int(number) == number
+        if not self.is_float or (self.bits == 64 and isinstance(number, float)):
+            return True
+        try:
+            wide = float(number)
+        except OverflowError:
+            return False
+        if math.isnan(wide):
+            return True
+        with np.errstate(over="ignore"):
+            rounded = float(DTYPES[self].type(wide))
+        return not math.isnan(rounded) and math.isinf(rounded) == math.isinf(wide)
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind != "bool"
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def range(self) -> Interval:
+        """The integers that an integer type holds."""
+        assert self.is_integer
+        low = -(1 << (self.bits - 1)) if self.kind == "int" else 0
+        return Interval(low, low + (1 << self.bits))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TupleElement:
+    """A tuple of elements, as one element of a tensor."""
+
+    members: tuple[Element, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.members))}{',' if len(self.members) == 1 else ''})"
+
+    __repr__ = __str__
+
+
+type_of_name: dict[str, np.dtype[Any]] = {
+    **{
+        name: np.dtype(name)
+        for name in [
+            "bool",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+            "float16",
+            "float32",
+            "float64",
+        ]
+    },
+    **{
+        name: np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2")
+    },
+}
+Element = Scalar | TupleElement
+
+_KIND = {"b": "bool", "i": "int", "u": "uint", "f": "float", "V": "float"}
+SCALARS: dict[str, Scalar] = {
+    name: Scalar(name, _KIND[dtype.kind], 1 if name == "bool" else 8 * dtype.itemsize)
+    for name, dtype in type_of_name.items()
+}
+"""Every scalar element type by its name."""
+
+DTYPES: dict[Scalar, np.dtype[Any]] = {SCALARS[name]: dtype for name, dtype in type_of_name.items()}
+"""The NumPy type of every scalar element type."""
+
+BOOL, INT32, INT64 = SCALARS["bool"], SCALARS["int32"], SCALARS["int64"]
+FLOAT32, FLOAT64 = SCALARS["float32"], SCALARS["float64"]
+_BY_DTYPE = {dtype: scalar for scalar, dtype in DTYPES.items()}
+
+
+def dtype_of(scalar: Scalar) -> np.dtype[Any]:
+    return DTYPES[scalar]
+
+
+def scalar_of(dtype: Any) -> Scalar | None:
+    """The scalar type of a NumPy type in any byte order, None where there is none.
+
+    >>> scalar_of(np.dtype(">f8")), scalar_of(np.dtype("U3"))
+    (float64, None)
+    """
+    return _BY_DTYPE.get(np.dtype(dtype).newbyteorder("="))
+
+
+def leaves(element: Element) -> tuple[Scalar, ...]:
+    """The scalars of an element, from left to right.
+
+    >>> leaves(TupleElement((FLOAT64, TupleElement((BOOL, INT32)))))
+    (float64, bool, int32)
+    """
+    found: list[Scalar] = []
+    stack: list[Element] = [element]
+    while stack:
+        match stack.pop():
+            case Scalar() as scalar:
+                found.append(scalar)
+            case TupleElement(members):
+                stack.extend(reversed(members))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dims(Displayed):
+    """A set of named intervals, in the order in which they were written; equality ignores the order.
+
+    >>> a = Dims.of(I=(0, 5), J=(1, 3))
+    >>> a == Dims.of(J=(1, 3), I=(0, 5)), a["J"], "K" in a, a.names, a.without("I")
+    (True, Interval(1, 3), False, ('I', 'J'), Dims(J[1:3]))
+    """
+
+    items: tuple[tuple[str, Interval], ...] = ()
+
+    @staticmethod
+    def of(pairs: Mapping[Any, Any] | None = None, /, **more: Any) -> Dims:
+        """From names (or Dimensions) and intervals (or pairs of integers)."""
+        return Dims(
+            tuple(
+                (str(name), i if isinstance(i, Interval) else Interval(int(i[0]), int(i[1])))
+                for name, i in {**(pairs or {}), **more}.items()
+            )
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.items)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(i) for _, i in self.items)
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        count = 1
+        for _, i in self.items:
+            count *= len(i)
+        return count
+
+    def get(self, name: str) -> Interval | None:
+        return next((i for n, i in self.items if n == name), None)
+
+    def without(self, *names: str) -> Dims:
+        return Dims(tuple(item for item in self.items if item[0] not in names))
+
+    def with_interval(self, name: str, interval: Interval) -> Dims:
+        """The same with one interval replaced, or added at the end."""
+        if name not in self:
+            return Dims((*self.items, (name, interval)))
+        return Dims(tuple((n, interval if n == name else i) for n, i in self.items))
+
+    def replaced(self, other: Dims) -> Dims:
+        """The same dims, with the intervals of `other` where it has them.
+
+        >>> Dims.of(I=(0, 5), J=(0, 3)).replaced(Dims.of(J=(1, 1), K=(0, 9)))
+        Dims(I[0:5], J[1:1])
+        """
+        given = dict(other.items)
+        return Dims(tuple((n, given.get(n, i)) for n, i in self.items))
+
+    def __getitem__(self, name: str) -> Interval:
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return any(n == name for n, _ in self.items)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dims):
+            return NotImplemented
+        return self.items == other.items or dict(self.items) == dict(other.items)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.items))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}{i}" for name, i in self.items) or "no dims"
+
+    def __repr__(self) -> str:
+        return f"Dims({', '.join(f'{name}{i}' for name, i in self.items)})"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType(Displayed):
+    """An element type on a set of named intervals.
+
+    >>> print(TensorType(FLOAT64, Dims.of(I=(0, 5))))
+    tensor<float, I[0:5]>
+    """
+
+    element: Element
+    dims: Dims = Dims()
+
+    @property
+    def leaves(self) -> tuple[Scalar, ...]:
+        return leaves(self.element)
+
+    def on(self, dims: Dims) -> TensorType:
+        """The same element on other dims."""
+        return TensorType(self.element, dims)
+
+    def of(self, element: Element) -> TensorType:
+        """Another element on the same dims."""
+        return TensorType(element, self.dims)
+
+    def __str__(self) -> str:
+        return f"tensor<{', '.join([_spelled(self.element), *(f'{n}{i}' for n, i in self.dims.items)])}>"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionType(Displayed):
+    """From one or more tensors to one, or, of what a loop repeats, to several."""
+
+    params: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+
+    @property
+    def result(self) -> TensorType:
+        """The only one."""
+        (only,) = self.results
+        return only
+
+    def __str__(self) -> str:
+        made = ", ".join(map(str, self.results))
+        return f"({', '.join(map(str, self.params))}) → {made if len(self.results) == 1 else f'{{{made}}}'}"
+
+    __repr__ = __str__
+
+
+Type = TensorType | FunctionType
+
+_SPELLING = {"float64": "float", "int32": "int"}
+
+
+def _spelled(element: Element) -> str:
+    """The element as programs write it: `float` is float64 and `int` is int32."""
+    match element:
+        case Scalar(name):
+            return _SPELLING.get(name, name)
+        case TupleElement(members):
+            return f"({', '.join(map(_spelled, members))}{',' if len(members) == 1 else ''})"
+
+
+def tensor(element: Element | str, dims: Mapping[Any, Any] | None = None, /, **more: Any) -> TensorType:
+    """A tensor type from an element (or its name) and intervals by name.
+
+    >>> tensor("float32", I=(0, 5), K=(-1, 2))
+    tensor<float32, I[0:5], K[-1:2]>
+    """
+    if isinstance(element, str):
+        element = SCALARS[{"float": "float64", "int": "int32"}.get(element, element)]
+    return TensorType(element, Dims.of(dims, **more))
+
+
+def bcast(types: Iterable[TensorType | Dims]) -> Dims:
+    """The union of the names and the intersection of the intervals (`docs/language.md`, "Broadcasting").
+
+    Raises Complaint T02 where operands that hold points have none in common, and T03 where neighbour dims of one
+    name have different extents: neighbours correspond slot by slot and are never cut.
+
+    >>> bcast([tensor(BOOL, I=(0, 5)), tensor(BOOL, I=(5, 9))])
+    Traceback (most recent call last):
+    tensorir.ir.types.Complaint: the operands have no point of I in common: I[0:5] and I[5:9].
+    """
+    merged: dict[str, Interval] = {}
+    for index, operand in enumerate(types):
+        for name, interval in (operand.dims if isinstance(operand, TensorType) else operand).items:
+            known = merged.setdefault(name, interval)
+            if known == interval:
+                continue
+            if name.startswith(NEIGHBOUR):
+                raise Complaint(
+                    "T03",
+                    f"the operands have different numbers of neighbours along {name}: {known} and {interval}.",
+                    help="neighbours correspond slot by slot; use tables with the same number of neighbours.",
+                    at=index,
+                )
+            both = known & interval
+            if not both and known and interval:
+                raise Complaint(
+                    "T02",
+                    f"the operands have no point of {name} in common: {name}{known} and {name}{interval}.",
+                    help=f"shift or subset one of them so that their intervals of {name} overlap.",
+                    at=index,
+                )
+            merged[name] = both
+    return Dims(tuple(merged.items()))
+
+
+def covers(have: Dims, need: Dims) -> bool:
+    """Whether a value on `have` can stand where `need` is asked: broadcast along dims it lacks, cut along others."""
+    return all(name in need and interval.covers(need[name]) for name, interval in have.items)
+
+
+def hull(parts: Sequence[Interval]) -> Interval:
+    """The smallest interval that holds all parts."""
+    result = parts[0]
+    for part in parts[1:]:
+        result = result | part
+    return result

@@ -1,0 +1,542 @@
+"""Typing rules of what is computed element by element, of shifts, and of changed dims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+from tensorir.ir.types import (
+    BOOL,
+    INT32,
+    NEIGHBOUR,
+    Complaint,
+    Dims,
+    FunctionType,
+    Interval,
+    Scalar,
+    TensorType,
+    TupleElement,
+    Type,
+    bcast,
+    neighbour_counter,
+)
+from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.print_formatting import PLACE
+
+# What a typing rule sees of its operands, and what several rules ask of them.
+
+
+class Operand(Protocol):
+    """What a rule may know of an operand."""
+
+    @property
+    def type(self) -> Type: ...
+    @property
+    def free(self) -> Iterable[Any]: ...
+    @property
+    def children(self) -> Sequence[Operand]: ...
+
+
+Static = Any
+
+
+Operands = Sequence[Operand]
+
+
+def tensors_of(args: Operands) -> list[TensorType]:
+    found: list[TensorType] = []
+    for index, arg in enumerate(args):
+        if not isinstance(arg.type, TensorType):
+            raise Complaint("T14", "a function stands where a tensor is needed.", help="apply it: f(x).", at=index)
+        found.append(arg.type)
+    return found
+
+
+def function_of(args: Operands, index: int, results: int = 1) -> FunctionType:
+    kind = args[index].type if index < len(args) else None
+    if not isinstance(kind, FunctionType):
+        raise Complaint("T14", "a tensor stands where a function is needed.", help="write λ(x: T) → e.", at=index)
+    if len(kind.results) != results:
+        raise Complaint(
+            "T15",
+            f"the function returns {_values(len(kind.results))}, and {_values(results)} "
+            f"{'is' if results == 1 else 'are'} needed.",
+            help="one value may be a tuple, λ(x: T, y: T) → (x, y)."
+            if results == 1
+            else "several are written λ(x: T, y: T) → {x + y, x - y}.",
+            at=index,
+        )
+    return kind
+
+
+def _values(count: int) -> str:
+    return "1 value" if count == 1 else f"{count} values"
+
+
+def interval_of(x: TensorType, dim: str, at: int | None) -> Interval:
+    found = x.dims.get(dim)
+    if found is None:
+        raise Complaint(
+            "T25",
+            f"there is no dim {dim} here, only {x.dims}.",
+            help=did_you_mean(dim, x.dims.names) or "the operand is one value.",
+            at=at,
+        )
+    return found
+
+
+def assignable(value: TensorType, place: TensorType) -> Complaint | None:
+    """None where a value can stand in a place: one element type, broadcast along dims it lacks, cut along others."""
+    if value.element != place.element:
+        return Complaint(
+            "T16",
+            f"{place.element} is needed, and this is {value.element}.",
+            help="convert it with cast, or change the type of the parameter.",
+        )
+    for name, interval in value.dims.items:
+        needed = place.dims.get(name)
+        if needed is None:
+            return Complaint(
+                "T16", f"{place} is needed, and this varies along {name}.", help=f"add {name}{interval} to the type."
+            )
+        if not interval.covers(needed):
+            return Complaint(
+                "T16",
+                f"{name}{needed} is needed, and this provides {name}{interval}.",
+                help=f"the parameter may have the type {value}, or a part of it.",
+            )
+    return None
+
+
+# Rules of what is computed element by element, and of tuples.
+
+
+def _is_number(e: Scalar) -> bool:
+    return e.is_number
+
+
+def _is_float(e: Scalar) -> bool:
+    return e.is_float
+
+
+def _is_integer(e: Scalar) -> bool:
+    return e.is_integer
+
+
+def _is_bool(e: Scalar) -> bool:
+    return e == BOOL
+
+
+def _is_any(e: Scalar) -> bool:
+    return True
+
+
+def _scalars(args: Operands, wanted: str, accepts: Any) -> tuple[Scalar, Dims]:
+    """The one scalar type of all operands and their common dims."""
+    types = tensors_of(args)
+    first = types[0].element
+    for index, t in enumerate(types):
+        if isinstance(t.element, TupleElement):
+            raise Complaint(
+                "T05",
+                f"a tuple, {t.element}, stands where one {wanted} is needed.",
+                help="take a member: x[0].",
+                at=index,
+            )
+        if not accepts(t.element):
+            raise Complaint(
+                "T04",
+                f"{t.element} stands where {_article(wanted)} is needed.",
+                help=_cast_hint(t.element, wanted),
+                at=index,
+            )
+        if t.element != first:
+            raise Complaint(
+                "T01",
+                f"the operands have different element types: {first} and {t.element}.",
+                help=f"nothing is converted silently; write cast(x, {first}) or cast(x, {t.element}).",
+                at=index,
+            )
+    assert isinstance(first, Scalar)
+    return first, bcast(types)
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _cast_hint(element: Scalar, wanted: str) -> str:
+    target = {"float": "float64", "number": "int32", "integer": "int32", "bool": "bool"}[wanted]
+    return "compare it with 0: x ≠ 0." if wanted == "bool" else f"convert it: cast(x, {target})."
+
+
+def numbers(static: Static, args: Operands) -> TensorType:
+    return TensorType(*_scalars(args, "number", _is_number))
+
+
+def floats(static: Static, args: Operands) -> TensorType:
+    return TensorType(*_scalars(args, "float", _is_float))
+
+
+def integers(static: Static, args: Operands) -> TensorType:
+    return TensorType(*_scalars(args, "integer", _is_integer))
+
+
+def logic(static: Static, args: Operands) -> TensorType:
+    return TensorType(*_scalars(args, "bool", _is_bool))
+
+
+def comparison(static: Static, args: Operands) -> TensorType:
+    return TensorType(BOOL, _scalars(args, "number", _is_number)[1])
+
+
+def equality(static: Static, args: Operands) -> TensorType:
+    return TensorType(BOOL, _scalars(args, "number", _is_any)[1])
+
+
+def float_tests(static: Static, args: Operands) -> TensorType:
+    return TensorType(BOOL, _scalars(args, "float", _is_float)[1])
+
+
+def selection(static: Static, args: Operands) -> TensorType:
+    condition, first, second = tensors_of(args)
+    if condition.element != BOOL:
+        raise Complaint("T04", f"the condition is {condition.element}, not bool.", help="compare it: x > 0.0.", at=0)
+    if first.element != second.element:
+        raise Complaint(
+            "T01",
+            f"the branches have different element types: {first.element} and {second.element}.",
+            help="cast one of them.",
+            at=2,
+        )
+    return TensorType(first.element, bcast([condition, first, second]))
+
+
+def cast(static: Static, args: Operands) -> TensorType:
+    (target,) = static
+    (x,) = tensors_of(args)
+    if not isinstance(x.element, Scalar) or not isinstance(target, Scalar):
+        raise Complaint("T27", "a tuple cannot be cast as a whole.", help="cast its members.", at=0)
+    return x.of(target)
+
+
+def bitcast(static: Static, args: Operands) -> TensorType:
+    (target,) = static
+    (x,) = tensors_of(args)
+    if not isinstance(x.element, Scalar) or not isinstance(target, Scalar):
+        raise Complaint("T27", "a tuple cannot be cast as a whole.", help="cast its members.", at=0)
+    if x.element.bits != target.bits:
+        raise Complaint(
+            "T28",
+            f"{x.element} has {x.element.bits} bits and {target} has {target.bits}.",
+            help=f"bitcast keeps the bits; write cast(x, {target}) to convert the value.",
+            at=0,
+        )
+    return x.of(target)
+
+
+def make_tuple(static: Static, args: Operands) -> TensorType:
+    types = tensors_of(args)
+    if not types:
+        raise Complaint("T06", "a tuple needs at least one member.", help="write make_tuple(x).")
+    return TensorType(TupleElement(tuple(t.element for t in types)), bcast(types))
+
+
+def tuple_get(static: Static, args: Operands) -> TensorType:
+    index: int = static.member
+    (x,) = tensors_of(args)
+    if not isinstance(x.element, TupleElement):
+        raise Complaint(
+            "T30", f"{x.element} is not a tuple, so it has no member {index}.", help="leave out the index.", at=0
+        )
+    if not 0 <= index < len(x.element.members):
+        raise Complaint(
+            "T29",
+            f"there is no member {index} in {x.element}.",
+            help=f"members count from 0 to {len(x.element.members) - 1}.",
+            at=0,
+        )
+    return x.of(x.element.members[index])
+
+
+def assert_(static: Static, args: Operands) -> TensorType:
+    x, condition = tensors_of(args)
+    if condition.element != BOOL:
+        raise Complaint("T04", f"the condition is {condition.element}, not bool.", help="compare it: x > 0.0.", at=1)
+    return x
+
+
+def print_(static: Static, args: Operands) -> TensorType:
+    types = tensors_of(args)
+    if not types:
+        raise Complaint("T06", "there is nothing to print.", help='write print("x")(x).')
+    text: str = static.text
+    count, places = sum(len(t.leaves) for t in types), text.count(PLACE)
+    if places not in (0, count):
+        message = f"the text has {places} place{'s' * (places != 1)} for {count} value{'s' * (count != 1)}."
+        raise Complaint("T42", message, help="write a {} for each value, or none at all.")
+    return types[0]
+
+
+# Rules of what changes dims and their intervals.
+
+
+def subset(static: Static, args: Operands) -> TensorType:
+    (intervals,) = static
+    (x,) = tensors_of(args)
+    result = x.dims
+    for dim, interval in intervals.items:
+        have = interval_of(x, dim, 0)
+        if not have.covers(interval):
+            raise Complaint(
+                "T21", f"{dim}{interval} is not inside of {dim}{have}.", help=f"subset to a part of {dim}{have}.", at=0
+            )
+        result = result.with_interval(dim, interval)
+    return x.on(result)
+
+
+def concat(static: Static, args: Operands) -> TensorType:
+    types = tensors_of(args)
+    if len(types) < 2:
+        raise Complaint("T06", "concat needs at least two operands.", help="write concat(a, b).")
+    first = types[0]
+    for index, t in enumerate(types):
+        if t.element != first.element:
+            raise Complaint(
+                "T01",
+                f"the operands have different element types: {first.element} and {t.element}.",
+                help="cast one of them.",
+                at=index,
+            )
+        if set(t.dims.names) != set(first.dims.names):
+            raise Complaint(
+                "T23",
+                f"the operands have different dims: {first.dims} and {t.dims}.",
+                help="add_dim gives a tensor a dim that it lacks.",
+                at=index,
+            )
+    differing = [d for d in first.dims if any(t.dims[d] != first.dims[d] for t in types)]
+    if len(differing) != 1:
+        raise Complaint(
+            "T23",
+            "concat joins along the one dim in which its operands differ, and "
+            + (f"these differ in {', '.join(differing)}." if differing else "these do not differ."),
+            help="subset them to the same intervals of all other dims.",
+            at=1,
+        )
+    (dim,) = differing
+    order = sorted(range(len(types)), key=lambda k: (types[k].dims[dim].start, types[k].dims[dim].stop))
+    for a, b in pairwise(order):
+        left, right = types[a].dims[dim], types[b].dims[dim]
+        if left.stop != right.start:
+            raise Complaint(
+                "T22",
+                f"{dim}{left} and {dim}{right} {'overlap' if left.stop > right.start else 'leave a gap'}, so "
+                "they cannot be joined.",
+                help="intervals must follow one another: I[0:3], I[3:5].",
+                at=b,
+            )
+    whole = Interval(types[order[0]].dims[dim].start, types[order[-1]].dims[dim].stop)
+    return first.on(first.dims.with_interval(dim, whole))
+
+
+def pos(static: Static, args: Operands) -> TensorType:
+    (dim,) = static
+    (x,) = tensors_of(args)
+    interval = interval_of(x, dim, 0)
+    if not all(end in INT32.range for end in (interval.start, interval.stop - 1) if interval):
+        raise Complaint(
+            "T43",
+            f"coordinates are int32, and {dim}{interval} has some that it cannot hold.",
+            help=f"rename {dim} on an interval that begins at 0, and add the distance as int64.",
+            at=0,
+        )
+    return TensorType(INT32, Dims(((dim, interval),)))
+
+
+def add_dim(static: Static, args: Operands) -> TensorType:
+    dim, start, stop = static
+    (x,) = tensors_of(args)
+    if dim in x.dims:
+        raise Complaint("T24", f"there is a dim {dim} already: {x.dims}.", help="choose another name.", at=0)
+    if stop < start:
+        raise Complaint("T31", f"{dim}[{start}:{stop}] stops before it starts.", help="the smaller bound comes first.")
+    return x.on(Dims((*x.dims.items, (dim, Interval(start, stop)))))
+
+
+def update(static: Static, args: Operands) -> TensorType:
+    x, part = tensors_of(args)
+    if x.element != part.element:
+        raise Complaint(
+            "T01",
+            f"the operands have different element types: {x.element} and {part.element}.",
+            help="cast one of them.",
+            at=1,
+        )
+    for dim, interval in part.dims.items:
+        have = x.dims.get(dim)
+        if have is None:
+            hint = f"reduce the second operand over {dim}, or add {dim} to the first."
+            raise Complaint("T25", f"there is no dim {dim} to update, only {x.dims}.", help=hint, at=1)
+        if not have.covers(interval):
+            raise Complaint(
+                "T21", f"{dim}{interval} is not inside of {dim}{have}.", help="subset the second operand.", at=1
+            )
+    return x
+
+
+def _fresh(dims: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for dim in dims:
+        if dim in seen:
+            raise Complaint("T26", f"two dims would be named {dim}.", help="choose other names.", at=0)
+        seen.add(dim)
+
+
+def rename(static: Static, args: Operands) -> TensorType:
+    (pairs,) = static
+    (x,) = tensors_of(args)
+    for old, _ in pairs:
+        interval_of(x, old, 0)
+    new = dict(pairs)
+    if len(new) != len(pairs):
+        raise Complaint("T26", "a dim is renamed twice.", help="name each dim once.")
+    items = tuple((new.get(d, d), i) for d, i in x.dims.items)
+    _fresh(d for d, _ in items)
+    return x.on(Dims(items))
+
+
+def split_dim(static: Static, args: Operands) -> TensorType:
+    dim, outer, inner, n = static
+    (x,) = tensors_of(args)
+    interval = interval_of(x, dim, 0)
+    if n < 1 or interval.start % n or interval.stop % n:
+        raise Complaint(
+            "T32",
+            f"{dim}{interval} cannot be split by {n}: both ends must be multiples of it.",
+            help="subset it, or choose another size.",
+            at=0,
+        )
+    split = ((outer, Interval(interval.start // n, interval.stop // n)), (inner, Interval(0, n)))
+    items = tuple(new for d, i in x.dims.items for new in (split if d == dim else ((d, i),)))
+    _fresh(d for d, _ in items)
+    return x.on(Dims(items))
+
+
+def merge_dims(static: Static, args: Operands) -> TensorType:
+    outer, inner, dim = static
+    (x,) = tensors_of(args)
+    a, b = interval_of(x, outer, 0), interval_of(x, inner, 0)
+    if outer == inner:
+        raise Complaint("T26", f"{outer} cannot be merged with itself.", help="name two dims.", at=0)
+    if b.start != 0:
+        raise Complaint("T32", f"the inner dim must start at 0, and it is {inner}{b}.", help="shift it first.", at=0)
+    merged = (dim, Interval(a.start * b.stop, a.stop * b.stop))
+    items = tuple(merged if d == outer else (d, i) for d, i in x.dims.items if d != inner)
+    _fresh(d for d, _ in items)
+    return x.on(Dims(items))
+
+
+# Rules of shifts, Cartesian and through neighbour tables.
+
+
+def cartesian_shift(static: Static, args: Operands) -> TensorType:
+    dim, offset = static
+    (x,) = tensors_of(args)
+    return x.on(x.dims.with_interval(dim, interval_of(x, dim, 0).shifted(offset)))
+
+
+def neighbour_source(table: TensorType) -> tuple[str, str]:
+    """The tagged dim of a table and the dim that its entries are coordinates of."""
+    tagged = [d for d in table.dims if d.startswith(NEIGHBOUR) and neighbour_counter(d) is None]
+    if not (isinstance(table.element, Scalar) and table.element.is_integer):
+        raise Complaint(
+            "T10",
+            f"a table holds integers, and this holds {table.element}.",
+            help="shift with a tensor<int, ...> whose entries are coordinates.",
+            at=0,
+        )
+    if len(tagged) != 1:
+        raise Complaint(
+            "T10",
+            f"a table has one dim that is tagged {NEIGHBOUR}, and this has {len(tagged) or 'none'}: {table.dims}.",
+            help=f"for a table of edges name its last dim {NEIGHBOUR}Edge.",
+            at=0,
+        )
+    return tagged[0], tagged[0].removeprefix(NEIGHBOUR)
+
+
+def _neighbours(args: Operands) -> tuple[TensorType, str, Interval]:
+    """The type after a partial shift, and its new dim."""
+    table, x = tensors_of(args)
+    tag, source = neighbour_source(table)
+    interval = x.dims.get(source)
+    if interval is None:
+        raise Complaint(
+            "T11",
+            f"the table leads to {source}, and the operand has no dim {source}, only {x.dims}.",
+            help=f"shift a tensor on {source}, or use a table of another dim.",
+            at=1,
+        )
+    if -1 in interval:
+        raise Complaint(
+            "T12",
+            f"in a table -1 means absent, and {source}{interval} holds the coordinate -1.",
+            help=f"write gather({source})(x, indices), where -1 is a coordinate like any other.",
+            at=1,
+        )
+    common = bcast([table.dims.without(tag), x.dims.without(source)])
+    counters = [c for d in common if (c := neighbour_counter(d)) is not None]
+    return x.on(common), f"{NEIGHBOUR}{max(counters, default=-1) + 1}", table.dims[tag]
+
+
+def shift_init(static: Static, args: Operands) -> TensorType:
+    result, dim, interval = _neighbours(args)
+    return result.on(Dims((*result.dims.items, (dim, interval))))
+
+
+def unstructured_shift(static: Static, args: Operands) -> TensorType:
+    (slot,) = static
+    result, _, interval = _neighbours(args)
+    _check_slot(slot, interval, "the table")
+    return result
+
+
+def _check_slot(slot: int, interval: Interval, owner: str) -> None:
+    if slot not in interval:
+        raise Complaint(
+            "T13",
+            f"there is no neighbour {slot}: {owner} has the neighbours {interval}.",
+            help=f"use {interval.start} to {interval.stop - 1}." if interval else "the table is empty.",
+        )
+
+
+def highest_neighbour(dims: Iterable[str]) -> str | None:
+    """The neighbour dim with the highest counter, None where there is none.
+
+    >>> highest_neighbour(["Vertex", "_NB_0", "_NB_1"])
+    '_NB_1'
+    """
+    counters = [c for d in dims if (c := neighbour_counter(d)) is not None]
+    return f"{NEIGHBOUR}{max(counters)}" if counters else None
+
+
+def shift_apply(static: Static, args: Operands) -> TensorType:
+    (slot,) = static
+    (x,) = tensors_of(args)
+    dim = highest_neighbour(x.dims)
+    if dim is None:
+        raise Complaint(
+            "T09",
+            f"there is no neighbour dim to select from, only {x.dims}.",
+            help="shift with a table first: ⟪V2E⟫(x).",
+            at=0,
+        )
+    _check_slot(slot, x.dims[dim], dim)
+    return x.on(x.dims.without(dim))
+
+
+def can_deref(static: Static, args: Operands) -> TensorType:
+    (x,) = tensors_of(args)
+    return x.of(BOOL)

@@ -1,0 +1,207 @@
+"""What makes a fencil well-formed: names, outputs that their expressions cover, and what must be passed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
+from tensorir.ir.rewrite import binders
+from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
+
+__all__ = ["check_closure", "check_fencil", "needed_parameters"]
+
+
+def check_fencil(fencil: Fencil) -> None:
+    """Raise with everything that is wrong with the fencil as a whole; its expressions are typed already."""
+    found: list[Diagnostic] = []
+    seen: set[str] = set()
+    for variable in fencil.params:
+        if variable.name in seen:
+            found.append(
+                Diagnostic(
+                    "N02", f"there are two parameters named '{variable.name}'.", variable.span, help="rename one."
+                )
+            )
+        seen.add(variable.name)
+    found += _repeated_binders(fencil) if not found else []
+    if not fencil.closures:
+        found.append(
+            Diagnostic("N05", f"'{fencil.name}' computes nothing.", fencil.span, help="add a closure: out ← e;")
+        )
+    for closure in fencil.closures:
+        found += check_closure(fencil.params, closure)
+    if found:
+        raise DiagnosticError(found)
+
+
+def _repeated_binders(fencil: Fencil) -> Iterator[Diagnostic]:
+    owners: dict[str, Var] = {}
+    for variable in binders(fencil):
+        if owners.setdefault(variable.name, variable) is not variable:
+            yield Diagnostic("N02", f"the name '{variable.name}' is declared twice.", variable.span, help="rename one.")
+
+
+def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnostic]:
+    """What is wrong with one closure."""
+    names = [p.name for p in params]
+    output, value = closure.output, closure.value
+    if output not in params:
+        yield Diagnostic(
+            "N01",
+            f"'{output.name}' is not a parameter of this fencil.",
+            closure.span,
+            help=did_you_mean(output.name, names),
+        )
+        return
+    for variable in sorted(value.free.difference(params), key=lambda v: v.name):
+        yield Diagnostic(
+            "N01", f"'{variable.name}' is not known here.", variable.span, help=did_you_mean(variable.name, names)
+        )
+    if closure.region is not None:
+        for dim, interval in closure.region.items:
+            have = output.type.dims.get(dim)
+            if have is None:
+                yield Diagnostic(
+                    "T25",
+                    f"there is no dim {dim} in '{output.name}', only {output.type.dims}.",
+                    closure.span,
+                    help=did_you_mean(dim, output.type.dims.names),
+                )
+                return
+            if not have.covers(interval):
+                yield Diagnostic(
+                    "T21",
+                    f"{dim}{interval} is not inside of {dim}{have}, all of '{output.name}'.",
+                    closure.span,
+                    help=f"write to a part of {dim}{have}.",
+                )
+                return
+    if not isinstance(value.type, TensorType):
+        yield Diagnostic("T14", "a function cannot be stored.", value.span, help="apply it: f(x).")
+        return
+    yield from _check_target(closure, value.type, closure.target)
+
+
+def _check_target(closure: Closure, have: TensorType, need: TensorType) -> Iterator[Diagnostic]:
+    name, span = closure.output.name, closure.value.span
+    if have.element != need.element:
+        yield Diagnostic(
+            "T37",
+            f"'{name}' holds {need.element}, but this is {have.element}.",
+            span,
+            help=f"declare {name}: {TensorType(have.element, need.dims)}, or cast the expression.",
+        )
+    for dim, interval in have.dims.items:
+        wanted = need.dims.get(dim)
+        if wanted is None:
+            yield Diagnostic(
+                "T08",
+                f"the expression varies along {dim}, and '{name}' has no dim {dim}.",
+                span,
+                help=f"add {dim}{interval} to the type of '{name}', or reduce over {dim}.",
+            )
+        elif not interval.covers(wanted):
+            yield _shortfall(closure, dim, wanted, interval)
+
+
+def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> Diagnostic:
+    """An output that is larger than what its expression provides, and the shift that is to blame."""
+    name = closure.output.name
+    low = wanted.start < have.start
+    point = wanted.start if low else wanted.stop - 1
+    missing = (
+        Interval(wanted.start, min(have.start, wanted.stop))
+        if low
+        else Interval(max(have.stop, wanted.start), wanted.stop)
+    )
+    shifts, source, needed = _trace(closure.value, dim, point, low)
+    reach = sum(shift.static.offset for shift in shifts)
+    blamed = [shift for shift in shifts if (shift.static.offset < 0 if low else shift.static.offset > 0)]
+    guilty = shifts if (reach < 0 if low else reach > 0) else ()
+    notes = () if closure.value == source else _reasons(guilty, reach, source, dim, missing)
+    declared = have & wanted
+    hint = f"declare {name}: {closure.target.on(closure.target.dims.with_interval(dim, declared))}" if declared else ""
+    if source is not None:
+        full = source.type.dims[dim] | Interval(needed, needed + 1)
+        give = f"give '{source.name}' more points: {dim}{full}"
+        hint = f"{hint}, or {give}" if hint else give
+    return Diagnostic(
+        "T07",
+        f"'{name}' needs {dim}{wanted}, but this provides {dim}{have}.",
+        blamed[-1].span if guilty else closure.value.span,
+        notes,
+        f"{hint}." if hint else "",
+    )
+
+
+def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, missing: Interval) -> tuple[str, ...]:
+    """How points come to be missing: what the shifts read together, and where the variable itself has too few."""
+    gap = f"{len(missing)} point{'s' if len(missing) != 1 else ''}"
+    lack = f"{gap} {'is' if len(missing) == 1 else 'are'} missing there: {dim}{missing}."
+    own = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"
+    if not shifts:
+        return (f"{own}, so {lack}",) if own else ()
+    steps = "one point" if abs(reach) == 1 else f"{abs(reach)} points"
+    side = "after" if reach > 0 else "before"
+    names = " of ".join(f"⟪{dim}, {shift.static.offset}⟫" for shift in shifts)
+    also = f", and {own}" if own and abs(reach) != len(missing) else ""
+    return (f"{names} reads {steps} {side}{also}, so {lack}",)
+
+
+def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var | None, int]:
+    """Down to the leaf that lacks most: the shifts on the way, the variable, and the point that it lacks."""
+    shifts: list[Call] = []
+    bound: dict[Var, Expr] = {}
+    node = root
+    while True:
+        children = node.args if isinstance(node, (Apply, Call)) else ()
+        match node:
+            case Var() if node in bound:
+                node = bound[node]
+                continue
+            case Var():
+                return shifts, node, point
+            case Call("cartesian_shift", _, (d, offset)) if d == dim:
+                shifts.append(node)
+                point = point + int(offset)
+            case Apply(Lambda() as function, args):
+                bound.update(zip(function.params, args, strict=True))
+                children = (function.body,)
+            case Call("subset" | "concat" | "rename" | "split_dim" | "merge_dims" | "gather" | "update"):
+                return shifts, None, point
+            case _:
+                pass
+        having = [(c, c.type.dims.get(dim)) for c in children if isinstance(c.type, TensorType)]
+        lacking = [(i.start if low else -i.stop, c) for c, i in having if i is not None and point not in i]
+        if not lacking:
+            return shifts, None, point
+        node = max(lacking, key=lambda found: found[0])[1]
+
+
+def needed_parameters(fencil: Fencil) -> tuple[Var, ...]:
+    """The parameters that must be passed: read before they are covered, or left partly unwritten."""
+    needed: set[str] = set()
+    missing: dict[str, list[Dims]] = {p.name: [p.type.dims] for p in fencil.params}
+    for closure in fencil.closures:
+        needed |= {v.name for v in closure.value.free if missing[v.name]}
+        parts = missing[closure.output.name]
+        missing[closure.output.name] = [rest for part in parts for rest in _minus(part, closure.target.dims)]
+    needed |= {v.name for v in fencil.outputs if missing[v.name]}
+    written = {v.name for v in fencil.outputs}
+    return tuple(p for p in fencil.params if p.name in needed or p.name not in written)
+
+
+def _minus(box: Dims, other: Dims) -> Iterator[Dims]:
+    """The points of a box without those of another, as disjoint boxes; empty boxes are left out."""
+    if box.size == 0:
+        return
+    for dim, interval in box.items:
+        common = interval & other[dim]
+        if not common:
+            yield box
+            return
+        for part in (Interval(interval.start, common.start), Interval(common.stop, interval.stop)):
+            if part:
+                yield box.with_interval(dim, part)
+        box = box.with_interval(dim, common)

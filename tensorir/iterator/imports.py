@@ -1,0 +1,316 @@
+"""Programs of GT4Py, read: its nodes of iterator IR as ours.
+
+GT4Py's nodes of iterator IR as ours, one by one, by the names of their classes: nothing of GT4Py is imported.
+
+>>> from types import SimpleNamespace
+>>> SymRef = type("SymRef", (SimpleNamespace,), {})
+>>> expression(SymRef(id="deref"))
+Ref(name='deref')
+"""
+
+# pyright: reportMissingParameterType=false, reportPrivateUsage=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorir.ir.types import INT32, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.iterator.nodes import (
+    Axis,
+    Call,
+    CartesianOffset,
+    Expr,
+    FieldType,
+    FunctionDefinition,
+    If,
+    Infinity,
+    Lambda,
+    Literal,
+    NoValue,
+    Offset,
+    Param,
+    ParamType,
+    Program,
+    Ref,
+    SetAt,
+    Statement,
+    Temporary,
+    TupleType,
+    refused,
+)
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+
+__all__ = ["Imported", "axis_of", "expression", "from_gt4py", "param_type", "program_of"]
+
+# What programs evaluate to is of many kinds, which only running tells.
+
+
+OF_OPERATOR = "__field_operator_"
+"""What GT4Py puts before the name of an operator that is called as a program."""
+
+
+def program_of(node: Any) -> Program:
+    """A program of GT4Py as one of ours; raises TI01 for nodes that are not known here."""
+    if (kind := type(node).__name__) != "Program":
+        raise _unknown(kind, "a program of iterator IR is needed: give program.gtir.")
+    return Program(
+        str(node.id).removeprefix(OF_OPERATOR),
+        tuple(
+            FunctionDefinition(str(f.id), tuple(str(p.id) for p in f.params), expression(f.expr))
+            for f in node.function_definitions
+        ),
+        tuple(Param(str(p.id), param_type(getattr(p, "type", None))) for p in node.params),
+        tuple(
+            Temporary(
+                str(t.id), None if t.domain is None else expression(t.domain), param_type(getattr(t, "dtype", None))
+            )
+            for t in node.declarations
+        ),
+        statements(node.body),
+    )
+
+
+def statements(nodes: Iterable[Any]) -> tuple[Statement, ...]:
+    return tuple(_statement(n) for n in nodes)
+
+
+def _statement(node: Any) -> Statement:
+    match type(node).__name__:
+        case "SetAt":
+            return SetAt(expression(node.expr), expression(node.domain), expression(node.target))
+        case "IfStmt":
+            return If(expression(node.cond), statements(node.true_branch), statements(node.false_branch))
+        case kind:
+            raise _unknown(kind)
+
+
+def _parts(node: Any) -> tuple[Any, ...]:
+    match type(node).__name__:
+        case "Lambda":
+            return (node.expr,)
+        case "FunCall":
+            return (node.fun, *node.args)
+        case _:
+            return ()
+
+
+_LEAVES: dict[str, Callable[[Any], Expr]] = {
+    "Literal": lambda n: Literal(str(n.value), _scalar(n.type)),
+    "NoneLiteral": lambda n: NoValue(),
+    "InfinityLiteral": lambda n: Infinity(n.name == "POSITIVE"),
+    "OffsetLiteral": lambda n: Offset(n.value if isinstance(n.value, int) else str(n.value)),
+    "AxisLiteral": lambda n: axis_of(n),
+    "CartesianOffset": lambda n: CartesianOffset(axis_of(n.domain), axis_of(n.codomain)),
+    "SymRef": lambda n: Ref(str(n.id)),
+}
+
+
+def expression(root: Any) -> Expr:
+    """An expression of GT4Py as ours; nodes that occur several times stay one node."""
+    done: dict[int, Expr] = {}
+    stack = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        parts = _parts(node)
+        if parts and not ready:
+            stack.append((node, True))
+            stack.extend((part, False) for part in parts)
+            continue
+        match type(node).__name__:
+            case "Lambda":
+                done[id(node)] = Lambda(tuple(str(p.id) for p in node.params), done[id(node.expr)])
+            case "FunCall":
+                done[id(node)] = Call(done[id(node.fun)], tuple(done[id(a)] for a in node.args))
+            case kind if kind in _LEAVES:
+                done[id(node)] = _LEAVES[kind](node)
+            case kind:
+                raise _unknown(kind)
+    return done[id(root)]
+
+
+def axis_of(node: Any) -> Axis:
+    """An axis of a node or of a dimension, which have the same parts."""
+    return Axis(str(node.value), str(getattr(node.kind, "value", node.kind)))
+
+
+def _scalar(node: Any) -> Scalar:
+    name = node.kind.name.lower()
+    if name not in SCALARS:
+        raise DiagnosticError(Diagnostic("TI02", f"there is no element type '{name}' here."))
+    return SCALARS[name]
+
+
+def param_type(node: Any) -> ParamType | None:
+    """The type of a parameter; None where it has none that is known."""
+    match type(node).__name__:
+        case "FieldType":
+            return (
+                None
+                if type(node.dtype).__name__ != "ScalarType"
+                else FieldType(tuple(axis_of(d) for d in node.dims), _scalar(node.dtype))
+            )
+        case "ScalarType":
+            return FieldType((), _scalar(node))
+        case "TupleType" | "NamedCollectionType":
+            members = tuple(param_type(t) for t in node.types)
+            return None if None in members else TupleType(tuple(m for m in members if m is not None))
+        case _:
+            return None
+
+
+def _unknown(kind: str, hint: str = "") -> DiagnosticError:
+    return DiagnosticError(
+        Diagnostic(
+            "TI01", f"iterator IR has no '{kind}' that is known here.",
+            help=hint or "nodes of GT4Py 1.1 are read; install a release of it.",
+        )
+    )  # fmt: skip
+
+
+# A program of GT4Py that was read: its iterator IR, and what it is lifted for.
+
+# What programs evaluate to is of many kinds, which only running tells.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Imported:
+    """A program, the types of its arguments where they are known, and its offsets; `ti.lift` takes it as it is."""
+
+    program: Program
+    args: tuple[Any, ...] | None
+    offset_provider: Any
+    column: str | None = None
+    field_offsets: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The offsets that it names, which tell the dims of neighbour tables that are plain arrays."""
+
+    def __str__(self) -> str:
+        return str(self.program)
+
+
+def from_gt4py(source: Any, *args: Any, sizes: Any = None, offset_provider: Any = None) -> Imported:
+    """A program or operator of GT4Py as iterator IR, with what it is lifted for.
+
+    `args` are fields and numbers, one per parameter (for an operator with its output last), or `sizes` has an interval
+    per dim, `{"K": 65}`, of which every field is made. Nothing of GT4Py is imported: nodes are read by their names.
+    """
+    if hasattr(source, "gtir"):
+        program = program_of(source.gtir)
+    elif hasattr(source, "__gt_itir__"):
+        program = _of_operator(source)
+    elif type(source).__name__ == "Program":
+        program = program_of(source)
+    else:
+        said = f"a program or operator of GT4Py is needed, and this is of type {type(source).__name__}."
+        raise refused("TI01", said, help="decorate it: @gtx.program, or @gtx.field_operator.")
+    column = next((a.name for p in program.params for a in _axes(p.type) if a.kind == "vertical"), None)
+    if sizes is not None:
+        args = tuple(_sized(p, p.type, sizes) for p in program.params)
+    return Imported(program, args or None, offset_provider, column, _field_offsets(source))
+
+
+def _field_offsets(source: Any) -> dict[str, Any]:
+    """The offsets of a program or operator and of the operators that it calls."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    stack = [source]
+    while stack:
+        one = stack.pop()
+        seen.add(id(one))
+        called = getattr(one, "__gt_closure_vars__", None)
+        names: Any = getattr(one, "_all_closure_vars", None) or (called() if called is not None else None) or {}
+        for value in names.values():
+            if hasattr(value, "source") and hasattr(value, "target"):
+                found[str(value.value)] = value
+            elif hasattr(value, "__gt_itir__") and id(value) not in seen:
+                stack.append(value)
+    return found
+
+
+def _axes(kind: ParamType | None) -> list[Any]:
+    if isinstance(kind, FieldType):
+        return list(kind.dims)
+    return [a for m in kind.members for a in _axes(m)] if kind is not None else []
+
+
+def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
+    named = {str(getattr(d, "value", d)): ends for d, ends in dict(sizes).items()}
+    match kind:
+        case FieldType(dims, element) if dims:
+            found: list[tuple[str, Interval]] = []
+            for axis in dims:
+                if axis.name not in named:
+                    raise refused(
+                        "TI06", f"the size of {axis.name} is not given.", help=f"sizes={{'{axis.name}': 10}}."
+                    )
+                ends = named[axis.name]
+                found.append((axis.name, Interval(*ends) if isinstance(ends, tuple) else Interval(0, int(ends))))
+            return TensorType(element, Dims(tuple(found)))
+        case FieldType():
+            if p.name not in named:
+                raise refused("TI06", f"the number '{p.name}' is not given.", help=f"sizes={{'{p.name}': ...}}.")
+            return named[p.name]
+        case None:
+            raise refused("TI11", f"the type of '{p.name}' is not known.", help="pass arguments.")
+        case _:
+            return tuple(_sized(p, m, sizes) for m in kind.members)
+
+
+def _of_operator(source: Any) -> Program:
+    """An operator as a program that stores what it returns in `out`."""
+    functions = [_definition(f) for f in _operators(source)]
+    definition = getattr(source.__gt_type__(), "definition", None)
+    kinds = [param_type(t) for t in (*definition.pos_only_args, *definition.pos_or_kw_args.values())]  # type: ignore
+    result = param_type(definition.returns)  # type: ignore[union-attr]
+    f = functions[-1]
+    params = tuple(Param(n, k) for n, k in zip(f.params, kinds, strict=True))
+    value = Call(Ref(f.name), tuple(Ref(p) for p in f.params))
+    target, domain = _stored(Ref("out"), result)
+    return Program(f.name, tuple(functions), (*params, Param("out", result)), (), (SetAt(value, domain, target),))
+
+
+def _operators(source: Any) -> list[Any]:
+    """An operator and those that it calls, each after those that it calls itself."""
+    found: dict[int, Any] = {}
+    stack = [(source, False)]
+    while stack:
+        one, ready = stack.pop()
+        if ready:
+            found[id(one)] = one
+        elif id(one) not in found:
+            stack.append((one, True))
+            called = (one.__gt_closure_vars__() or {}).values()
+            stack.extend((f, False) for f in called if hasattr(f, "__gt_itir__") and id(f) not in found)
+    return list(found.values())
+
+
+def _definition(operator: Any) -> FunctionDefinition:
+    node = operator.__gt_itir__()
+    return FunctionDefinition(str(node.id), tuple(str(p.id) for p in node.params), expression(node.expr))
+
+
+def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:
+    """Every leaf of an output, each on its whole domain."""
+    match kind:
+        case FieldType(dims, _):
+            ranges = [
+                Call(Ref("named_range"), (a, *(
+                    Call(Ref("tuple_get"), (Literal(str(k), INT32), Call(Ref("get_domain_range"), (place, a))))
+                    for k in (0, 1)
+                )))
+                for a in dims if a.kind != "local"
+            ]  # fmt: skip
+            return place, Call(Ref("cartesian_domain"), tuple(ranges))
+        case None:
+            raise refused("TI11", "the type of the operator's result is not known.")
+        case _:
+            members = [
+                _stored(Call(Ref("tuple_get"), (Literal(str(k), INT32), place)), m) for k, m in enumerate(kind.members)
+            ]
+            made = Ref("make_tuple")
+            return Call(made, tuple(t for t, _ in members)), Call(made, tuple(d for _, d in members))

@@ -1,0 +1,185 @@
+"""Where in the user's Python an operation stands: their file or notebook cell, line and columns."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import linecache
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice, pairwise
+from types import CodeType, FrameType
+from typing import Any, TypeVar, cast
+
+from tensorir.binding.arrays import is_tuple
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
+from tensorir.runtime.memory import remembered
+
+__all__ = ["assigned", "here", "located", "of_function", "raised_at", "warn"]
+
+_BESIDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
+
+
+def here() -> Span:
+    """The span of the user's expression that is being evaluated, NOWHERE if its text is not to be had."""
+    frame = _users()
+    return NOWHERE if frame is None else _span(frame, frame.f_lasti)
+
+
+def raised_at(problem: BaseException) -> Span:
+    """The span of the user's expression in which an exception was raised, NOWHERE if its text is not to be had."""
+    place, step = NOWHERE, problem.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        if not frame.f_code.co_filename.startswith(_OURS) and not _is_library(frame):
+            place = _span(frame, step.tb_lasti)
+        step = step.tb_next
+    return place
+
+
+def _span(frame: FrameType, instruction: int) -> Span:
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    position = next(islice(frame.f_code.co_positions(), instruction // 2, None), None)
+    if not lines or position is None:
+        return NOWHERE
+    line, last, column, end = position
+    if line is None or line > len(lines):
+        return NOWHERE
+    source = _source(frame.f_code.co_filename, tuple(lines))
+    before = sum(map(len, lines[: line - 1]))
+    if column is None or end is None or last is None:
+        text = lines[line - 1]
+        return Span(source, before + len(text) - len(text.lstrip()), before + len(text.rstrip()))
+    start = before + _characters(lines[line - 1], column)
+    stop = sum(map(len, lines[: last - 1])) + _characters(lines[last - 1], end)
+    return Span(source, start, stop)
+
+
+def warn(told: str, where: Span | None = None) -> None:
+    """A warning about the user's line, or about the one at a span."""
+    place = here() if where is None else where
+    if place is NOWHERE:
+        warnings.warn(told, stacklevel=3)
+    else:
+        warnings.warn_explicit(told, UserWarning, place.source.name, place.line)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def located(function: F) -> F:
+    """A function whose diagnostics, where they have no place, are about the user's line that calls it."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except DiagnosticError as found:
+            place = here()
+            told = [_in_python(replace(d, span=place) if d.span is NOWHERE else d) for d in found.diagnostics]
+            if all(a is b for a, b in zip(told, found.diagnostics, strict=True)):
+                raise
+            raise DiagnosticError(told) from None
+
+    return cast(F, wrapper)
+
+
+def _in_python(found: Diagnostic) -> Diagnostic:
+    """A diagnostic about a line of Python, whose help is spelled as Python spells it.
+
+    With `domain=` where results are wanted, since operators declare no types, and with `ti.astype` for `cast`.
+    """
+    help = found.help
+    if found.code == "T07" and (declared := _DECLARED.search(help)) is not None:
+        domain = ", ".join(f"{dim}: ({start}, {stop})" for dim, start, stop in _INTERVAL.findall(declared[1]))
+        help = _DECLARED.sub(lambda _: f"pass domain={{{domain}}}", help)
+    if any(found.span.source is source for _, source in _SOURCES.values()):
+        help = _WIDER.sub(r"ti.astype(x, ti.\1) is wider", _CAST.sub(r"ti.astype(\1, ti.\2)", help))
+    return found if help == found.help else replace(found, help=help)
+
+
+_WIDER = re.compile(r"write (\w+)\(\.\.\.\) for a wider one")
+_CAST = re.compile(r"\bcast\((\w+), (\w+)\)")
+_DECLARED = re.compile(r"declare \w+: tensor<(.*?)>")
+_INTERVAL = re.compile(r"(\w+)\[(-?\d+):(-?\d+)\]")
+
+
+def assigned() -> tuple[object, str]:
+    """Which of the user's expressions is under evaluation, and the variable its value goes to at once, "" if none."""
+    frame = _users()
+    if frame is None:
+        return None, ""
+    return (frame.f_code, frame.f_lasti), _stores(frame.f_code).get(frame.f_lasti, "")
+
+
+def _users() -> FrameType | None:
+    """The innermost frame that is neither of this package nor of a library that called it, such as JAX."""
+    frame = inspect.currentframe()
+    while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _is_library(frame)):
+        frame = frame.f_back
+    return frame
+
+
+def _is_library(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in ("jax", "jaxlib", "numpy", "equinox")
+
+
+@remembered("facts of code", limit=1024)
+def _stores(code: CodeType) -> dict[int, str]:
+    """The variable that is stored right after an instruction, by where the instruction stands."""
+    found: dict[int, str] = {}
+    for one, following in pairwise(dis.get_instructions(code)):
+        if following.opname.startswith("STORE_") and following.opname.partition("_")[2][:4] in ("FAST", "NAME", "DERE"):
+            # two stores or a store and a load may be one instruction; the first is the one of this value
+            target: Any = following.argval
+            name = target[0] if is_tuple(target) else target
+            if isinstance(name, str) and name.isidentifier():
+                # a call stands at its instruction or at the last cell of the cache behind that
+                found.update(dict.fromkeys(range(one.offset, following.offset, 2), name))
+    return found
+
+
+def _characters(line: str, column: int) -> int:
+    """Python counts columns in bytes of UTF-8."""
+    return column if line.isascii() else len(line.encode()[:column].decode(errors="replace"))
+
+
+_SOURCES: dict[str, tuple[tuple[str, ...], Source]] = {}
+
+
+def _source(name: str, lines: tuple[str, ...]) -> Source:
+    """One source per text, so that spans of one function share it."""
+    known = _SOURCES.get(name)
+    if known is None or known[0] != lines:
+        known = _SOURCES[name] = lines, Source(_called(name), "".join(lines))
+    return known[1]
+
+
+def _called(name: str) -> str:
+    """A file by its last part, a notebook's cell by its number."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cells: Any = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"cell {cells[name]}" if name in cells else os.path.basename(name)
+
+
+def of_function(function: Callable[..., object]) -> Span:
+    """The line on which a function is defined."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None:
+        return NOWHERE
+    lines: list[str] = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
+    number = code.co_firstlineno
+    while number <= len(lines) and not lines[number - 1].lstrip().startswith("def "):
+        number += 1
+    if number > len(lines):
+        return NOWHERE
+    source = _source(code.co_filename, tuple(lines))
+    text = lines[number - 1]
+    before = sum(map(len, lines[: number - 1]))
+    return Span(source, before + len(text) - len(text.lstrip()), before + len(text.rstrip()))

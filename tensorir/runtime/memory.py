@@ -1,0 +1,323 @@
+"""Caches that are listed and emptied, and memory of freed arrays that is kept for the next ones.
+
+Caches: what is remembered between calls, in objects that can be listed, sized and emptied.
+
+`WeakCache` has one value per owner (a program), which dies with its owner; `RecentCache` keeps the entries used last,
+and `remembered` the results of a function. Every cache has a name, under which `ti.caches` counts it.
+
+>>> sums = RecentCache("sums", limit=2)
+>>> [sums.of(n, lambda n=n: n * (n + 1) // 2) for n in (3, 4, 5)], len(sums), 3 in sums
+([6, 10, 15], 2, False)
+
+Memory of large arrays that were freed, kept for the next ones: thresholds of glibc's allocator.
+
+glibc maps a block above a threshold when it is allocated and gives it back to the system when it is freed, so that
+each result touches all of its pages for the first time, which costs several times what a stencil computes. The
+threshold follows what is freed, but by 32 MiB at most; here it follows the arrays of programs further, up to a limit.
+A thread that has an arena of its own keeps no block above 64 MiB, so all threads that start later share one arena.
+
+>>> KeptMemory(limit=128 << 20)
+up to 134 MB are kept; so far blocks as glibc chooses
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+__all__ = [
+    "CACHES", "KEPT_MEMORY", "SIZES", "CacheOwner", "Caches", "KeptMemory", "RecentCache", "WeakCache", "remembered",
+]  # fmt: skip
+
+SIZES = 64
+"""For how many sets of sizes a template's programs are kept, and what was compiled of them."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Cache(Protocol):
+    name: str
+
+    def __len__(self) -> int: ...
+
+    def clear(self) -> None: ...
+
+
+class Caches:
+    """All caches of the process by name, as long as they live: `ti.caches`.
+
+    >>> import tensorir as ti
+    >>> f = ti.parse("f(y: tensor<float>, x: tensor<float>) { y ← x + 1.0; }")
+    >>> ti.caches.clear()
+    >>> float(f(x=1.0)["y"]), ti.caches["compiled programs"]
+    (2.0, 1)
+    """
+
+    def __init__(self) -> None:
+        self._all: list[weakref.ref[_Cache]] = []
+
+    def add(self, cache: _Cache) -> None:
+        self._all = [known for known in self._all if known() is not None]
+        self._all.append(weakref.ref(cache))
+
+    def _alive(self) -> Iterator[_Cache]:
+        yield from [cache for known in self._all if (cache := known()) is not None]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of entries by name."""
+        found: dict[str, int] = {}
+        for cache in self._alive():
+            found[cache.name] = found.get(cache.name, 0) + len(cache)
+        return found
+
+    def __getitem__(self, name: str) -> int:
+        return self.sizes[name]
+
+    def clear(self) -> None:
+        """Empty all of them: what was compiled is compiled again when it is called."""
+        for cache in list(self._alive()):
+            cache.clear()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{count:6}  {name}" for name, count in sorted(self.sizes.items()))
+
+
+CACHES = Caches()
+"""The caches of this process."""
+
+
+class CacheOwner:
+    """What a `WeakCache` keeps values of: they are stored in the owner itself, and so may refer to it."""
+
+    __slots__ = ("__weakref__", "_cached")
+
+    _cached: dict[int, Any]
+
+
+class WeakCache(Generic[V]):
+    """One value per owner, by identity; each dies with its owner, also where it refers to it.
+
+    >>> class Program(CacheOwner): ...
+    >>> p, cache = Program(), WeakCache("examples")
+    >>> cache.of(p, lambda p: [p, 7])[1], cache.of(p, lambda p: [p, 8])[1], len(cache)
+    (7, 7, 1)
+    >>> import gc
+    >>> del p
+    >>> _ = gc.collect()
+    >>> len(cache)
+    0
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._owners: dict[int, weakref.ref[CacheOwner]] = {}
+        CACHES.add(self)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def of(self, owner: Any, make: Callable[[Any], V]) -> V:
+        """The value of an owner, made when it is first asked for."""
+        held: dict[int, V] | None = getattr(owner, "_cached", None)
+        if held is None:
+            held = {}
+            object.__setattr__(owner, "_cached", held)
+        me = id(self)
+        if me not in held:
+            value = make(owner)
+            key, owners = id(owner), self._owners
+            owners[key] = weakref.ref(owner, lambda _: owners.pop(key, None))
+            held[me] = value
+            return value
+        return held[me]
+
+    def clear(self) -> None:
+        for known in list(self._owners.values()):
+            owner = known()
+            if owner is not None:
+                owner._cached.pop(id(self), None)  # pyright: ignore[reportPrivateUsage]
+        self._owners.clear()
+
+
+class RecentCache(Generic[K, V]):
+    """At most `limit` values by key; the one that was used least recently goes first."""
+
+    name: str
+    limit: int
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.name, self.limit = name, limit
+        self._entries: OrderedDict[K, V] = OrderedDict()
+        CACHES.add(self)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._entries))
+
+    def values(self) -> list[V]:
+        """The values, the one used last at the end."""
+        return list(self._entries.values())
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, None where there is none (any more)."""
+        try:
+            self._entries.move_to_end(key)
+            return self._entries[key]
+        except KeyError:  # also where another thread has just dropped it
+            return None
+
+    def put(self, key: K, value: V) -> None:
+        self._entries[key] = value
+        while len(self._entries) > self.limit:
+            self._entries.popitem(last=False)
+
+    def of(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key, made where there is none."""
+        found = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found)
+        return found
+
+    def clear(self) -> None:
+        self._entries.clear()
+
+
+class _Results:
+    """What an `lru_cache` holds."""
+
+    def __init__(self, name: str, function: Any) -> None:
+        self.name, self.function = name, function
+        CACHES.add(self)
+
+    def __len__(self) -> int:
+        return self.function.cache_info().currsize
+
+    def clear(self) -> None:
+        self.function.cache_clear()
+
+
+def remembered(name: str, limit: int) -> Callable[[F], F]:
+    """A function whose last `limit` results are kept: `lru_cache`, for arguments or results that are parts of programs.
+
+    >>> @remembered("squares", limit=2)
+    ... def square(n): return n * n
+    >>> [square(n) for n in (2, 3, 4)], CACHES["squares"]
+    ([4, 9, 16], 2)
+    """
+
+    def decorated(function: F) -> F:
+        cached: Any = lru_cache(maxsize=limit)(function)
+        cached.results = _Results(name, cached)
+        return cached
+
+    return decorated
+
+
+BY_GLIBC = 32 << 20
+"""Bytes. Up to this block glibc's own threshold follows."""
+ARRAYS = 8
+"""XLA keeps the temporaries of a program in one block, of several arrays."""
+SHARE = 16
+"""This part of the machine's memory is kept at most, where nobody says otherwise."""
+MOST = (1 << 31) - 1
+"""What `mallopt` takes."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+"""The parameters of `mallopt`."""
+
+
+class KeptMemory:
+    """How much freed memory this process keeps for arrays to come, instead of giving it back: `ti.kept_memory`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._block = limit, 0
+
+    @property
+    def limit(self) -> int:
+        """Bytes at the top of the heap that are kept, and so are blocks of up to half of it.
+
+        A sixteenth of the machine's memory, or of its container's, and 2 GiB at most where nobody says otherwise; 0
+        leaves glibc's thresholds alone, and gives back what was kept. Small allocations take pieces of what is free,
+        and so several blocks stay resident for one that is in use.
+        """
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._limit = limit
+        if limit:
+            _of_libc("mallopt", _ARENA_MAX, 1)
+        if self._block and 2 * self._block > limit:
+            self._keep(max(limit // 2, BY_GLIBC))
+            _of_libc("malloc_trim", ctypes.c_size_t(0))
+
+    @property
+    def block(self) -> int:
+        """Bytes of the largest block that is kept; 0 as long as glibc chooses."""
+        return self._block
+
+    def expect(self, array: int, arrays: int = ARRAYS) -> None:
+        """Blocks of some arrays of so many bytes will come, and are kept when they are freed."""
+        block = min(arrays * array, self._limit // 2, MOST // 2)
+        if block > max(self._block, BY_GLIBC):
+            self._keep(block)
+
+    def _keep(self, block: int) -> None:
+        # the top of the heap is kept up to twice a block, which is glibc's own rule
+        if _of_libc("mallopt", _MMAP_THRESHOLD, block) and _of_libc("mallopt", _TRIM_THRESHOLD, min(2 * block, MOST)):
+            self._block = block
+
+    def __repr__(self) -> str:
+        so_far = f"of up to {self._block / 1e6:.0f} MB" if self._block else "as glibc chooses"
+        return f"up to {self._limit / 1e6:.0f} MB are kept; so far blocks {so_far}"
+
+
+def _of_libc(name: str, *arguments: Any) -> int:
+    """What a function of glibc returns; 0 where the C library is another one."""
+    if sys.platform != "linux":
+        return 0
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "gnu_get_libc_version"):
+        return 0
+    function: Callable[..., int] = getattr(libc, name)
+    return function(*arguments)
+
+
+def _limit(environment: Mapping[str, str]) -> int:
+    """A part of the memory that there is; nothing where the allocator is told by other means what to do.
+
+    >>> _limit({"MALLOC_TRIM_THRESHOLD_": "1000000"}), _limit({"LD_PRELOAD": "libjemalloc.so"})
+    (0, 0)
+    """
+    if sys.platform != "linux":
+        return 0
+    if any(name.startswith("MALLOC_") for name in environment) or "malloc." in environment.get("GLIBC_TUNABLES", ""):
+        return 0
+    if "malloc" in environment.get("LD_PRELOAD", ""):
+        return 0
+    there_is = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):  # of a container
+        if os.path.exists(path) and (told := Path(path).read_text().strip()).isdigit():
+            there_is = min(there_is, int(told))
+    return min(MOST, there_is // SHARE)
+
+
+KEPT_MEMORY = KeptMemory(0)
+"""That of this process."""
+KEPT_MEMORY.limit = _limit(os.environ)  # threads of XLA start later, and share the arena of this one
