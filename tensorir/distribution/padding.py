@@ -6,10 +6,11 @@ A template is typed at its bound, at a smaller value of each size, and at a few 
 and what is no affine function of the sizes at all of these is known for that, and refused where it is asked for.
 
 >>> from tensorir.text import parse
+>>> from tensorir.text.lexer import affine_text
 >>> f = parse("f(y: tensor<float, I[1:n-1]>, x: tensor<float, I[0:n]>) { y ← ⟪I, 1⟫(x); }")
 >>> ends = affine_ends(f.specialise, {"n": 100}, {})
 >>> for node in ends.nodes:
-...     print(node, *map(str, ends.along(node, "I")))
+...     print(node, *map(affine_text, ends.along(node, "I")))
 y 1 n-1
 x 0 n
 ⟪I, 1⟫(x) -1 n-1
@@ -25,13 +26,13 @@ from functools import reduce
 from typing import Any
 
 from tensorir.distribution.refusals import whole_results, zero
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import apply, call, coerced, cut, free_name, literal, var
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rewrite_all
 from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
-from tensorir.text.syntax import Affine
 
 __all__ = ["AffineEnds", "Ends", "Masking", "affine_ends", "all_of", "fitted", "masked", "refused"]
 
@@ -120,7 +121,7 @@ def affine_ends(specialise: Callable[..., Fencil], most: Mapping[str, int], othe
         return _sample(specialise(**{**most, **others, **sizes}), {**most, **sizes})
 
     bound = at({})
-    forms = [tuple(Affine(k) for k in _numbers(node)) for node in bound.nodes]
+    forms = [tuple(number(k) for k in _numbers(node)) for node in bound.nodes]
     for name in most:
         smaller = _smaller(at, name, most[name])
         if smaller is None:
@@ -233,7 +234,7 @@ def _sloped(
     for form, now, before in zip(forms, _numbers(node), _numbers(smaller), strict=True):
         slope = Fraction(now - before, step)
         whole = form is not None and slope.denominator == 1
-        found.append(form.plus(Affine.of(name).plus(Affine(-most)), int(slope)) if form and whole else None)
+        found.append(form.plus(variable(name).minus(number(most)).times(int(slope))) if form and whole else None)
     return tuple(found)
 
 
@@ -285,7 +286,7 @@ class Masking:
         return Interval(self._extreme(start, min), max(self._extreme(start, min), self._extreme(stop, max)))
 
     def _extreme(self, form: Affine, choose: Callable[[int, int], int]) -> int:
-        return form.constant + sum(choose(0, factor * self.ends.most[n]) for n, factor in form.terms)
+        return form.constant + sum(choose(0, factor * self.ends.most[n]) for n, factor in form.coefficients.items())
 
     def dims(self, node: Expr) -> Dims:
         """The hulls of a tensor's intervals; without those that nobody can tell."""
@@ -320,7 +321,7 @@ class Masking:
         """A sum of sizes."""
         terms = [
             self.sizes[n] if factor == 1 else call("multiplies", literal(factor), self.sizes[n])
-            for n, factor in form.terms
+            for n, factor in form.coefficients.items()
         ]
         if not terms:
             return literal(form.constant)

@@ -66,11 +66,11 @@ from tensorir.equality.runs import (
     ulps,
 )
 from tensorir.equality.verdict import NONE, Assumptions, Level, Verdict, assumptions, place, shown
+from tensorir.integers.affine import Affine, number, quotient, variable
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import DTYPES, Scalar
-from tensorir.lifting.nests.affine import Affine, number, quotient, variable
 
 __all__ = ["Level", "Verdict", "at_sizes", "equivalent"]
 

@@ -6,8 +6,8 @@ A reader that finds something else raises a diagnostic at the guilty token.
 
 >>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.lexer import tokenize
->>> tensor_type(Cursor(tokenize(Source("p", "tensor<(float, int), I[-1:2*n+1]>")))).ranges[0].stop
-Affine(constant=1, terms=(('n', 2),))
+>>> print(tensor_type(Cursor(tokenize(Source("p", "tensor<(float, int), I[-1:2*n+1]>")))).ranges[0].stop)
+n*2 + 1
 
 Static slots of builtins: what stands in a call and is no operand, each kind with its reader and its spelling.
 
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.builtins import Builtin
 from tensorir.ir.types import Dims, Element, Interval, TupleElement
 from tensorir.ir.typing_rules import MODES
@@ -41,11 +42,12 @@ from tensorir.text.lexer import (
     OFFSET,
     Token,
     Tokens,
+    affine_text,
     quoted_name,
     quoted_string,
     unquoted,
 )
-from tensorir.text.syntax import Affine, Range, TensorType
+from tensorir.text.syntax import Range, TensorType
 
 __all__ = [
     "SLOTS", "Cursor", "Slot", "affine", "element", "fix", "lift", "ranges", "spell_affine", "spell_element",
@@ -148,21 +150,16 @@ def _short(text: str) -> str:
 def affine(c: Cursor, offset: bool = False) -> Affine:
     """A bound such as `2*n-1`; `offset` allows the mark of abstract offsets, `1ₒ`."""
     first = c.position
-    constant, factors = 0, dict[str, int]()
-    sign = 1
+    result, sign = number(0), 1
     while True:
         while c.at("+", "-"):
             sign = -sign if c.advance().text == "-" else sign
-        term = _term(c, offset)
-        constant += sign * term.constant
-        for name, factor in term.terms:
-            factors[name] = factors.get(name, 0) + sign * factor
+        result = result.plus(_term(c, offset).times(sign))
         if not c.at("+", "-"):
             break
         sign = 1
     if c.at("*", "×", "/", "%", "**"):
         c.fail("S09", "this is not affine in the sizes.", c.token, "a bound is made of terms such as n, 2*n and 3.")
-    result = Affine(constant, tuple(sorted((n, f) for n, f in factors.items() if f)))
     if max(abs(result.constant), *(abs(f) for _, f in result.terms), 0) > MAX_BOUND:
         c.fail("S10", "this number is too large for a bound.", c.since(first), "bounds lie between -2^62 and 2^62.")
     return result
@@ -171,14 +168,14 @@ def affine(c: Cursor, offset: bool = False) -> Affine:
 def _term(c: Cursor, offset: bool) -> Affine:
     if c.token.kind == "number":
         factor = _whole(c, offset)
-        return Affine.of(c.word("a size")[0], factor) if c.accept("*", "×") else Affine(factor)
+        return variable(c.word("a size")[0]).times(factor) if c.accept("*", "×") else number(factor)
     if not c.at_word():
         c.missing("a whole number or a size", "bounds are written 0, n, n+1, 2*n-1.")
     name, _ = c.word("a size")
     if c.at("*", "×") and c.ahead().kind == "number":
         c.advance()
-        return Affine.of(name, _whole(c, offset))
-    return Affine.of(name)
+        return variable(name).times(_whole(c, offset))
+    return variable(name)
 
 
 def _whole(c: Cursor, offset: bool) -> int:
@@ -302,7 +299,7 @@ def lift(row: Builtin, static: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def spell_affine(value: Affine, ascii: bool) -> str:
-    return value.spelled(partial(quoted_name, ascii=ascii))
+    return affine_text(value, partial(quoted_name, ascii=ascii))
 
 
 def spell_element(value: Element, ascii: bool) -> str:
@@ -399,7 +396,7 @@ def _at(value: Affine | None, sizes: Sizes) -> int | None:
 
 
 def _constant(value: int | None) -> Affine | None:
-    return None if value is None else Affine(value)
+    return None if value is None else number(value)
 
 
 def _intervals(value: tuple[Range, ...], sizes: Sizes) -> Dims:
@@ -407,7 +404,7 @@ def _intervals(value: tuple[Range, ...], sizes: Sizes) -> Dims:
 
 
 def _ranges(value: Dims) -> tuple[Range, ...]:
-    return tuple(Range(dim, Affine(i.start), Affine(i.stop)) for dim, i in value.items)
+    return tuple(Range(dim, number(i.start), number(i.stop)) for dim, i in value.items)
 
 
 SLOTS: dict[str, Slot] = {

@@ -21,11 +21,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.builtins import TABLE, Builtin
 from tensorir.ir.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, SCALARS, Scalar
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
@@ -97,6 +99,22 @@ def quoted_name(name: str, ascii: bool = False) -> str:
         return name
     escaped = json.dumps(name, ensure_ascii=ascii or not name.isprintable())[1:-1]
     return f"`{escaped.replace(chr(92) + chr(34), chr(34)).replace('`', chr(92) + 'u0060')}`"
+
+
+def affine_text(value: Affine, name: Callable[[str], str] = quoted_name) -> str:
+    """A bound as text, its sizes in alphabetical order and spelled by `name`.
+
+    >>> from tensorir.integers.affine import number, variable
+    >>> affine_text(variable("n").times(2).minus(number(1))), affine_text(number(3))
+    ('2*n-1', '3')
+    """
+    text = ""
+    for size, factor in value.coefficients.items():
+        sign = "-" if factor < 0 else "+" if text else ""
+        text += f"{sign}{'' if abs(factor) == 1 else f'{abs(factor)}*'}{name(size)}"
+    if value.constant or not text:
+        text += f"{'+' if text and value.constant > 0 else ''}{value.constant}"
+    return text
 
 
 def quoted_string(text: str, ascii: bool = False) -> str:

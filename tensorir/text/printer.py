@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.integers.affine import number as whole
 from tensorir.ir import build
 from tensorir.ir import nodes as ir
 from tensorir.ir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, UNARY, Builtin
@@ -45,7 +46,6 @@ from tensorir.text.elaborate import function_count, parameter_types
 from tensorir.text.layout import EMPTY, LINE, SPACE, Document, Rule, group, joined, nested, render, run, together
 from tensorir.text.lexer import KEYWORDS, RESERVED, glyph, number, quoted_name
 from tensorir.text.sizes import Template
-from tensorir.text.syntax import Affine
 
 __all__ = ["print_expr", "print_fencil", "print_param", "unparse", "unparse_expr", "unparse_type"]
 
@@ -98,7 +98,7 @@ def unparse_type(kind: TensorType) -> syntax.TensorType:
 
 
 def _ranges(dims: Dims) -> tuple[syntax.Range, ...]:
-    return tuple(syntax.Range(name, Affine(i.start), Affine(i.stop)) for name, i in dims.items)
+    return tuple(syntax.Range(name, whole(i.start), whole(i.stop)) for name, i in dims.items)
 
 
 def _param(p: ir.Var) -> syntax.Param:
@@ -318,9 +318,9 @@ def _shift(
     ):
         match inner.static:
             case Shift(name, offset):
-                distance = Affine(offset)
+                distance = whole(offset)
             case Slot(neighbour):
-                name, distance = _name(use(inner.args[0])), Affine(neighbour)
+                name, distance = _name(use(inner.args[0])), whole(neighbour)
             case _:
                 name, distance = _name(use(inner.args[0])), None
         offsets.append(syntax.Offset(name, distance))

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from tensorir.integers.affine import Affine, number
 from tensorir.ir import build, nodes
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Complaint, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.text import syntax
 from tensorir.text.layout import Structure
-from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET
-from tensorir.text.syntax import Affine, Param, Program, Range, Shift, walk
+from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET, affine_text
+from tensorir.text.syntax import Param, Program, Range, Shift, walk
 from tensorir.text.syntax import TensorType as WrittenType
 
 __all__ = ["Elaboration", "Uses", "moved", "provide"]
@@ -64,7 +65,7 @@ def _type_of(name: str, table: Any, span: Span) -> WrittenType:
                 help="give the name of a dim or of a parameter, a Dimension, or a field or DataArray with named dims.",
             )
         )
-    ranges = tuple(Range(str(d), Affine(0), Affine(int(n))) for d, n in zip(names, shape, strict=True))
+    ranges = tuple(Range(str(d), number(0), number(int(n))) for d, n in zip(names, shape, strict=True))
     return WrittenType(element, ranges, span)
 
 
@@ -196,7 +197,7 @@ class Elaboration:
         result = value.at(self.sizes)
         if abs(result) <= MAX_BOUND:
             return result
-        self.report("S10", f"the bound {value} is too large.", span, "bounds lie between -2^62 and 2^62.")
+        self.report("S10", f"the bound {affine_text(value)} is too large.", span, "bounds lie between -2^62 and 2^62.")
         return None
 
 

@@ -25,12 +25,14 @@ from fractions import Fraction
 from typing import Any
 
 from tensorir.binding.arrays import size_of
+from tensorir.integers.affine import Affine
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.assembly import bind_program, call_program, parse_program, print_program
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed, Span, did_you_mean
 from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache
 from tensorir.text.elaborate import elaborate
-from tensorir.text.syntax import Affine, Closure, Param, Program, Range, inventory
+from tensorir.text.lexer import affine_text
+from tensorir.text.syntax import Closure, Param, Program, Range, inventory
 
 __all__ = ["Shape", "Template", "solve"]
 
@@ -148,8 +150,9 @@ class _Equation:
 
     def rest(self, known: Mapping[str, int | Fraction]) -> tuple[dict[str, Fraction], Fraction]:
         """The terms of sizes that are not known, and what they add up to."""
-        unknown = {name: Fraction(f) for name, f in self.left.terms if name not in known}
-        value = self.right - self.left.constant - sum(f * known[n] for n, f in self.left.terms if n in known)
+        terms = self.left.coefficients
+        unknown = {name: Fraction(f) for name, f in terms.items() if name not in known}
+        value = self.right - self.left.constant - sum(f * known[n] for n, f in terms.items() if n in known)
         return unknown, Fraction(value)
 
 
@@ -230,12 +233,12 @@ def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equ
 
 
 def _shown(r: Range) -> str:
-    return f"{r.dim}[{r.start}:{r.stop}]"
+    return f"{r.dim}[{affine_text(r.start)}:{affine_text(r.stop)}]"
 
 
 def _extent(name: str, r: Range, extent: int) -> _Equation:
     points = f"{extent} point{'s' * (extent != 1)}"
-    return _Equation(r.stop.plus(r.start, -1), extent, f"'{name}' has {points} along {r.dim}", _shown(r), r.span)
+    return _Equation(r.stop.minus(r.start), extent, f"'{name}' has {points} along {r.dim}", _shown(r), r.span)
 
 
 def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
@@ -243,11 +246,11 @@ def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
     unknown, value = q.rest(known)
     if not unknown:
         if value:
-            because = [f"{n} is {known[n]}, since {origin[n]}" for n, _ in q.left.terms]
+            because = [f"{n} is {known[n]}, since {origin[n]}" for n in q.left.coefficients]
             if not because:
                 message, help = f"{q.what}, and its type has {q.declared}.", "pass an array on such an interval."
             else:
-                message = f"{q.what}, and {q.left} is {q.left.at(known)}; {', and '.join(because)}."
+                message = f"{q.what}, and {affine_text(q.left)} is {q.left.at(known)}; {', and '.join(because)}."
                 help = "pass arrays whose sizes agree."
             raise _error("B02", message, q.span, help)
         return
@@ -259,7 +262,7 @@ def _settle(name: str, value: Fraction, q: _Equation, known: dict[str, int], ori
     if value.denominator != 1:
         raise _error(
             "B03",
-            f"{q.what}, and no whole '{name}' gives that: {q.left} = {q.right}.",
+            f"{q.what}, and no whole '{name}' gives that: {affine_text(q.left)} = {q.right}.",
             q.span,
             "pass an array of another size.",
         )
@@ -298,7 +301,7 @@ def _check_extents(template: Template, known: Mapping[str, int]) -> None:
         for r in p.type.ranges if p.type is not None else ():
             start, stop = r.start.at(known), r.stop.at(known)
             if stop < start:
-                values = ", ".join(f"{n} = {known[n]}" for n in dict(r.start.terms + r.stop.terms))
+                values = ", ".join(f"{n} = {known[n]}" for n in {**r.start.coefficients, **r.stop.coefficients})
                 raise _error(
                     "B04",
                     f"with {values}, {r.dim}[{start}:{stop}] of '{p.name}' stops before it starts.",

@@ -1,14 +1,4 @@
-"""The syntax tree of the notation: what was written, before types, names and sizes; affine bounds.
-
-Affine expressions of size parameters: the bounds of `I[-1:n+1]` and `I[2*k:n-1]`.
-
->>> n = Affine.of("n")
->>> print(n.plus(Affine(-1)), Affine.of("k", 2), Affine(3))
-n-1 2*k 3
->>> n.plus(Affine(-1)).at({"n": 10})
-9
-
-The syntax tree of the notation: what was written, before types, names resolved by nobody yet.
+"""The syntax tree of the notation: what was written, before types, names and sizes.
 
 Nine kinds of expression, types whose bounds are affine in size parameters, closures and programs. Nodes are frozen;
 equality ignores spans and works at any depth.
@@ -17,7 +7,7 @@ equality ignores spans and works at any depth.
 >>> a == Call("plus", (Name("x"), Number(1.0, FLOAT64))), a == Name("x")
 (True, False)
 
-The names that a program mentions: its dims, and the size parameters of its bounds.
+The names that a program mentions are its dims, and the size parameters of its bounds.
 
 >>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.parser import parse_programs
@@ -28,58 +18,20 @@ Inventory(dims=('I',), sizes=('n',))
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import FLOAT64, Element, Scalar
 from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [
-    "FLOAT64", "Affine", "Apply", "Binding", "Call", "Closure", "Expression", "Inventory", "Lambda", "Let", "Name",
+    "FLOAT64", "Apply", "Binding", "Call", "Closure", "Expression", "Inventory", "Lambda", "Let", "Name",
     "Number", "Offset", "Operator", "Param", "Program", "Range", "Results", "Shift", "TensorType", "inventory",
     "inventory_of", "same", "walk",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Affine:
-    """constant + Σ factor × size, the sizes in alphabetical order, each once and with a factor that is not 0."""
-
-    constant: int = 0
-    terms: tuple[tuple[str, int], ...] = ()
-
-    @staticmethod
-    def of(size: str, factor: int = 1) -> Affine:
-        return Affine(0, ((size, factor),) if factor else ())
-
-    def plus(self, other: Affine, times: int = 1) -> Affine:
-        """self + times × other."""
-        factors = dict(self.terms)
-        for name, factor in other.terms:
-            factors[name] = factors.get(name, 0) + times * factor
-        terms = tuple(sorted((name, factor) for name, factor in factors.items() if factor))
-        return Affine(self.constant + times * other.constant, terms)
-
-    def at(self, sizes: Mapping[str, int]) -> int:
-        """The value for given sizes."""
-        return self.constant + sum(factor * sizes[name] for name, factor in self.terms)
-
-    def __str__(self) -> str:
-        from tensorir.text.lexer import quoted_name
-
-        return self.spelled(quoted_name)
-
-    def spelled(self, name: Callable[[str], str]) -> str:
-        """The text, with names spelled by a function."""
-        text = ""
-        for size, factor in self.terms:
-            sign = "-" if factor < 0 else "+" if text else ""
-            text += f"{sign}{'' if abs(factor) == 1 else f'{abs(factor)}*'}{name(size)}"
-        if self.constant or not text:
-            text += f"{'+' if text and self.constant > 0 else ''}{self.constant}"
-        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,8 +335,8 @@ def _add_type(kind: TensorType, dims: dict[str, None], sizes: dict[str, None]) -
 
 def _add_sizes(value: Any, sizes: dict[str, None]) -> None:
     match value:
-        case Affine(_, terms):
-            sizes.update(dict.fromkeys(name for name, _ in terms))
+        case Affine():
+            sizes.update(dict.fromkeys(value.coefficients))
         case (Range(), *_):
             for r in value:
                 _add_sizes(r.start, sizes)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.lifting.accesses.overlap import NOWHERE, Overlap, overlap
-from tensorir.lifting.nests.affine import Affine, number, variable
 
 NAMES = ("i", "j", "k")
 

@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
+from tensorir.integers.affine import Affine, number, quotient, remainder, variable
 from tensorir.lifting.accesses.sets import integer_set, same_element, text
-from tensorir.lifting.nests.affine import Affine, number, quotient, remainder, variable
 
 Box = dict[str, tuple[int, int]]
 

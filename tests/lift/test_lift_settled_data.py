@@ -8,9 +8,9 @@ from operator import eq, ge, gt, le, lt, ne
 
 import pytest
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.counted import in_one_period
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.sums import in_normal_form
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, show

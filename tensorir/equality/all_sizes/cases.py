@@ -5,7 +5,7 @@ Cases: what is known of sizes and coordinates, as exact sets of integers, and qu
 What evaluates a program at symbolic coordinates asks its case, and a case that answers neither yes nor no raises
 `Undecided`; then the evaluation is done again in both halves of the case.
 
->>> from tensorir.lifting.nests.affine import variable
+>>> from tensorir.integers.affine import variable
 >>> n, i = variable("n"), variable("i")
 >>> case = Case.of("n", "i").where(i).where(n.minus(i).plus(number(-1)))
 >>> case.holds(n.plus(number(-1))), list(halves(case, lambda c: "low" if c.holds(i.plus(number(-3))) else "high"))
@@ -25,10 +25,10 @@ from typing import Any, TypeVar, cast
 import islpy as isl
 
 from tensorir.equality.reals.tensors import Unsupported
+from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, Scalar
 from tensorir.lifting.accesses.sets import decided, text
-from tensorir.lifting.nests.affine import Affine, Quotient, number, quotient, variable
 
 __all__ = [
     "Algebra", "Case", "Extent", "Fold", "Limits", "Piece", "Term", "Undecided", "Vacuous", "affine", "halves",

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import islpy as isl
 
 from tensorir.equality.all_sizes.cases import Algebra, Case, Term, unsupported
+from tensorir.integers.affine import Affine, number, quotient, variable
 from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided, text
-from tensorir.lifting.nests.affine import Affine, number, quotient, variable
 from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.nest import Check as Checked
 from tensorir.lifting.nests.nest import Leaf, Store, SymbolicNest, is_true, leaves

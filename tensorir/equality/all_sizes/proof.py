@@ -28,10 +28,10 @@ from tensorir.equality.all_sizes.of_fencils import typed
 from tensorir.equality.reals.formulas import Condition, Formal, Formula, Monomial, has_infinity, integer, literal
 from tensorir.equality.reals.tensors import Unsupported
 from tensorir.equality.verdict import Level
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.sets import decided, point, text
-from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.text.sizes import Template
 

@@ -3,13 +3,13 @@ r"""Where a formula reads: indices, extents with sizes in them, dims of results.
 Where a formula reads: indices, the extents of dims with sizes in them, and what is known of each expression.
 
 >>> i = Index.letter("i")
->>> i.moved(Affine(1)).text(), i.moved(Affine.of("n")).text(), i.moved(Affine(1)).text(half=True)
+>>> i.moved(number(1)).text(), i.moved(variable("n")).text(), i.moved(number(1)).text(half=True)
 ('i+1', 'i+n', 'i+\tfrac{1}{2}')
 
 Which dims the result of a builtin has, with their extents, and which elements, from those of its operands.
 
 >>> from tensorir.ir.types import FLOAT64
->>> x = Facts({"I": Extent.of(Affine(), Affine.of("n"))}, FLOAT64)
+>>> x = Facts({"I": Extent.of(number(0), variable("n"))}, FLOAT64)
 >>> facts_of("less", (), [x, x]).element.name, facts_of("pos", ("I",), [x]).dims["I"].stop
 ('bool', 'n')
 """
@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorir.inspect.formulas.terms import ATOM, Term, name
+from tensorir.integers.affine import Affine, number
 from tensorir.ir.builtins import PRODUCT, SUM
 from tensorir.ir.types import BOOL, INT32, Element, TupleElement
 from tensorir.ir.typing_of_elements import highest_neighbour
-from tensorir.text.syntax import Affine
+from tensorir.text.lexer import affine_text
 
 __all__ = ["Extent", "Facts", "Index", "Neighbours", "Point", "affine", "facts_of", "joined_dim", "united"]
 
@@ -32,13 +33,13 @@ __all__ = ["Extent", "Facts", "Index", "Neighbours", "Point", "affine", "facts_o
 def affine(value: Affine) -> str:
     r"""A bound, with sizes as names.
 
-    >>> affine(Affine(-1, (("n", 2),)))
+    >>> affine(variable("n").times(2).minus(number(1)))
     '2 n-1'
     """
-    return value.spelled(lambda size: name(size).text).replace("*", " ")
+    return affine_text(value, lambda size: name(size).text).replace("*", " ")
 
 
-ZERO = Affine()
+ZERO = number(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def _greatest(bounds: Iterable[Affine], sign: int) -> frozenset[Affine]:
     """The bounds that no other one is always beyond, upwards or downwards."""
     kept: list[Affine] = []
     for bound in bounds:
-        distances = [(other, bound.plus(other, -1)) for other in kept]
+        distances = [(other, bound.minus(other)) for other in kept]
         if any(not d.terms and sign * d.constant <= 0 for _, d in distances):
             continue
         kept = [other for other, d in distances if d.terms]
@@ -128,8 +129,8 @@ class Extent:
     def moved(self, distance: Affine) -> Extent:
         return replace(
             self,
-            starts=frozenset(s.plus(distance, -1) for s in self.starts),
-            stops=frozenset(s.plus(distance, -1) for s in self.stops),
+            starts=frozenset(s.minus(distance) for s in self.starts),
+            stops=frozenset(s.minus(distance) for s in self.stops),
         )
 
     def meet(self, other: Extent) -> Extent:
@@ -158,10 +159,10 @@ class Extent:
     @property
     def before_stop(self) -> str:
         """The last point."""
-        return self.behind().moved(Affine(-1)).text()
+        return self.behind().moved(number(-1)).text()
 
     def before(self) -> Index:
-        return _end(self.starts, r"\max").moved(Affine(-1))
+        return _end(self.starts, r"\max").moved(number(-1))
 
     def behind(self) -> Index:
         return _end(self.stops, r"\min")
@@ -169,7 +170,7 @@ class Extent:
     def holds(self, index: str) -> str:
         """That an index is inside."""
         ends = [*self.starts, *self.stops]
-        if len(ends) == 2 and ends[1].plus(ends[0], -1) == Affine(1):
+        if len(ends) == 2 and ends[1].minus(ends[0]) == number(1):
             return f"{index} = {self.first}"
         return rf"{self.first} \le {index} < {self.stop}"
 
@@ -248,7 +249,7 @@ def facts_of(op: str, static: tuple[Any, ...], operands: Sequence[Facts]) -> Fac
             dims = {new.get(d, d): replace(e, mixed=e.neighbours is not None) for d, e in dims.items()}
         case "split_dim", (dim, outer, inner, extent):
             starts, stops = (_divided(bounds, extent) for bounds in _ends(dims[dim]))
-            dims = {**_without(dims, dim), outer: Extent(starts, stops), inner: Extent.of(Affine(), extent)}
+            dims = {**_without(dims, dim), outer: Extent(starts, stops), inner: Extent.of(number(0), extent)}
         case "merge_dims", (outer, inner, dim):
             starts, stops = (_times(bounds, dims[inner].stops) for bounds in _ends(dims[outer]))
             dims = {**_without(dims, outer, inner), dim: Extent(starts, stops)}
@@ -259,7 +260,7 @@ def facts_of(op: str, static: tuple[Any, ...], operands: Sequence[Facts]) -> Fac
             return operands[carried]
         case (("sort" | "top_k"), (dim, *rest)):
             element = element if len(operands) == 1 else _tuple_of(operands)
-            dims = dims if op == "sort" else {**dims, dim: Extent.of(Affine(), rest[0])}
+            dims = dims if op == "sort" else {**dims, dim: Extent.of(number(0), rest[0])}
         case _:
             pass
     return Facts(dims, element)
@@ -298,10 +299,10 @@ def _tuple_of(operands: Iterable[Facts]) -> Element | None:
 def _divided(bounds: frozenset[Affine], by: Affine) -> frozenset[Affine]:
     """Bounds in blocks of a number of points: they are multiples of it."""
     n = by.constant
-    return frozenset(Affine(b.constant // n, tuple((s, f // n) for s, f in b.terms if f // n)) for b in bounds)
+    return frozenset(Affine(tuple((s, f // n) for s, f in b.terms if f // n), b.constant // n) for b in bounds)
 
 
 def _times(bounds: frozenset[Affine], stops: frozenset[Affine]) -> frozenset[Affine]:
     """Bounds of blocks as bounds of points."""
     (n,) = stops
-    return frozenset(Affine().plus(b, n.constant) for b in bounds)
+    return frozenset(b.times(n.constant) for b in bounds)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tensorir.inspect.formulas.places import Extent, Facts, Index, Neighbours, Point, facts_of, united
 from tensorir.inspect.formulas.terms import ATOM, Term, is_tag, letters_of, name, names_of, slot_letter, within
+from tensorir.integers.affine import Affine, number
 from tensorir.ir.builtins import POWER, PRODUCT
 from tensorir.ir.staggering import HALF
 from tensorir.ir.types import INT32, NEIGHBOUR, neighbour_counter
@@ -16,7 +17,6 @@ from tensorir.text import syntax
 from tensorir.text.elaborate import function_count
 from tensorir.text.layout import Rule
 from tensorir.text.lexer import OFFSET
-from tensorir.text.syntax import Affine
 
 __all__ = [
     "LEAVES", "Function", "Inline", "Points", "Scope", "Scopes", "Steps", "Tensor", "computed", "factor", "inside",
@@ -307,7 +307,7 @@ class Scopes:
             if isinstance(target, str):
                 if target in dims:
                     dims = _mixed(dims, target)
-                    dims[target] = dims[target].moved(distance or Affine())
+                    dims[target] = dims[target].moved(distance or number(0))
                 continue
             table, neighbours = yield self.table(target, scope)
             rest = {d: e for d, e in dims.items() if d != neighbours.source}
@@ -499,7 +499,7 @@ class Points:
         for dim, place in tensor.places:
             index = point.get(place) or self.index(dim, tensor.facts.dims[place], letters_in(point.values()))
             if tensor.lag is not None and tensor.lag[0] == dim:
-                index = index.moved(Affine(tensor.lag[1]))
+                index = index.moved(number(tensor.lag[1]))
             listed = tensor.facts.dims[place].listed
             if listed is not None and not index.member:
                 at = {**point, listed.tag: index}  # the neighbour in this slot

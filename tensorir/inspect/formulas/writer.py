@@ -27,6 +27,7 @@ from tensorir.inspect.formulas.scopes import (
     reads,
 )
 from tensorir.inspect.formulas.terms import ATOM, FOLD, Term, applied, name, number, slot_letter, within
+from tensorir.integers.affine import number as whole
 from tensorir.ir.builtins import PRODUCT, SUM, TABLE
 from tensorir.ir.types import Scalar
 from tensorir.ir.typing_of_elements import highest_neighbour
@@ -34,7 +35,6 @@ from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS
 from tensorir.text.elaborate import function_count
 from tensorir.text.layout import Rule, run
-from tensorir.text.syntax import Affine
 
 __all__ = ["equations"]
 
@@ -353,7 +353,7 @@ class _Writer:
         for (target, distance), dim in zip(steps, made, strict=True):
             if isinstance(target, str):
                 if target in point:
-                    point = {**point, target: point[target].moved(distance or Affine())}
+                    point = {**point, target: point[target].moved(distance or whole(0))}
                 continue
             table, neighbours = yield self.scopes.table(target, scope)
             yield self._written(table)
@@ -374,7 +374,7 @@ class _Writer:
         found = _monoid(resolved, len(args))
         if found is None:
             states: Tensor = yield self._states(node, dim, dims[dim], scope)
-            last = dims[dim].behind().moved(Affine(-1))
+            last = dims[dim].behind().moved(whole(-1))
             return self.points.read(states, {**point, dim: last})
         op, summand = found
         index = self.points.running(dims, dim, point)

@@ -3,7 +3,7 @@
 `35 × c + 5 × (y + r) + x + s` is in row `7 × c + y + r` where every `x + s` that the conditions let through is less
 than 5, whatever the conditions are made of.
 
->>> from tensorir.lifting.nests.affine import variable
+>>> from tensorir.integers.affine import variable
 >>> from tensorir.ir.types import INT32
 >>> x, s = (Linear(variable(n), INT32) for n in "xs")
 >>> square = Op("less", (s, Op("minus", (Number(5, INT32), x), INT32)), BOOL)
@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.affine import Affine, Quotient, number, variable
 from tensorir.ir.types import BOOL, INT64
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.solved import sum_of
-from tensorir.lifting.nests.affine import Affine, Quotient, number, variable
 from tensorir.lifting.nests.bounded import quotient_where, sums_bounded
 from tensorir.lifting.nests.fitting import fitting
 from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, term_of
@@ -75,7 +75,7 @@ def in_one_period(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
 def counted(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
     """A term without quotients, and exceptions, that are one sum at all of the few points where guards hold.
 
-    >>> from tensorir.lifting.nests.affine import quotient
+    >>> from tensorir.integers.affine import quotient
     >>> from tensorir.ir.types import INT32
     >>> third = term_of(quotient(variable("t").plus(number(1)), 3, {"t": (0, 2)}), INT32)
     >>> last = Op("eq", (Linear(variable("t"), INT32), Number(2, INT32)), BOOL)
@@ -171,7 +171,7 @@ def _whole(q: Quotient, conditions: Sequence[Term], ranges: Ranges) -> Affine | 
 def spread_where(a: Affine, guards: Sequence[Term], ranges: Ranges) -> tuple[int, int] | None:
     """The least and the greatest value of a sum where conditions hold, counted where points are few.
 
-    >>> from tensorir.lifting.nests.affine import variable
+    >>> from tensorir.integers.affine import variable
     >>> tiles = variable("r").plus(Affine(((Quotient(variable("t"), 3), 2),)))
     >>> spread_where(tiles, [], {"t": (0, 3), "r": (0, 2)})
     (0, 4)

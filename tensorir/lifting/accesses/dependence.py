@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensorir.integers.affine import Affine
 from tensorir.lifting.accesses.overlap import NOWHERE, Box, Overlap, box_of, overlap
 from tensorir.lifting.accesses.sets import domain, integer_set, same_element
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import Ranges, linear
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Store, While, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Term

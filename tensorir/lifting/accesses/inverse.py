@@ -1,6 +1,6 @@
 """Which iteration stores an element: a store's indices, solved for the variables of its loops.
 
->>> from tensorir.lifting.nests.affine import number, variable
+>>> from tensorir.integers.affine import number, variable
 >>> from tensorir.ir.types import Interval
 >>> i, r = variable("i"), variable("r")
 >>> found = inverse([i, i.plus(r)], {"i": Interval(0, 8), "r": Interval(0, 3)})
@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.integers.affine import Affine, Ranges, quotient, remainder
 from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.accesses.sets import condition_text, domain, integer_set, text
 from tensorir.lifting.accesses.space import digits
-from tensorir.lifting.nests.affine import Affine, Ranges, quotient, remainder
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.nest import Leaf, is_true
 from tensorir.lifting.nests.terms import Index, Linear, Term, rebuilt

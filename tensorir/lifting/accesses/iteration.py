@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from tensorir.integers.affine import number, variable
 from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.space import Space
-from tensorir.lifting.nests.affine import number, variable
 from tensorir.lifting.nests.linear import Ranges, linear, term_of
 from tensorir.lifting.nests.nest import Leaf, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Op, Term, buffers_of, children, rebuilt, walk

@@ -1,6 +1,6 @@
 """Which statement of a nest stores an element last, as far as loops and indices tell.
 
->>> from tensorir.lifting.nests.affine import variable
+>>> from tensorir.integers.affine import variable
 >>> from tensorir.lifting.nests.nest import Loop
 >>> from tensorir.lifting.nests.terms import Linear, Number
 >>> from tensorir.ir.types import FLOAT32, INT32

@@ -3,7 +3,7 @@
 Both accesses run over boxes. An index that is one number per value of its variables (`i * 16 + j`, j below 16), and is
 the same for both, makes these equal; one of variables that nothing else uses says that two ranges meet.
 
->>> from tensorir.lifting.nests.affine import number, variable
+>>> from tensorir.integers.affine import number, variable
 >>> i, j, k = (variable(n) for n in "ijk")
 >>> box = {"i": (0, 3), "j": (0, 15), "k": (0, 7)}
 >>> overlap([i.times(16).plus(j)], [i.times(16).plus(j)], box, box, ("i", "j", "k"))
@@ -24,9 +24,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
+from tensorir.integers.affine import Affine
 from tensorir.lifting.accesses.sets import condition_text, conjuncts
 from tensorir.lifting.accesses.space import bounds_of_guard, value_of_guard
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import Ranges, affine_of, linear, settled
 from tensorir.lifting.nests.nest import Leaf
 from tensorir.lifting.nests.terms import Op, Term

@@ -3,7 +3,7 @@
 Only parts that are sums, quotients and comparisons of indices take part; what depends on data is left out, which makes
 a set larger than it is, and `exact` says so.
 
->>> from tensorir.lifting.nests.affine import number, quotient, variable
+>>> from tensorir.integers.affine import number, quotient, variable
 >>> text(quotient(variable("i").plus(number(1)), 4, {}), {"i": "a"})
 'floor((a + 1)/4)'
 """
@@ -19,8 +19,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
+from tensorir.integers.affine import Affine, number
 from tensorir.ir.types import BOOL
-from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
 from tensorir.lifting.nests.nest import Leaf, Loop
 from tensorir.lifting.nests.terms import Number, Op, Term, loads
@@ -107,7 +107,7 @@ def same_element(
     Where they have quotients the place row by row comes first: it follows from them, and if it has none, isl makes a
     set that is told it much faster. Where all indices but the first stay inside, it says all.
 
-    >>> from tensorir.lifting.nests.affine import quotient, remainder, variable
+    >>> from tensorir.integers.affine import quotient, remainder, variable
     >>> i, by = variable("i"), {"i": (0, 11)}
     >>> digits = [quotient(i, 4, by), remainder(i, 4, by)]
     >>> same_element(digits, digits, [3, 4], {"i": "a"}, {"i": "b"}, by, by)
@@ -146,7 +146,7 @@ def _left_out(_: Term) -> None:
 def condition_text(term: Term, names: Mapping[str, str], unknown: Unknown = _left_out) -> str | None:
     """A settled condition as isl writes it; None where a part of it depends on data that `unknown` has no word for.
 
-    >>> from tensorir.lifting.nests.affine import variable
+    >>> from tensorir.integers.affine import variable
     >>> from tensorir.lifting.nests.terms import Linear
     >>> from tensorir.ir.types import INT32
     >>> i, j = (Linear(variable(n), INT32) for n in "ij")

@@ -1,6 +1,6 @@
 """Numbers that change from point to point as a sum of others, found by solving for its coefficients.
 
->>> from tensorir.lifting.nests.affine import variable
+>>> from tensorir.integers.affine import variable
 >>> y, x = (np.ravel(a) for a in np.mgrid[0:3, 0:4])
 >>> counted = {variable("y"): y, variable("x"): x}
 >>> print(sum_of(y * 10 + x + 1, counted))
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lifting.nests.affine import Affine, number
+from tensorir.integers.affine import Affine, number
 
 __all__ = ["sum_of"]
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.affine import Affine, Quotient, variable
 from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.solved import sum_of
 from tensorir.lifting.accesses.space import hull_of
-from tensorir.lifting.nests.affine import Affine, Quotient, variable
 from tensorir.lifting.nests.linear import Ranges, settled
 from tensorir.lifting.nests.nest import Check, Leaf, Store, ranges_of
 from tensorir.lifting.nests.numbers import values

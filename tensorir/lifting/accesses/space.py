@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.integers.affine import Affine, Quotient, quotient, variable
+from tensorir.integers.affine import number as constant
 from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.counted import counted, in_one_period
 from tensorir.lifting.accesses.sets import both, conjuncts
-from tensorir.lifting.nests.affine import Affine, Quotient, quotient, variable
-from tensorir.lifting.nests.affine import number as constant
 from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled, term_of
 from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term, index_names, loads, rebuilt, walk

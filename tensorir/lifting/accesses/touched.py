@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorir.lifting.nests.affine import Affine
+from tensorir.integers.affine import Affine
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Store, While, ranges_of
 from tensorir.lifting.nests.terms import Buffer

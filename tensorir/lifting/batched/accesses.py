@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.integers.affine import Affine, number
 from tensorir.ir.build import call, function, literal, operator, reduce, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Var
@@ -14,7 +15,6 @@ from tensorir.lifting.batched.expressions import widened
 from tensorir.lifting.batched.scope import Scope, both, dims_of, holds
 from tensorir.lifting.batched.windows import Digits, at_point, digits_of, padded, window, zero_of
 from tensorir.lifting.emission.tensors import alike, cut, renamed, shifted, spread
-from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.region.nodes import Atomic, Bound, Buffer, Condition, Index, Read, Write
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 

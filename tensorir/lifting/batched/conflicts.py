@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import Interval
 from tensorir.lifting.accesses.sets import decided, integer_set, point, text
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import Atomic, Bound, Condition, For, If, Index, Node, Read, While, Write
 
 __all__ = ["Access", "Conflict", "Outside", "accesses_of", "conflict", "outside"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, function, literal, operator, reduce, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Var
@@ -15,7 +16,6 @@ from tensorir.lifting.batched.conflicts import Access, Conflict, accesses_of, co
 from tensorir.lifting.batched.online import Online, is_number, online_sums
 from tensorir.lifting.batched.scope import Scope, dims_of
 from tensorir.lifting.emission.tensors import constant_of, converted, spread
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, literal, operator, reduce
 from tensorir.ir.nodes import Expr, Literal
 from tensorir.ir.types import BOOL, INT64, Interval, TensorType
 from tensorir.lifting.emission.tensors import alike, position, sum_of, width_of
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import Bound, Buffer, Condition, Index
 from tensorir.runtime.errors import Span
 
@@ -139,7 +139,7 @@ def both(a: Expr | None, b: Expr | None) -> Expr | None:
 def holds(b: Bound, ranges: Mapping[str, tuple[int, int]]) -> bool | None:
     """Whether a bound holds for all values of its variables (True), or for none (False).
 
-    >>> from tensorir.lifting.nests.affine import variable
+    >>> from tensorir.integers.affine import variable
     >>> holds(Bound(variable("i")), {"i": (0, 3)}), holds(Bound(variable("i").times(-1)), {"i": (0, 3)})
     (True, None)
     """

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr
 from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.batched.scope import Scope
 from tensorir.lifting.emission.tensors import cut, renamed, shifted, spread
-from tensorir.lifting.nests.affine import Affine
 
 __all__ = ["Digits", "at_point", "digits_of", "padded", "window", "zero_of"]
 

@@ -27,11 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.integers.affine import variable
 from tensorir.ir.nodes import Call, Expr, Literal, Var
 from tensorir.ir.rewrite import rebuild, substitute
 from tensorir.lifting.dataflow.flow import Source
 from tensorir.lifting.dataflow.statements import Statement
-from tensorir.lifting.nests.affine import variable
 
 __all__ = ["forwarded"]
 

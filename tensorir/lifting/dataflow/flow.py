@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
 
+from tensorir.integers.affine import Affine, number, quotient, variable
 from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.sets import decided, text
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
-from tensorir.lifting.nests.affine import Affine, number, quotient, variable
 from tensorir.lifting.nests.linear import term_of
 from tensorir.lifting.nests.terms import Number, Op, Term
 from tensorir.runtime.memory import RecentCache, remembered

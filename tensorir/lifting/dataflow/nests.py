@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, TensorType
@@ -15,7 +16,6 @@ from tensorir.lifting.dataflow.statements import Uncovered
 from tensorir.lifting.emission.folds import fold_of
 from tensorir.lifting.emission.tensors import converted, sum_of, width_of
 from tensorir.lifting.nests import nest, terms
-from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term
 from tensorir.lifting.region import nodes as r

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tensorir.integers.affine import Affine, variable
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, TensorType
 from tensorir.lifting.dataflow.uncovered import Uncovered
 from tensorir.lifting.emission.tensors import alike, sum_of
-from tensorir.lifting.nests.affine import Affine, variable
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.rewrite import rebuild
@@ -20,7 +21,6 @@ from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.dataflow.opaque import Opaque, free_values, inside_of, touched, whole_of
 from tensorir.lifting.dataflow.uncovered import Uncovered
 from tensorir.lifting.emission.tensors import sum_of
-from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import prod
 
+from tensorir.integers.affine import Affine, Quotient, variable
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
@@ -30,7 +31,6 @@ from tensorir.lifting.emission.tensors import (
     widened,
     width_of,
 )
-from tensorir.lifting.nests.affine import Affine, Quotient, variable
 from tensorir.lifting.nests.bounded import by_multiple
 from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, settled, term_of
 from tensorir.lifting.nests.rows import flat_place

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, literal, operator, reduce
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Expr
@@ -13,7 +14,6 @@ from tensorir.lifting.accesses.space import Space
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import Place, forward, holding, place_of, put, scatter, wanted_names
 from tensorir.lifting.emission.tensors import constant_of, cut, spread
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import affine_of, term_of
 from tensorir.lifting.nests.nest import Store
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, loads

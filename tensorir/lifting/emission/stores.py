@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TypeVar
 
+from tensorir.integers.affine import Affine, number, quotient, remainder, variable
 from tensorir.ir.build import call, function, literal, operator, var
 from tensorir.ir.nodes import Expr, Function
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType
@@ -14,7 +15,6 @@ from tensorir.lifting.accesses.sets import both
 from tensorir.lifting.accesses.space import Space, digits, split, substituted
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, renamed, shifted, spread
-from tensorir.lifting.nests.affine import Affine, number, quotient, remainder, variable
 from tensorir.lifting.nests.linear import affine_of, settled
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Term, index_names
 from tensorir.runtime.errors import NOWHERE, Span

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, cartesian_shift, literal
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.fitting import fits
 
 __all__ = [
@@ -116,7 +116,7 @@ def sum_of(a: Affine, parts: Mapping[str, Expr], element: Scalar = INT32) -> Exp
 def width_of(a: Affine, ranges: Mapping[str, tuple[int, int]]) -> Scalar:
     """The type to compute a sum in: the first of int32, int64 and uint64 that holds it and what it is made of.
 
-    >>> from tensorir.lifting.nests.affine import number, variable
+    >>> from tensorir.integers.affine import number, variable
     >>> i, by = variable("i"), {"i": (0, 3)}
     >>> width_of(i.times(1 << 29), by), width_of(i.times(1 << 30), by), width_of(i.plus(number(1 << 63)), by)
     (int32, int64, uint64)

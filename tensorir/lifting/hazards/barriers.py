@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Literal
 
+from tensorir.integers.affine import number
 from tensorir.lifting.accesses.overlap import overlap
 from tensorir.lifting.accesses.sets import integer_set, point, same_element, text
 from tensorir.lifting.hazards.proven import in_turn
 from tensorir.lifting.hazards.touches import Touch, Touches, element_of, iteration_of
-from tensorir.lifting.nests.affine import number
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.runtime.errors import Diagnostic, Note

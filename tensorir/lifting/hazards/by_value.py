@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import combinations, product
 from math import prod
 
-from tensorir.lifting.nests.affine import number
+from tensorir.integers.affine import number
 from tensorir.lifting.nests.linear import Ranges, settled, term_of
 from tensorir.lifting.nests.numbers import values as of_numbers
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term, index_names, rebuilt, walk

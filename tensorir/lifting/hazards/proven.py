@@ -14,13 +14,13 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.overlap import Box, overlap
 from tensorir.lifting.accesses.sets import decided, integer_set, point, same_element, text
 from tensorir.lifting.hazards.before import all_missing
 from tensorir.lifting.hazards.touches import Touch, Touches, element_of, iteration_of
 from tensorir.lifting.hazards.visible import Visible, visible_iterations
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import term_of
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, buffers_of, index_names

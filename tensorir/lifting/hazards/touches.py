@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.choices import Seen, reads_under
 from tensorir.lifting.accesses.overlap import Box, box_of
 from tensorir.lifting.accesses.sets import Domain, condition_text, conjuncts, domain
 from tensorir.lifting.hazards.by_value import Values, choices_of_values, put_in
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import Ranges, linear, settled
 from tensorir.lifting.nests.nest import Bottom, Check, External, Leaf, Loop, Store, While, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Number, Term

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
+from tensorir.integers.affine import Affine
 from tensorir.lifting.accesses.sets import domain, integer_set, same_element
 from tensorir.lifting.hazards.proven import in_turn
 from tensorir.lifting.hazards.touches import Spot, Touches
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, loads
 from tensorir.runtime.errors import NOWHERE

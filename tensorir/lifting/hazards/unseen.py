@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL, INT64
 from tensorir.lifting.accesses.choices import reads_under
 from tensorir.lifting.accesses.sets import domain, integer_set, text
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, always, index_names, loads, walk

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tensorir.integers.affine import Affine
 from tensorir.lifting.accesses.sets import decided, domain, integer_set
 from tensorir.lifting.hazards.before import met_before
 from tensorir.lifting.hazards.touches import Touch, Touches
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.nest import External, Leaf, Store, While, ranges_of
 from tensorir.lifting.nests.terms import Buffer
 

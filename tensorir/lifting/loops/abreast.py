@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import domain, integer_set, text
 from tensorir.lifting.emission.stores import holding
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names

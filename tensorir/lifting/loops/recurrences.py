@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from tensorir.integers.affine import Affine, number
 from tensorir.ir.build import call, function, literal, reduce, scan, var
 from tensorir.ir.nodes import Expr, Lambda, Var
 from tensorir.ir.types import BOOL, Dims, Interval, TensorType, TupleElement
@@ -18,7 +19,6 @@ from tensorir.lifting.accesses.space import Space, substituted
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import place_of, put
 from tensorir.lifting.emission.tensors import cut, spread
-from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, loads, walk
 

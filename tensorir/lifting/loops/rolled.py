@@ -23,10 +23,10 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.integers.affine import Affine, Quotient, number, variable
 from tensorir.ir.build import fresh
 from tensorir.ir.types import INT32
 from tensorir.lifting.loops.bounded import with_bounds_in_full
-from tensorir.lifting.nests.affine import Affine, Quotient, number, variable
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.nest import Loop, Node, Rounds, Store, While, leaves, names_of_loops, ranges_of, written
 from tensorir.lifting.nests.terms import (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tensorir.integers.affine import number
 from tensorir.ir.build import call, function, literal, var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, TensorType
@@ -14,7 +15,6 @@ from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import holding
 from tensorir.lifting.emission.tensors import cut, renamed, spread
 from tensorir.lifting.loops.report import Decision
-from tensorir.lifting.nests.affine import number
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Store, While, is_true, leaves, ranges_of, written
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, rebuilt

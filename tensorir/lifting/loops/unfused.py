@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from tensorir.integers.affine import Quotient, number, variable
 from tensorir.ir.build import fresh
 from tensorir.ir.types import INT32
-from tensorir.lifting.nests.affine import Quotient, number, variable
 from tensorir.lifting.nests.linear import Ranges, linear
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While, names_of_loops, written
 from tensorir.lifting.nests.terms import (

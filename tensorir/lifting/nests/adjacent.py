@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tensorir.lifting.nests.affine import variable
+from tensorir.integers.affine import variable
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lifting.nests.terms import Index, Linear, Number, Term, rebuilt
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import gcd
 
-from tensorir.lifting.nests.affine import Affine, Quotient, number, quotient, variable
+from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
 from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.terms import Op, Term
 from tensorir.lifting.nests.unknowns import Ranges, bounds

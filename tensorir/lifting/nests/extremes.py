@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorir.lifting.nests.affine import Affine
+from tensorir.integers.affine import Affine
 from tensorir.lifting.nests.linear import Ranges, linear
 from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Op, Term, index_names

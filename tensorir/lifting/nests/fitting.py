@@ -3,7 +3,7 @@
 `i - 3`, for i from 0 on, is no number of a uint32: it stays an operation on one, and is computed as such. Without
 bounds, the indices of a source (int32 and int64) are taken to keep to their type.
 
->>> from tensorir.lifting.nests.affine import number, variable
+>>> from tensorir.integers.affine import number, variable
 >>> from tensorir.lifting.nests.terms import show
 >>> from tensorir.ir.types import INT32, Scalar
 >>> narrow = Scalar("int8", "int", 8)
@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import Scalar
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.terms import Linear, Number, Term
 
 __all__ = ["fits", "fitting"]

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import reduce
 
+from tensorir.integers.affine import Affine, Quotient, number, quotient, remainder, variable
 from tensorir.ir.types import BOOL, INT64, Scalar
-from tensorir.lifting.nests.affine import Affine, Quotient, number, quotient, remainder, variable
 from tensorir.lifting.nests.fitting import fitting
 from tensorir.lifting.nests.numbers import folded
 from tensorir.lifting.nests.rows import rows_of

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import DTYPES, FLOAT32, FLOAT64
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term, walk
 
 __all__ = ["folded", "values"]

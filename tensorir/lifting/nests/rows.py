@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.lifting.nests.affine import quotient, remainder
+from tensorir.integers.affine import quotient, remainder
 from tensorir.lifting.nests.terms import Number, Op, Term
 from tensorir.lifting.nests.unknowns import NO_FACTS, Facts, Parts, Ranges
 
@@ -46,7 +46,7 @@ def rows_of(
 ) -> tuple[Term, ...] | None:
     """One index per dim for the digits of a settled place of which all but the first stay inside; None for others.
 
-    >>> from tensorir.lifting.nests.affine import variable
+    >>> from tensorir.integers.affine import variable
     >>> from tensorir.lifting.nests.terms import Buffer, Linear, Load, show
     >>> from tensorir.ir.types import INT32
     >>> row, by = Load(Buffer("I", INT32, ()), ()), Number(4, INT32)

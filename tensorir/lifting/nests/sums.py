@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from itertools import islice
 
+from tensorir.integers.affine import Affine, number
 from tensorir.ir.types import Scalar
-from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.nests.fitting import fits
 from tensorir.lifting.nests.terms import Linear, Load, Number, Op, Term, walk
 from tensorir.lifting.nests.unknowns import Facts, Ranges, bounds, is_exact

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tensorir.integers.affine import Affine, Quotient
 from tensorir.ir.types import Scalar
-from tensorir.lifting.nests.affine import Affine, Quotient
 from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [

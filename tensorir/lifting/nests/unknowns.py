@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tensorir.integers.affine import Affine, Atom, Quotient, number, quotient, remainder, variable
 from tensorir.ir.types import BOOL, Scalar
-from tensorir.lifting.nests.affine import Affine, Atom, Quotient, number, quotient, remainder, variable
 from tensorir.lifting.nests.terms import Linear, Load, Number, Op, Term
 
 __all__ = ["NO_FACTS", "Facts", "Parts", "Ranges", "bounds", "divided", "is_exact", "narrowed", "told"]

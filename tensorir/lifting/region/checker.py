@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, closure, fencil, var
 from tensorir.ir.nodes import Expr, Fencil, Literal, Var
 from tensorir.ir.types import DTYPES, TensorType
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,

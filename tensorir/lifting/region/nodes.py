@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import Scalar
-from tensorir.lifting.nests.affine import Affine
 from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tensorir.integers.affine import Affine, number, quotient, variable
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType
-from tensorir.lifting.nests.affine import Affine, number, quotient, variable
 from tensorir.lifting.region.checker import check_region
 from tensorir.lifting.region.nodes import (
     Atomic,

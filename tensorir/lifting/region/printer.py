@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.nodes import Expr, Var
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,
@@ -119,7 +119,7 @@ def _index(i: Index) -> str:
 def shown_sum(a: Affine) -> str:
     """A sum of indices, as the text writes it.
 
-    >>> from tensorir.lifting.nests.affine import number, quotient, variable
+    >>> from tensorir.integers.affine import number, quotient, variable
     >>> shown_sum(quotient(variable("i").plus(number(1)), 4, {}).times(-3))
     '-3*floordiv(i + 1, 4)'
     """

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from operator import ge, gt, le, lt
 
+from tensorir.integers.affine import Affine, number, quotient
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.emission.tensors import filled, position, spread, sum_of
-from tensorir.lifting.nests.affine import Affine, number, quotient
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 
 __all__ = ["COMPARED", "bound_of_rows", "known_bound", "last_coordinate", "small_first"]

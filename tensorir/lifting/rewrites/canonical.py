@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tensorir.integers.affine import quotient, remainder, variable
 from tensorir.ir.build import call
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal
 from tensorir.ir.rewrite import with_label
 from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, renamed, shifted
-from tensorir.lifting.nests.affine import quotient, remainder, variable
 from tensorir.lifting.rewrites.bounds import COMPARED, bound_of_rows, known_bound, last_coordinate, small_first
 from tensorir.lifting.rewrites.choices import (
     choice_in_a_choice,

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 
+from tensorir.integers.affine import Affine, Quotient, quotient, remainder, variable
 from tensorir.ir.build import call, fresh, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Operator
@@ -30,7 +31,6 @@ from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import Interval, Scalar, TensorType
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, renamed, shifted, spread, sum_of
-from tensorir.lifting.nests.affine import Affine, Quotient, quotient, remainder, variable
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 from tensorir.lifting.rewrites.nested_folds import fold_like
 

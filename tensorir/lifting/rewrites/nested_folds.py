@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from tensorir.integers.affine import Affine, Quotient, number, variable
 from tensorir.ir.build import call, fresh, literal, operator, reduce
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Operator
@@ -20,7 +21,6 @@ from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import INT32, Interval, Scalar, TensorType
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.emission.tensors import constant_of, filled, position, renamed, spread, sum_of, width_of
-from tensorir.lifting.nests.affine import Affine, Quotient, number, variable
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 
 __all__ = [

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import gcd, prod
 
+from tensorir.integers.affine import Affine, Ranges
 from tensorir.ir.build import call
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.emission.emit import MOST_MARGIN
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, shifted, sum_of
-from tensorir.lifting.nests.affine import Affine, Ranges
 from tensorir.lifting.nests.bounded import sum_where
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 from tensorir.lifting.rewrites.reach import hull_of

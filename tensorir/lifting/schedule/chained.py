@@ -16,6 +16,7 @@ from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from tensorir.integers.affine import Affine, number, quotient, remainder, variable
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.rewrite import substitute
 from tensorir.ir.types import INT32, TensorType
@@ -24,7 +25,6 @@ from tensorir.lifting.accesses.space import joined_name
 from tensorir.lifting.dataflow.flow import PARTS, Source, domain_of, isl
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.tensors import sum_of
-from tensorir.lifting.nests.affine import Affine, number, quotient, remainder, variable
 from tensorir.lifting.region.nodes import For
 from tensorir.lifting.schedule.placed import Made, with_indices
 from tensorir.lifting.schedule.recurrence import step_along

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.types import Scalar
 from tensorir.lifting.dataflow.flow import Source, domain_of, isl
 from tensorir.lifting.dataflow.statements import Statement
-from tensorir.lifting.nests.affine import Affine
 
 __all__ = ["Chain", "chain_of", "combined"]
 

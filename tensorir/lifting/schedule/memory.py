@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import INT32, Dims, Interval, TensorType
@@ -24,7 +25,6 @@ from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import store
 from tensorir.lifting.emission.tensors import cut, spread
-from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, walk
 from tensorir.lifting.schedule.placed import Made, with_indices

@@ -13,6 +13,7 @@ from functools import reduce
 from itertools import islice
 from math import prod
 
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import call
 from tensorir.ir.nodes import Expr
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar
@@ -21,7 +22,6 @@ from tensorir.lifting.dataflow.statements import Statement
 from tensorir.lifting.emission.emit import Emitter, whole_of_digits
 from tensorir.lifting.emission.stores import Place, forward, place_of, put, wanted_names
 from tensorir.lifting.emission.tensors import cut, spread
-from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import affine_of, term_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Op, Term, rebuilt, sums_in, walk
 

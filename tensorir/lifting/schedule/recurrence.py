@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from tensorir.integers.affine import number, variable
 from tensorir.ir.build import call, function, literal, reduce, scan, var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import INT32, Dims, Interval, TensorType, TupleElement
@@ -21,7 +22,6 @@ from tensorir.lifting.dataflow.flow import Source, domain_of, isl
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.tensors import cut, filled, position, shifted, spread
-from tensorir.lifting.nests.affine import number, variable
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Term
 from tensorir.lifting.schedule.decided import Decided

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tensorir.integers.affine import variable
 from tensorir.lifting.dataflow.flow import Source, isl, sources_of
-from tensorir.lifting.nests.affine import variable
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import call, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Var
@@ -26,7 +27,6 @@ from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.folds import fold_of, folded, neutral, rounds
 from tensorir.lifting.emission.stores import holding
 from tensorir.lifting.emission.tensors import constant_of, cut, shifted, spread
-from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.nest import Store
 from tensorir.lifting.nests.terms import (

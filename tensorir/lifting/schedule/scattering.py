@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.space import boxed, in_order
 from tensorir.lifting.dataflow.flow import box_of, condition_of, domain_of, set_of
 from tensorir.lifting.dataflow.statements import Scatter, Statement, Uncovered
 from tensorir.lifting.emission.stores import scatter
 from tensorir.lifting.emission.tensors import cut, spread
-from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, loads, rebuilt
 from tensorir.lifting.schedule.placed import Made, with_indices

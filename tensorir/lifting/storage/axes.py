@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import permutations
 
+from tensorir.integers.affine import Affine
 from tensorir.lifting.accesses.space import Space
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.nest import Leaf, Node, Store, leaves
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, rebuilt, sums_in, walk

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 
+from tensorir.integers.affine import Affine, number, quotient, variable
 from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.inverse import inverse
 from tensorir.lifting.accesses.overlap import box_of, overlap
@@ -21,7 +22,6 @@ from tensorir.lifting.accesses.sets import domain, integer_set, text
 from tensorir.lifting.accesses.space import Space, boxed, hull_of, in_order
 from tensorir.lifting.accesses.touched import places
 from tensorir.lifting.emission.stores import place_of
-from tensorir.lifting.nests.affine import Affine, number, quotient, variable
 from tensorir.lifting.nests.linear import Ranges, affine_of
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, rebuilt

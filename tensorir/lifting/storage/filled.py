@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from tensorir.integers.affine import Affine, variable
 from tensorir.lifting.accesses.choices import MOST_CONDITIONS, Seen, reads_under
 from tensorir.lifting.accesses.dependence import common_loops
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, domain, integer_set, text
 from tensorir.lifting.accesses.touched import places
-from tensorir.lifting.nests.affine import Affine, variable
 from tensorir.lifting.nests.linear import Ranges, linear, settled, term_of
 from tensorir.lifting.nests.nest import Leaf, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Term, buffers_of, index_names, rebuilt

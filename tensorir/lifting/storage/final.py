@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
+from tensorir.integers.affine import number
 from tensorir.lifting.accesses.inverse import at_iteration
-from tensorir.lifting.nests.affine import number
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, While, leaves
 from tensorir.lifting.nests.terms import Buffer, Number, Term, index_names, loads
 from tensorir.lifting.storage.copies import changed

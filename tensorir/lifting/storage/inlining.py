@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from tensorir.integers.affine import Affine, Quotient, number, variable
 from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.counted import spread_where
 from tensorir.lifting.accesses.inverse import Inverse, at_iteration, inverse, written_at
 from tensorir.lifting.accesses.space import Space, interval_of, substituted
-from tensorir.lifting.nests.affine import Affine, Quotient, number, variable
 from tensorir.lifting.nests.linear import affine_of, settled, term_of
 from tensorir.lifting.nests.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.lifting.nests.terms import (

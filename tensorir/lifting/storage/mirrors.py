@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import INT32
 from tensorir.lifting.accesses.sources import stored_with
 from tensorir.lifting.accesses.space import Space, hull_of
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import Ranges, affine_of, settled
 from tensorir.lifting.nests.nest import Check, Leaf, Node, Store, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, loads, rebuilt

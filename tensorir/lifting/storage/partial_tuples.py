@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tensorir.integers.affine import Affine
 from tensorir.lifting.accesses.inverse import Inverse, at_iteration, inverse
 from tensorir.lifting.accesses.iteration import Once, executed, packed, stored, under_shared_guards, unpacked
 from tensorir.lifting.accesses.space import Space, boxed, hull_of, substituted
 from tensorir.lifting.emission.choosers import Chooser, chooser_of
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.nest import Leaf, Loop, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Term, buffers_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir.integers.affine import Affine, Ranges, variable
 from tensorir.ir.types import INT32, Interval
 from tensorir.lifting.accesses.inverse import Inverse, inverse, written_at
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import boxed, hull_of, value_of_guard
-from tensorir.lifting.nests.affine import Affine, Ranges, variable
 from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Term

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
+from tensorir.integers.affine import number, variable
 from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.inverse import at_iteration
 from tensorir.lifting.accesses.iteration import (
@@ -26,7 +27,6 @@ from tensorir.lifting.accesses.space import Space, boxed, hull_of, in_order, met
 from tensorir.lifting.emission.choosers import order_is_free
 from tensorir.lifting.emission.folds import fold_of, rounds
 from tensorir.lifting.emission.stores import place_of
-from tensorir.lifting.nests.affine import number, variable
 from tensorir.lifting.nests.linear import affine_of
 from tensorir.lifting.nests.nest import Leaf, Loop, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, loads

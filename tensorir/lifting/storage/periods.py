@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import gcd
 
-from tensorir.lifting.nests.affine import Affine, Quotient, variable
+from tensorir.integers.affine import Affine, Quotient, variable
 from tensorir.lifting.nests.linear import Ranges, settled
 from tensorir.lifting.nests.nest import Leaf, Loop, Store, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Term, loads, rebuilt, walk

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tensorir.lifting.nests.affine import Affine
+from tensorir.integers.affine import Affine
 from tensorir.lifting.nests.bounded import by_multiple
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store
 from tensorir.lifting.nests.terms import (

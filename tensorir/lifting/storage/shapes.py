@@ -12,10 +12,10 @@ from functools import cache, reduce
 from itertools import combinations, pairwise
 from math import gcd
 
+from tensorir.integers.affine import Affine, Quotient, number, quotient, remainder, variable
 from tensorir.ir.types import BOOL, INT64, Interval
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import Space, digits
-from tensorir.lifting.nests.affine import Affine, Quotient, number, quotient, remainder, variable
 from tensorir.lifting.nests.bounded import by_multiple, sums_bounded
 from tensorir.lifting.nests.linear import Ranges, affine_of, term_of
 from tensorir.lifting.nests.nest import Check, Leaf, Node, Store, leaves

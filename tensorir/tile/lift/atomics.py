@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tensorir.integers.affine import Affine, number, quotient, remainder, variable
 from tensorir.ir.build import call, literal, var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, SCALARS, Interval, Scalar, TensorType
 from tensorir.lifting.emission.tensors import position, spread, sum_of
-from tensorir.lifting.nests.affine import Affine, number, quotient, remainder, variable
 from tensorir.lifting.region.nodes import Atomic, Bound, Carried, Condition, For, Index, Rule, Write
 from tensorir.runtime.errors import Span
 from tensorir.tile.lift.arithmetic import same_bits, signless

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tensorir.integers.affine import number, quotient, variable
 from tensorir.ir.build import call, literal, var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, SCALARS, TensorType
 from tensorir.lifting.emission.tensors import converted, spread
-from tensorir.lifting.nests.affine import number, quotient, variable
 from tensorir.lifting.region.nodes import Carried, Condition, For, If, Index, Joined, Node, Rule, While
 from tensorir.runtime.errors import Span
 from tensorir.tile.lift.arithmetic import same_bits, unsigned

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import call, literal, var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, INT64, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.emission.tensors import converted, position, spread, sum_of
-from tensorir.lifting.nests.affine import Affine, number, variable
 from tensorir.lifting.region.nodes import Bound, Check, Condition, Index, Read, Write
 from tensorir.runtime.errors import Span
 from tensorir.tile.interpret.hazards import dims_of, steps_of

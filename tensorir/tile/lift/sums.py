@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.lifting.nests.affine import Affine, number, quotient, remainder
+from tensorir.integers.affine import Affine, number, quotient, remainder
 from tensorir.lifting.region.nodes import Bound
 from tensorir.tile.lift.values import Number, Ranges, holds, truth
 from tensorir.tile.nodes import Operation
@@ -140,7 +140,7 @@ def _compared(op: Operation, a: Affine, b: Affine, ranges: Ranges) -> tuple[Boun
 def opposite(bounds: tuple[Bound, ...]) -> tuple[Bound, ...] | None:
     """That bounds do not hold, where that is a bound.
 
-    >>> from tensorir.lifting.nests.affine import variable
+    >>> from tensorir.integers.affine import variable
     >>> str(opposite((Bound(variable("i")),))[0].affine)
     '-i - 1'
     """

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from tensorir.integers.affine import number, quotient, remainder, variable
 from tensorir.ir.build import call, literal, operator, reduce
 from tensorir.ir.nodes import Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT64, Interval, TensorType
 from tensorir.lifting.emission.tensors import spread
-from tensorir.lifting.nests.affine import number, quotient, remainder, variable
 from tensorir.lifting.region.checker import check_region
 from tensorir.lifting.region.nodes import (
     Atomic,

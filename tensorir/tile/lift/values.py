@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tensorir.integers.affine import Affine, variable
 from tensorir.ir.build import literal, var
 from tensorir.ir.nodes import Expr, Literal
 from tensorir.ir.types import BOOL, INT32, SCALARS, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.batched.scope import holds
 from tensorir.lifting.emission.tensors import converted, position, renamed, spread, sum_of
-from tensorir.lifting.nests.affine import Affine, variable
 from tensorir.lifting.region.nodes import Bound, Buffer
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tile.types import Element, TensorView, Tile, TileView

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorir.integers.affine import Affine, number
 from tensorir.ir.types import BOOL, INT32
-from tensorir.lifting.nests.affine import Affine, number
 from tensorir.lifting.nests.linear import linear, term_of
 from tensorir.lifting.nests.nest import Check, Node
 from tensorir.lifting.nests.terms import Number, Op, Term

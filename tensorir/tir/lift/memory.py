@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.types import INT64
-from tensorir.lifting.nests.affine import Affine
 from tensorir.lifting.nests.linear import linear, term_of
 from tensorir.lifting.nests.terms import Buffer, Number, Op, Term
 

@@ -83,6 +83,16 @@ class Affine:
         alone = (n for n, c in reversed(self.terms) if isinstance(n, str) and abs(c) == 1 and n not in divided)
         return next(alone, None)
 
+    @property
+    def coefficients(self) -> dict[str, int]:
+        """The coefficient of each variable of a linear sum, in alphabetical order.
+
+        >>> variable("n").times(2).minus(variable("k")).coefficients
+        {'k': -1, 'n': 2}
+        """
+        assert self.is_linear, self
+        return dict(sorted((a, c) for a, c in self.terms if isinstance(a, str)))
+
     def coefficient(self, atom: Atom) -> int:
         return next((c for a, c in self.terms if a == atom), 0)
 
@@ -106,6 +116,17 @@ class Affine:
         for atom, c in other.terms:
             total[atom] = total.get(atom, 0) - c
         return _settled(total, self.constant - other.constant)
+
+    def at(self, values: Mapping[str, int]) -> int:
+        """The value for given values of the variables.
+
+        >>> quotient(variable("n").plus(number(1)), 2, {}).at({"n": 4})
+        2
+        """
+        total = self.constant
+        for atom, c in self.terms:
+            total += c * (values[atom] if isinstance(atom, str) else atom.inner.at(values) // atom.by)
+        return total
 
     def range(self, ranges: Ranges) -> tuple[int, int] | None:
         """The least and the greatest value that the parts allow, None where a variable has no range."""
