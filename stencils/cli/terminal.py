@@ -12,7 +12,7 @@ What goes to a terminal: control characters of names are shown, and never obeyed
 
 >>> printable("a name with [31m in it
 ")
-'a name with \x1b[31m in it
+'a name with \\x1b[31m in it
 '
 """
 
