@@ -2,9 +2,10 @@ r"""Where a formula reads: indices, extents with sizes in them, dims of results.
 
 Where a formula reads: indices, the extents of dims with sizes in them, and what is known of each expression.
 
+>>> from tensorir.integers.affine import variable
 >>> i = Index.letter("i")
 >>> i.moved(number(1)).text(), i.moved(variable("n")).text(), i.moved(number(1)).text(half=True)
-('i+1', 'i+n', 'i+\tfrac{1}{2}')
+('i+1', 'i+n', 'i+\\tfrac{1}{2}')
 
 Which dims the result of a builtin has, with their extents, and which elements, from those of its operands.
 
@@ -33,6 +34,7 @@ __all__ = ["Extent", "Facts", "Index", "Neighbours", "Point", "affine", "facts_o
 def affine(value: Affine) -> str:
     r"""A bound, with sizes as names.
 
+    >>> from tensorir.integers.affine import variable
     >>> affine(variable("n").times(2).minus(number(1)))
     '2 n-1'
     """
