@@ -370,6 +370,7 @@ paired = Primitive("paired")
 def bilinear(function: Function) -> Function:
     """A function that is linear in each of its two operands, in whose derivatives 0 times an infinity is 0.
 
+    >>> import jax.numpy as jnp
     >>> dot = bilinear(lax.dot)
     >>> jax.grad(lambda v: (dot(jnp.array([[jnp.inf, 1.0], [2.0, 3.0]]), v) * jnp.array([0.0, 1.0])).sum())(jnp.ones(2))
     Array([2., 3.], dtype=float32)
