@@ -127,7 +127,7 @@ def verify(
         raise DiagnosticError([replace(d, help=d.help or help) for d in caught.diagnostics]) from None
 
 
-def _compared(check: _Check, shares: list[Ranges], stated: list[Ranges], orders: int, seed: int) -> Verdict:
+def _compared(check: _Check, shares: Sequence[Ranges], stated: Sequence[Ranges], orders: int, seed: int) -> Verdict:
     x, y, z = check.extents
     before, after, tiles = check.before, check.after, x * y * z
     counts = tuple(len(share) for share in shares)
