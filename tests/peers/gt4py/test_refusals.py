@@ -87,7 +87,7 @@ def test_options_are_known_ones() -> None:
     [
         lambda **options: gt4py_backend.make_backend(**options),
         lambda **options: ti.as_jax(laplacian, **options),
-        lambda **options: ti.lift(ti.iterator.from_gt4py(doubled, sizes={"a": (3,)}), **options),
+        lambda **options: ti.lift(ti.iterator.from_gt4py(doubled, sizes={"I": 3}), **options),
     ],
     ids=["backend", "as_jax", "lift"],
 )
