@@ -20,10 +20,10 @@ from jax._src import compiler
 # folders of tests have the names of the packages that they test, which come first
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tensorir.runtime import memory
+from tensorir import caches, kept_memory
 
 # thousands of programs of all sizes run in one process, which holds 0.7 GB less so
-memory.limit = 0
+kept_memory.limit = 0
 
 settings.register_profile("ordinary", derandomize=True, database=None, deadline=None, suppress_health_check=HealthCheck)
 settings.load_profile("ordinary")
@@ -90,7 +90,7 @@ def _memory_given_back():
     yield
     if psutil.Process().memory_info().rss > MOST_HELD:
         jax.clear_caches()
-        memory.clear()
+        caches.clear()
         gc.collect()
         if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
             libc.malloc_trim(0)

@@ -10,10 +10,8 @@ help: pip install 'tensorir[plot]'
 
 What goes to a terminal: control characters of names are shown, and never obeyed.
 
->>> printable("a name with [31m in it
-")
-'a name with \x1b[31m in it
-'
+>>> printable("a name with \\x1b[31m in it\\n")
+'a name with \\\\x1b[31m in it\\n'
 """
 
 from __future__ import annotations

@@ -224,8 +224,9 @@ def scan(static: Static, args: Operands) -> TensorType:
         raise Complaint("T19", f"the state has the scanned dim {dim}.", help=f"leave {dim} out of its type.", at=0)
     column = bcast([Dims(((dim, d[dim]),)) for d in having])
     whole = {**dict(state.dims.items), dim: column[dim]}
-    # axes stand as in the arguments, as those of a cumulative sum do
-    order = dict.fromkeys([*(n for v in values for n in v.dims.names if n in whole), *whole])
+    # axes stand as in the argument with most of them, as those of a cumulative sum do
+    widest = sorted(values, key=lambda v: -len(v.dims))
+    order = dict.fromkeys([*(n for v in widest for n in v.dims.names if n in whole), *whole])
     return state.on(Dims(tuple((n, whole[n]) for n in order)))
 
 

@@ -11,9 +11,7 @@ Where a piece of a program stands in its text: sources and spans.
 A `Source` is one text with a name; a `Span` is a half-open range of its characters. Every token, node and
 diagnostic of every notation (the tensor IR's own, TVMScript, Tile IR) carries a span, and none compares by it.
 
->>> source = Source("p.fencil", "a
-b + c
-")
+>>> source = Source("p.fencil", "a\\nb + c\\n")
 >>> Span(source, 6, 7).line, Span(source, 6, 7).column, Span(source, 6, 7).text
 (2, 5, 'c')
 

@@ -22,7 +22,7 @@ from tensorir.runtime.memory import remembered
 
 __all__ = ["assigned", "here", "located", "of_function", "raised_at", "warn"]
 
-_BESIDE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_BESIDE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
 
 

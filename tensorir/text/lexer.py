@@ -6,7 +6,7 @@ A name that is not a plain word (a keyword, or one with blanks in it) stands bet
 JSON; so every name can be written, and in ASCII.
 
 >>> quoted_name("x"), quoted_name("if"), quoted_name("Δt", ascii=True)
-('x', '`if`', '`\u0394t`')
+('x', '`if`', '`\\\\u0394t`')
 >>> print(number(0.1, FLOAT32), number(3, SCALARS["int64"]), number(-0.0, FLOAT64))
 0.1f int64(3) -0.0
 

@@ -249,6 +249,8 @@ def test_a_scan_keeps_the_order_of_axes_as_a_cumulative_sum_does(order):
     xr.testing.assert_equal(down(x), x.cumsum("lev"))
     assert down(x).dims == ti.field_operator(lambda x: 2.0 * down(x))(x).dims == order
     assert down(ti.as_field(list(order), x.values)).dims.names == order
+    weighed = ti.scan_operator(axis=lev, init=0.0)(lambda s, w, x: s + w * x)
+    assert weighed(xr.DataArray(np.ones(3), dims="lev"), x).dims == order
 
 
 def test_members_of_a_tuple_of_bare_arrays_say_where_they_stand_or_are_refused():

@@ -4,7 +4,7 @@ Where a formula reads: indices, the extents of dims with sizes in them, and what
 
 >>> i = Index.letter("i")
 >>> i.moved(Affine(1)).text(), i.moved(Affine.of("n")).text(), i.moved(Affine(1)).text(half=True)
-('i+1', 'i+n', 'i+\tfrac{1}{2}')
+('i+1', 'i+n', 'i+\\tfrac{1}{2}')
 
 Which dims the result of a builtin has, with their extents, and which elements, from those of its operands.
 

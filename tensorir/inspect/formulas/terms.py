@@ -5,7 +5,7 @@ Pieces of LaTeX with how tightly they bind: names, numbers, and the notation of 
 >>> from tensorir.ir.types import FLOAT64
 >>> a, b = name("a"), name("rate")
 >>> applied("multiplies", [applied("plus", [a, b]), number(2.0, FLOAT64)]).text
-'\left(a + \mathit{rate}\right) \cdot 2'
+'\\left(a + \\mathit{rate}\\right) \\cdot 2'
 
 The letters of a program's dims, and the names that are taken.
 
