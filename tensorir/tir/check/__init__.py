@@ -40,7 +40,7 @@ def check(module: n.IRModule | n.PrimFunc | n.GraphFunction, hazards: bool = Fal
     ...         A[0] = T.Cast("float32", i)
     ... '''), hazards=True)
     Traceback (most recent call last):
-    tensorir.runtime.errors.DiagnosticError: <tir>:5:9: error[TL12]: two iterations of the parallel loop over i touch A[0].
+    tensorir.runtime.errors.DiagnosticError: <tir>:4:5: error[TL12]: two iterations of the parallel loop over i touch A[0].
     ...
     """
     match module:
