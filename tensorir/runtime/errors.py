@@ -41,6 +41,7 @@ import threading
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from signal import SIGINT
 from types import FrameType
 from typing import Any
 
@@ -286,6 +287,6 @@ class Interrupted(KeyboardInterrupt):
 
     signal: int
 
-    def __init__(self, steps: int, n: int, state: Any, kept: Any, signal: int = signal.SIGINT) -> None:
+    def __init__(self, steps: int, n: int, state: Any, kept: Any, signal: int = SIGINT) -> None:
         super().__init__(f"stopped after {steps:,} of {n:,} steps; .state is the state after them")
         self.steps, self.state, self.kept, self.signal = steps, state, kept, signal
