@@ -33,10 +33,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import jax
+import numpy as np
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jax.experimental.xla_metadata import set_xla_metadata
@@ -45,7 +46,7 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.tracing import axes_of, varying, with_batch
 
-__all__ = ["WrittenWindow", "over", "smooth", "still", "take", "threaded", "times"]
+__all__ = ["WrittenWindow", "bilinear", "over", "smooth", "still", "take", "threaded", "times"]
 
 # Where a read stands
 
@@ -358,3 +359,110 @@ mlir.register_lowering(scaled, mlir.lower_fun(_scaled, multiple_results=False))
 ad.primitive_jvps[scaled] = _jvp
 ad.primitive_transposes[scaled] = _transpose
 batching.primitive_batchers[scaled] = _batched
+
+
+# Sums of products, such as contractions and convolutions: the same for each of their products.
+
+paired = Primitive("paired")
+
+
+@cache
+def bilinear(function: Function) -> Function:
+    """A function that is linear in each of its two operands, in whose derivatives 0 times an infinity is 0.
+
+    >>> import jax.numpy as jnp
+    >>> dot = bilinear(lax.dot)
+    >>> jax.grad(lambda v: (dot(jnp.array([[jnp.inf, 1.0], [2.0, 3.0]]), v) * jnp.array([0.0, 1.0])).sum())(jnp.ones(2))
+    Array([2., 3.], dtype=float32)
+    """
+    return smooth(function, lambda t, x, y: _pair(t, y, function), lambda t, x, y: _pair(t, x, _swapped(function)))
+
+
+def _pair(t: Any, x: Any, function: Function) -> Any:
+    return paired.bind(*varying((t, x), axes_of(t, x)), function=function)
+
+
+def _paired(t: jax.Array, x: jax.Array, *, function: Function) -> jax.Array:
+    return lax.cond(lax.bitwise_and(_all_finite(t), _all_finite(x)), function, partial(_sum_of_terms, function), t, x)
+
+
+def _all_finite(x: jax.Array) -> jax.Array:
+    return lax.reduce(lax.is_finite(x), True, lax.bitwise_and, tuple(range(x.ndim)))
+
+
+def _sum_of_terms(function: Function, t: jax.Array, x: jax.Array) -> jax.Array:
+    """The sum of the products of which both factors are not 0: those that are not finite are counted, and by sign."""
+    (t, t_sign, t_counts, t_beyond), (x, x_sign, x_counts, x_beyond) = _parts(t), _parts(x)
+    total, rest = function(t, x), lax.sub(t_counts, t_beyond)
+    count = lax.add(function(t_beyond, x_counts), function(rest, x_beyond))
+    sign = lax.add(
+        function(lax.mul(t_beyond, t_sign), x_sign), function(lax.mul(rest, t_sign), lax.mul(x_beyond, x_sign))
+    )
+    beyond = lax.select(lax.eq(lax.abs(sign), count), lax.mul(sign, _full(sign, np.inf)), _full(sign, np.nan))
+    return lax.select(lax.gt(count, _full(count, 0)), beyond, total)
+
+
+def _parts(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """The finite elements; the signs of numbers; 1 where an element is not 0; 1 where it is not finite."""
+    finite, zero, one = lax.is_finite(x), _full(x, 0), _full(x, 1)
+    sign = lax.select(lax.ne(x, x), zero, lax.sign(x))
+    return (
+        lax.select(finite, x, zero), sign, lax.select(lax.eq(x, zero), zero, one), lax.select(finite, zero, one),
+    )  # fmt: skip
+
+
+_full = lax.full_like
+
+
+@cache
+def _swapped(function: Function) -> Function:
+    return lambda y, x: function(x, y)
+
+
+@cache
+def _transposed(function: Function, shape: tuple[int, ...], element: Any) -> Function:
+    def transposed(cotangent: jax.Array, x: jax.Array) -> jax.Array:
+        # a value rather than a shape: within `jax.shard_map` it varies over the axes that the other operand does
+        t = varying(lax.full(shape, 0, element), axes_of(cotangent, x))
+        return jax.vjp(lambda t: function(t, x), t)[1](cotangent)[0]
+
+    return transposed
+
+
+@cache
+def _mapped(function: Function, axes: tuple[int | None, int | None]) -> Function:
+    return jax.vmap(function, axes)
+
+
+def _paired_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: Function) -> tuple[Any, Any]:
+    (t, x), (dt, dx) = primals, tangents
+    out = _pair(t, x, function)
+    found = [] if isinstance(dt, ad.Zero) else [_pair(dt, x, function)]
+    if not isinstance(dx, ad.Zero):
+        found.append(_pair(dx, t, _swapped(function)))
+    return out, reduce(lax.add, found) if found else still(out)
+
+
+def _paired_transpose(cotangent: Any, t: Any, x: Any, *, function: Function) -> list[Any]:
+    if isinstance(cotangent, ad.Zero):
+        return [ad.Zero(t.aval), None]
+    return [_pair(cotangent, x, _transposed(function, t.aval.shape, t.aval.dtype)), None]
+
+
+def _paired_shape(t: Any, x: Any, *, function: Function) -> Any:
+    out = jax.eval_shape(function, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (t, x)))
+    return t.update(shape=out.shape, dtype=out.dtype, weak_type=False)
+
+
+def _paired_batched(args: Sequence[Any], axes: Sequence[Any], *, function: Function) -> tuple[Any, Any]:
+    (t, x), (a, b) = args, axes
+    return _pair(t, x, _mapped(function, (a, b))), 0
+
+
+_paired_jit = jax.jit(_paired, static_argnames="function")
+paired.def_impl(_paired_jit)
+paired.def_abstract_eval(_paired_shape)
+mlir.register_lowering(paired, mlir.lower_fun(_paired, multiple_results=False))
+ad.primitive_jvps[paired] = _paired_jvp
+ad.primitive_transposes[paired] = _paired_transpose
+batching.primitive_batchers[paired] = _paired_batched

@@ -32,7 +32,7 @@ Variable = Any
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
          "custom_vjp_call": "call_jaxpr", "remat2": "jaxpr", "checkpoint": "jaxpr"}  # fmt: skip
 """Equations that are programs of their own, once nobody differentiates them any more, and where those stand."""
-OWN = frozenset(["read_neighbours", "collect_neighbours", "stencil_tangents", "scaled", "kernels", "rounds"])
+OWN = frozenset(["read_neighbours", "collect_neighbours", "stencil_tangents", "scaled", "paired", "kernels", "rounds"])
 """Our own primitives that are programs of `jax.lax`."""
 INNER = {"scan": ("jaxpr",), "while": ("body_jaxpr",), "cond": ("branches",)}
 """Where the programs stand that equations run, as often as it may be."""

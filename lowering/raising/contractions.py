@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -10,8 +11,9 @@ import jax
 from jax import lax
 
 from lowering.context import Context
+from lowering.gradients.in_place_adjoints import bilinear
 from lowering.raising.reductions import literal_of
-from lowering.rules.elementwise import convert
+from lowering.rules.elementwise import SCALAR, convert
 from lowering.rules.indirect import combiner
 from lowering.values import (
     ArrayProvenance,
@@ -46,7 +48,12 @@ PRECISION = lax.Precision.HIGHEST
 
 
 def contraction(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
-    return product_of_two(context, node, args, lambda a, b, total: dot(a, b, total, context.provenance))
+    return product_of_two(context, node, args, partial(dot, known=context.provenance, careful=_careful(context, node)))
+
+
+def _careful(context: Context, node: Call) -> bool:
+    """Some of the result may not be needed: in derivatives 0 times what is not finite there is 0."""
+    return id(node) not in context.known.finite
 
 
 def product_of_two(
@@ -65,10 +72,11 @@ def product_of_two(
     result = make(apart[0], apart[1], total)
     if result is None:
         return None
+    multiply = SCALAR["multiplies"] if _careful(context, node) else lax.mul
     for f in rest:
         assert isinstance(f, Dense)
         names = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*result.dims.names, *f.dims.names))))
-        result = Dense(lax.mul(aligned(result, names), aligned(f, names)), names)
+        result = Dense(multiply(aligned(result, names), aligned(f, names)), names)
     return (cut(result, node.tensor.dims),)
 
 
@@ -90,7 +98,7 @@ NARROW = {("int8", "int32"), ("bfloat16", "float32")}
 """Types whose products XLA adds up in a wider type 1.8 to 11 times as fast as those of converted factors."""
 
 
-def dot(x: Leaf, y: Leaf, total: Sum, known: ArrayProvenance) -> Dense | None:
+def dot(x: Leaf, y: Leaf, total: Sum, known: ArrayProvenance, careful: bool) -> Dense | None:
     """Two factors contracted over the dims that are summed over, None where that is not better than the plain form."""
     over = [d for d in total.over if d in x.dims and d in y.dims]
     if set(over) != set(total.over):
@@ -114,13 +122,16 @@ def dot(x: Leaf, y: Leaf, total: Sum, known: ArrayProvenance) -> Dense | None:
         if before == _data_type(narrow_y) and (before.name, kind.name) in NARROW:
             x, y = narrow_x, narrow_y
     a, b = _stacked(x, total, over, batch), _stacked(y, total, over, batch)
-    numbers = (
-        ([a.dims.names.index(d) for d in over], [b.dims.names.index(d) for d in over]),
-        ([a.dims.names.index(d) for d in batch], [b.dims.names.index(d) for d in batch]),
-    )
-    data = lax.dot_general(a.data, b.data, numbers, precision=PRECISION, preferred_element_type=kind)
+    of_over, of_batch = (tuple(tuple(z.dims.names.index(d) for d in names) for z in (a, b)) for names in (over, batch))
+    product = _dot_general((of_over, of_batch), kind)
+    data = (bilinear(product) if careful and kind.kind in "fV" else product)(a.data, b.data)
     left = [d for z in (a, b) for d in z.dims if d not in over and d not in batch]
     return Dense(data, Dims(tuple((d, total.dims[d]) for d in (*batch, *left))))
+
+
+@cache
+def _dot_general(numbers: Any, kind: Any) -> Callable[..., jax.Array]:
+    return partial(lax.dot_general, dimension_numbers=numbers, precision=PRECISION, preferred_element_type=kind)
 
 
 def _slots_of(x: Leaf) -> set[str]:
@@ -177,7 +188,7 @@ def guarded(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         if not set(total.guard.dims) <= set(a.dims):
             return None
         a, b = needed(a, total, a.dims.names), needed(b, total, b.dims.names)
-        result = _inside(context, a, b, total, total.guard)
+        result = _inside(context, a, b, total, total.guard, _careful(context, node))
     if result is None:
         return None
     context.absorbed(total.inside)
@@ -199,7 +210,7 @@ def guarded_sum(context: Context, node: Call, args: Sequence[Any]) -> Sum | None
 
 def _outside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> Dense | None:
     """The sum where a guard without the dims summed over holds."""
-    found = dot(a, b, total, context.provenance)
+    found = dot(a, b, total, context.provenance, careful=True)
     if found is None:
         return None
     dims = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*found.dims.names, *guard.dims.names))))
@@ -207,19 +218,19 @@ def _outside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> 
     return Dense(lax.select(aligned(guard, dims), data, lax.full_like(data, 0)), dims)
 
 
-def _inside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> Dense | None:
+def _inside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense, careful: bool) -> Dense | None:
     """The sum of the products of a factor that is zero where the guard is false."""
     zeroed = _zeroed(a, guard)
     if set(guard.dims) <= set(b.dims):
-        return dot(zeroed, _zeroed(b, guard), total, context.provenance)
-    found = dot(zeroed, b, total, context.provenance)
+        return dot(zeroed, _zeroed(b, guard), total, context.provenance, careful)
+    found = dot(zeroed, b, total, context.provenance, careful)
     if found is None or b.data.dtype.kind in "iu":
         return found
     dims = found.dims
 
     def plain(_: jax.Array, a: jax.Array, b: jax.Array, guard_: jax.Array) -> jax.Array:
         whole = Dims(tuple((n, total.dims[n]) for n in (*dims.names, *total.over)))
-        product = lax.mul(aligned(Dense(a, own), whole), aligned(Dense(b, other), whole))
+        product = SCALAR["multiplies"](aligned(Dense(a, own), whole), aligned(Dense(b, other), whole))
         kept = lax.select(aligned(Dense(guard_, guard.dims), whole), product, lax.full_like(product, 0))
         return lax.reduce(kept, kept.dtype.type(0), lax.add, tuple(range(len(dims), len(whole))))
 
@@ -244,7 +255,9 @@ def _zeroed(x: Dense, guard: Dense) -> Dense:
 def convolution(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     def convolved(x: Leaf, w: Leaf, total: Sum) -> Dense | None:
         known = context.provenance.window(x)
-        return None if known is None or not isinstance(w, Dense) else _in_groups(*known, w, total, context.provenance)
+        if known is None or not isinstance(w, Dense):
+            return None
+        return _in_groups(*known, w, total, context.provenance, _careful(context, node))
 
     return product_of_two(context, node, args, lambda a, b, total: convolved(a, b, total) or convolved(b, a, total))
 
@@ -256,13 +269,13 @@ MOST_GROUPS = 32
 
 
 def _in_groups(
-    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: ArrayProvenance
+    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: ArrayProvenance, careful: bool
 ) -> Dense | None:
     """Convolutions side by side, for the dims that the window, the weights and the sum have."""
     moving = {v.source for v in windows}
     groups = [d for d in source.dims if d not in moving and d in w.dims and d not in total.over]
     if not groups:
-        return _convolution(source, windows, w, total, known)
+        return _convolution(source, windows, w, total, known, careful)
     name = groups[0]
     if len(total.dims[name]) > MOST_GROUPS:
         return None
@@ -273,7 +286,7 @@ def _in_groups(
         if part is not None and not steps and point in part.dims[name]:
             inner = dense(select_slot(part, name, point))
             known.pad(one, inner, inner.dims)
-        found = _in_groups(one, windows, weights, total, known)
+        found = _in_groups(one, windows, weights, total, known, careful)
         if found is None:
             return None
         parts.append(found)
@@ -282,7 +295,7 @@ def _in_groups(
 
 
 def _convolution(
-    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: ArrayProvenance
+    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: ArrayProvenance, careful: bool
 ) -> Dense | None:
     """A window times weights, summed over the window and over what both have besides."""
     if source.present is not None or source.data.dtype != w.data.dtype or w.data.dtype.kind not in "fV":
@@ -328,13 +341,19 @@ def _convolution(
     lhs = lax.reshape(aligned(source, lhs_dims), (flat(batch), flat(channels), *sizes))
     rhs_dims = Dims(tuple((n, total.dims[n]) for n in (*filters, *channels, *inner)))
     rhs = lax.reshape(aligned(w, rhs_dims), (flat(filters), flat(channels), *(len(total.dims[d]) for d in inner)))
-    data = lax.conv_general_dilated(
-        lhs, rhs, [v.stride for v in windows], padding, lhs_dilation=[steps.get(v.source, 1) for v in windows],
-        rhs_dilation=[v.dilation for v in windows],
-        precision=PRECISION,
-    )  # fmt: skip
+    of_windows = ((v.stride, steps.get(v.source, 1), v.dilation) for v in windows)
+    product = _conv_general_dilated(tuple(padding), *zip(*of_windows, strict=True))
+    data = (bilinear(product) if careful else product)(lhs, rhs)
     dims = Dims(tuple((d, total.dims[d]) for d in (*batch, *filters, *outer)))
     return Dense(lax.reshape(data, dims.shape), dims)
+
+
+@cache
+def _conv_general_dilated(padding: Any, strides: Any, lhs_dilation: Any, rhs_dilation: Any) -> Callable[..., jax.Array]:
+    return partial(
+        lax.conv_general_dilated, window_strides=strides, padding=padding, lhs_dilation=lhs_dilation,
+        rhs_dilation=rhs_dilation, precision=PRECISION,
+    )  # fmt: skip
 
 
 def _part(

@@ -40,7 +40,7 @@ def _module(path: Path, names: tuple[str, ...] = ()) -> Any:
 def check(path: Path, names: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Parse and check every function of a kernel file; notes are told, errors raised together."""
     module = _module(path, names)
-    for note in ti.tir.check(module):
+    for note in ti.tir.check(module, hazards=True):
         say(str(note))
     for name in module.functions:
         say(f"{name}: well-formed")

@@ -22,7 +22,7 @@ from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.iterator.imports import from_gt4py
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.compilation import compiled
-from tensorir.iterator.lift.program import Options, Specialised, natural, specialise
+from tensorir.iterator.lift.program import Options, Specialised, natural, options_of, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType, refused
 from tensorir.iterator.running import coordinates, in_order, is_labelled, labelled
@@ -45,7 +45,7 @@ def as_jax(source: Any, *, domain: Any = None, offset_provider: Any = None, **op
     imported = from_gt4py(source)
     operator = not hasattr(source, "gtir")
     provider = offsets(offset_provider, imported.field_offsets)
-    return JaxFunction(imported.program, provider, imported.column, operator, _intervals(domain), Options(**options))
+    return JaxFunction(imported.program, provider, imported.column, operator, _intervals(domain), options_of(options))
 
 
 def _intervals(domain: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 from tensorir.backends import backend
 from tensorir.iterator.imports import program_of as imported
-from tensorir.iterator.lift.program import Options
+from tensorir.iterator.lift.program import Options, options_of
 from tensorir.iterator.nodes import Program, refused
 from tensorir.iterator.running import Accelerator, Host, Runner, Variant
 
@@ -114,7 +114,7 @@ def make_backend(device: str = "cpu", *, name: str = "", **options: Any) -> Any:
         raise refused("TI12", "there is no GPU that CuPy knows, whose arrays fields are there.", help="use xla_cpu.")
     return next_backend.Backend(
         name=name or f"xla_{device}",
-        executor=Executor(Options(**options), device),
+        executor=Executor(options_of(options), device),
         allocator=kinds[device](),
         transforms=next_backend.DEFAULT_TRANSFORMS,
     )

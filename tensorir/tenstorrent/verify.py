@@ -86,7 +86,8 @@ def verify(
 ) -> Verdict:
     """Whether the persistent kernel `after` computes bit for bit what the grid kernel `before` does.
 
-    Without arrays, arguments are generated from `seed`. `cores` are the numbers of cores to share the tiles; None takes
+    Without arrays, arguments are generated from `seed`, integers from 0 to 7: a kernel whose integers are indices needs
+    arrays. `cores` are the numbers of cores to share the tiles; None takes
     the ranges that `after` has as an attribute. The cores run in their order, in the reverse, and in random ones,
     `orders` in all. Buffers whose extents are no multiples of the tile are also compared with padded ones, on the part
     that is there. The shares that `after` states itself must have every tile once in any case. Raises TN01 and TN02 for
@@ -116,7 +117,19 @@ def verify(
     stated: list[Ranges] = [shares_of(after)] if cores is None or "tt_tiles_per_core" in after.attrs else []
     shares = stated if cores is None else [partition(tiles, c) for c in asked]
     given = list(arrays) if arrays else arguments(before, seed)
-    check = _Check(before, after, extents, given)
+    try:
+        return _compared(_Check(before, after, extents, given), shares, stated, orders, seed)
+    except DiagnosticError as caught:
+        if arrays:
+            raise
+        names = [before.buffer_map[p].name if p in before.buffer_map else p.name for p in before.params]
+        help = f"the arguments are generated; give arrays: ti.tt.verify(before, after, {', '.join(names)})."
+        raise DiagnosticError([replace(d, help=d.help or help) for d in caught.diagnostics]) from None
+
+
+def _compared(check: _Check, shares: Sequence[Ranges], stated: Sequence[Ranges], orders: int, seed: int) -> Verdict:
+    x, y, z = check.extents
+    before, after, tiles = check.before, check.after, x * y * z
     counts = tuple(len(share) for share in shares)
     for share in stated:
         if found := uncovered(share, tiles):

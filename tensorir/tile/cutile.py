@@ -5,18 +5,35 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import linecache
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
 from tensorir.runtime.memory import SIZES, RecentCache
 from tensorir.tile.bytecode import from_bytecode
 from tensorir.tile.interpret.meanings import MEANINGS
-from tensorir.tile.nodes import Module, Operation, Region, Slot, Typed, Value, dense, operations_of
+from tensorir.tile.nodes import (
+    CallSite,
+    Location,
+    Module,
+    Named,
+    Operation,
+    Place,
+    Region,
+    Scoped,
+    Slot,
+    Typed,
+    Value,
+    dense,
+    operations_of,
+)
 from tensorir.tile.operations import TABLE
 from tensorir.tile.types import ELEMENTS, Function, Pointer, Tile, Type
 
@@ -331,33 +348,118 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
         message = f"cuTile refuses the kernel '{function.__name__}': {lines[0].rstrip('.')}."
         raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, tuple(lines[1:]))) from None
     module = from_bytecode(file.getvalue(), function.__name__)
-    lists = _lists(args, constraints, list(kernel._annotated_function.pysig.parameters))
-    return without_lists(module, lists) if lists else module
+    lists, names = _parameters(args, constraints, list(kernel._annotated_function.pysig.parameters))
+    return _of_source(without_lists(module, lists) if lists else module, names)
 
 
-def _lists(args: Sequence[Any], constraints: Sequence[Any], names: Sequence[str]) -> dict[int, ArrayList]:
-    """The lists of arrays by the place of their pointer among the parameters of the entry."""
+def _parameters(
+    args: Sequence[Any], constraints: Sequence[Any], names: Sequence[str]
+) -> tuple[dict[int, ArrayList], list[str]]:
+    """The lists of arrays by the place of their pointer among the parameters of the entry; the parameters' names.
+
+    The names are those of the entry without lists: an array `x` has x, x_shape0, ..., x_stride0, ...
+    """
     found: dict[int, ArrayList] = {}
+    made: list[str] = []
     at = 0
+
+    def array(name: str, ndim: int) -> None:
+        made.extend((name, *(f"{name}_{what}{k}" for what in ("shape", "stride") for k in range(ndim))))
 
     def place(value: Any, constraint: Any, name: str) -> None:
         nonlocal at
         kind = type(constraint).__name__
         if kind == "TupleConstraint":
             for k, (v, c) in enumerate(zip(value, constraint.items, strict=True)):
-                place(v, c, f"{name}[{k}]")
+                place(v, c, f"{name}_{k}")
         elif kind == "ListConstraint":
             if isinstance(value, list):
                 found[at] = ArrayList(name, len(value), _words(constraint.element))
+                for k in range(len(value)):
+                    array(f"{name}_{k}", constraint.element.ndim)
+            else:
+                made.extend((name, f"{name}_length"))
             at += 2
         elif kind == "ArrayConstraint":
+            array(name, constraint.ndim)
             at += 1 + 2 * constraint.ndim
         elif kind in ("ScalarConstraint", "PointerConstraint"):
+            made.append(name)
             at += 1
 
     for value, constraint, name in zip(args, constraints, names, strict=False):
         place(value, constraint, name)
-    return found
+    return found, made
+
+
+def _of_source(module: Module, names: Sequence[str]) -> Module:
+    """The module of one entry with these names of parameters, and with places in the Python source as spans."""
+    (entry,) = module.operations
+    (body,) = entry.regions
+    known: dict[Value, Value] = {}
+    if len(names) == len(body.arguments) == len(set(names)):
+        known = {v: replace(v, name=name) for v, name in zip(body.arguments, names, strict=True)}
+    files = _PythonFiles()
+
+    def slot(x: Slot) -> Slot:
+        return tuple(known.get(v, v) for v in x) if isinstance(x, tuple) else x and known.get(x, x)
+
+    def region(r: Region) -> Region:
+        return Region(tuple(known.get(v, v) for v in r.arguments), tuple(map(operation, r.operations)), r.span)
+
+    def operation(op: Operation) -> Operation:
+        span = files.span(op.location) or op.span
+        return replace(op, operands=tuple(map(slot, op.operands)), regions=tuple(map(region, op.regions)), span=span)
+
+    return replace(module, operations=(operation(entry),))
+
+
+class _PythonFiles:
+    """The files that locations name, and where the expressions end that begin at a line and a column."""
+
+    def __init__(self) -> None:
+        self.read: dict[str, tuple[Source, list[int], dict[tuple[int, int], tuple[int, int]]]] = {}
+
+    def span(self, location: Location | None) -> Span | None:
+        """The expression, or statement, that a location is about; None where its file cannot be read."""
+        while not isinstance(location, Place):
+            match location:
+                case Scoped(place):
+                    location = place
+                case CallSite(callee):
+                    location = callee
+                case Named(_, at):
+                    location = at
+                case _:
+                    return None
+        if location.file not in self.read:
+            self.read[location.file] = self._file(location.file)
+        source, starts, ends = self.read[location.file]
+        begin = location.line, location.column
+        if begin not in ends:
+            return None
+        line, column = ends[begin]
+        return Span(source, starts[begin[0] - 1] + begin[1], starts[line - 1] + column)
+
+    def _file(self, name: str) -> tuple[Source, list[int], dict[tuple[int, int], tuple[int, int]]]:
+        lines = linecache.getlines(name)
+        text, ends = "".join(lines), dict[tuple[int, int], tuple[int, int]]()
+        try:
+            nodes = list(ast.walk(ast.parse(text)))
+        except (SyntaxError, ValueError):
+            nodes = []
+        for node in nodes:
+            if (
+                isinstance(node, ast.expr | ast.stmt)
+                and node.end_lineno is not None
+                and node.end_col_offset is not None
+            ):
+                # columns count bytes
+                first, last = node.lineno, node.end_lineno
+                start = node.lineno, len(lines[first - 1].encode()[: node.col_offset].decode())
+                end = last, len(lines[last - 1].encode()[: node.end_col_offset].decode())
+                ends[start] = max(end, ends.get(start, end))
+        return Source(name, text), [0, *accumulate(map(len, lines))], ends
 
 
 def _words(array: Any) -> tuple[Type, ...]:

@@ -47,7 +47,7 @@ from tensorir.tir.builtins import is_hardware
 from tensorir.tir.nodes import Block, BlockRealize, Buffer, For, ForKind, IterKind, Node, Stmt, Var
 from tensorir.tir.trees import children, walk
 
-__all__ = ["AT_ONCE", "lost_storage", "scratch_of"]
+__all__ = ["AT_ONCE", "lost_storage", "scratch_of", "used_outside"]
 
 AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED)
 """The loops whose iterations run at once."""
@@ -127,6 +127,32 @@ def lost_storage(body: n.Stmt) -> Diagnostic | None:
 
     What stands outside of every kernel may fill storage for all of them.
     """
+    found, own, _ = _storage(body)
+    for data, uses in found.items():
+        if data in own or uses.buffer.scope in ("global", "") or None in uses.stores:
+            continue
+        for region, span in uses.reads.items():
+            if region not in uses.stores and uses.stores:
+                return _told(uses, span, next(iter(uses.stores.values())))
+    return None
+
+
+def used_outside(body: n.Stmt) -> Mapping[n.Var, tuple[Span, Span | None]]:
+    """The memories that are used outside of every kernel: there, and the first store of a kernel, or None."""
+    found, _, roots = _storage(body)
+    used = {
+        data: (
+            uses.stores.get(None) or uses.reads[None],
+            next((span for region, span in uses.stores.items() if region is not None), None),
+        )
+        for data, uses in found.items()
+        if (None in uses.stores or None in uses.reads) and uses.buffer.scope not in ("global", "")
+    }
+    return used | {name: used[data] for name, data in roots.items() if data in used}
+
+
+def _storage(body: n.Stmt) -> tuple[dict[n.Var, _Uses], set[n.Var], dict[n.Var, n.Var]]:
+    """The uses of each memory; the memories that kernels make or take by a pointer; the memory behind each name."""
     found: dict[n.Var, _Uses] = {}
     roots: dict[n.Var, n.Var] = {}
     own: set[n.Var] = set()
@@ -169,13 +195,7 @@ def lost_storage(body: n.Stmt) -> Diagnostic | None:
             case _:
                 pass
         pending.extend((child, region) for child in reversed(list(children(node))) if not isinstance(child, n.Buffer))
-    for data, uses in found.items():
-        if data in own or uses.buffer.scope in ("global", "") or None in uses.stores:
-            continue
-        for region, span in uses.reads.items():
-            if region not in uses.stores and uses.stores:
-                return _told(uses, span, next(iter(uses.stores.values())))
-    return None
+    return found, own, roots
 
 
 def _uses_of_storage(found: dict[n.Var, _Uses], roots: dict[n.Var, n.Var], buffer: n.Buffer) -> _Uses:

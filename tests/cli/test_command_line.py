@@ -1,9 +1,11 @@
 """The command line as its user meets it: results in files, messages on standard error, exit codes."""
 
+import gc
 import io
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -320,6 +322,37 @@ def test_a_run_that_is_terminated_leaves_by_an_exception(folder, capsys, monkeyp
     from stencils.cli import look
 
     monkeypatch.setattr(look, "check", lambda *_: signal.raise_signal(signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert run(capsys, "check", "average.fencil")[0] == 143
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Finalised:
+    """What is terminated while it is finalised."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def collected(*_):
+    def callback(phase, info):
+        signal.raise_signal(signal.SIGTERM)
+        gc.callbacks.remove(callback)
+
+    gc.callbacks.append(callback)
+    gc.collect()
+    time.sleep(5)
+
+
+@pytest.mark.parametrize(
+    "where", [lambda *_: (bool(Finalised()), time.sleep(5)), collected], ids=["finaliser", "collector"]
+)
+def test_a_run_is_terminated_where_exceptions_are_lost(folder, capsys, monkeypatch, where):
+    from stencils.cli import look
+
+    monkeypatch.setattr(look, "check", where)
     before = signal.getsignal(signal.SIGTERM)
     try:
         assert run(capsys, "check", "average.fencil")[0] == 143

@@ -167,6 +167,49 @@ def test_global_storage_and_storage_that_no_kernel_fills_are_read_by_every_kerne
         assert ti.lift(func(body))(*arrays())[-1].tolist() == [4, 3, 2, 1]
 
 
+OUTSIDE = """
+S = T.alloc_buffer((4,), "int32", scope="{scope}")
+{before}for b in T.thread_binding(2, thread="blockIdx.x"):
+    for x in T.thread_binding(2, thread="threadIdx.x"):
+        {inside}
+        C[b * 2 + x] = S[3 - (b * 2 + x)]
+{after}"""
+FILL = "for i in range(4):\n    S[i] = A[i]\n"
+
+
+@pytest.mark.parametrize("scope", ["shared", "local", "warp"])
+def test_every_thread_reads_storage_that_no_kernel_stores_to(scope: str):
+    program = func(OUTSIDE.format(scope=scope, before=FILL, inside="T.evaluate(0)", after=""))
+    assert ti.tir.interpret(program, *arrays())[-1].tolist() == [4, 3, 2, 1]
+    assert ti.lift(program)(*arrays())[-1].tolist() == [4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("hazards", ["error", "sequential", "ignore"])
+@pytest.mark.parametrize("scope", ["shared", "local", "warp"])
+@pytest.mark.parametrize(
+    "around", [(FILL, ""), ("", FILL), ("", "for i in range(4):\n    C[i] = S[i]\n")], ids=["before", "after", "read"]
+)
+def test_storage_of_a_kernel_is_used_in_it_alone(scope: str, around: tuple[str, str], hazards: str):
+    program = func(OUTSIDE.format(scope=scope, before=around[0], inside="S[0] = x", after=around[1]))
+    assert said(lambda: ti.lift(program, on_hazard=hazards)) == ["TL17"]
+
+
+def test_storage_of_a_kernel_that_is_used_outside_is_shown_with_both():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(func(OUTSIDE.format(scope="local", before=FILL, inside="S[0] = x", after="")))
+    assert str(caught.value) == (
+        "<tir>:8:13: error[TL17]: 'S' is local storage that a kernel stores to and that is used outside of it: "
+        "each thread has its own.\n"
+        "              S[0] = x\n"
+        "              ^^^^^^^^\n"
+        "note: it is used outside here.\n"
+        "  at <tir>:5:9:\n"
+        "          S[i] = A[i]\n"
+        "          ^^^^^^^^^^^\n"
+        "help: use it in the kernel alone, or give the buffer the scope global."
+    )
+
+
 @pytest.mark.parametrize("size", [65, 200])
 def test_a_race_that_is_not_decided_has_a_note(size: int):
     text = f"""

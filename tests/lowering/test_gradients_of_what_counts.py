@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import tensorir as ti
+from lowering.gradients.in_place_adjoints import bilinear
 
 UNBOUNDED = {
     "1.0 / x": (0.0, np.nan),
@@ -155,3 +157,72 @@ def test_the_gradient_of_a_tangent_of_a_stencil():
         x = jnp.array([1.0, 2.0, 3.0])
         slope = jax.grad(lambda x: jax.jvp(lambda x: c(x=x)["y"].sum(), (x,), (jnp.ones(3),))[1])(x)
         assert slope.tolist() == jax.hessian(lambda x: (x[:2] * x[1:] ** 2).sum())(x).sum(0).tolist()
+
+
+C, X, V = "c: tensor<bool, J[0:8]>", "x: tensor<float, J[0:8], I[0:20]>", "v: tensor<float, I[0:20], L[0:6]>"
+CHOSEN = {
+    "a contraction": ("contraction", "if c then reduce(+, 0.0, I)((1.0 / x) × v) else 0.0", C, X, V),
+    "a contraction with one vector": (
+        "contraction", "if c then reduce(+, 0.0, I)((1.0 / x) × v) else 0.0", C, X, "v: tensor<float, I[0:20]>"
+    ),
+    "a contraction of a root": ("contraction", "if c then reduce(+, 0.0, I)(sqrt(x) × v) else 0.0", C, X, V),
+    "a contraction times a factor": (
+        "contraction", "if c then reduce(+, 0.0, I)((1.0 / x) × u × v) else 0.0", C, "x: tensor<float, J[0:8]>",
+        V, X.replace("x:", "u:"),
+    ),
+    "a guarded contraction": ("guarded contraction", "reduce(+, 0.0, I)(if c then (1.0 / x) × v else 0.0)", C, X, V),
+    "a contraction guarded by element": (
+        "guarded contraction", "reduce(+, 0.0, I)(if c then u × (1.0 / x) else 0.0)", C.replace("]>", "], I[0:20]>"),
+        "x: tensor<float, J[0:8], I[0:20]>", "u: tensor<float, I[0:20], J[0:8], L[0:6]>",
+    ),
+    "a convolution": (
+        "convolution",
+        "if c then reduce(+, 0.0, C)(reduce(+, 0.0, Q)(gather(I, clamp)(1.0 / x, pos(P, p) + pos(Q, v)) × v)) else 0.0",
+        C, "x: tensor<float, J[0:8], I[0:5], C[0:16]>", "p: tensor<float, P[0:4]>",
+        "v: tensor<float, Q[0:2], C[0:16], L[0:3]>",
+    ),
+}  # fmt: skip
+"""The rule, and a sum of products of which nobody needs the row J = 0; there a factor, or its slope, is infinite."""
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_rows_of_products_that_are_not_needed_have_no_part_in_a_derivative(name: str):
+    rule, value, *params = CHOSEN[name]
+    shape = [d for d in ("J", "P", "L") if any(f"{d}[0:" in p for p in params)]
+    extents = {"J": 8, "P": 4, "L": 3 if rule == "convolution" else 6}
+    y = f"y: tensor<float, {', '.join(f'{d}[0:{extents[d]}]' for d in shape)}>"
+    program = ti.parse(f"f({y}, {', '.join(params)}) {{ y ← {value}; }}")
+    compiled = ti.compile(program)
+    assert rule in {row.rule for row in compiled.raised()}
+    r = np.random.default_rng(3)
+    given = {p.name: r.random(p.type.dims.shape) + 0.5 for p in program.params[1:]}
+    given["c"] = np.arange(8) > 0 if given["c"].ndim == 1 else np.arange(8 * 20).reshape(8, 20) >= 20
+    moving = [n for n in given if n in "xuv"]
+
+    @jax.jit
+    def derivatives(first: jax.Array) -> Any:
+        def loss(moved: dict[str, jax.Array]) -> jax.Array:
+            return (compiled(**fixed | moved)["y"] ** 2).sum()
+
+        fixed = {n: jnp.asarray(a) for n, a in given.items()}
+        at = {n: fixed.pop(n) for n in moving}
+        at["x"] = at["x"].at[0].set(first)
+        along = {n: jnp.ones_like(a) for n, a in at.items()}
+        return jax.jvp(loss, (at,), (along,)), jax.jvp(jax.grad(loss), (at,), (along,))
+
+    with jax.enable_x64(True):
+        wanted, found = derivatives(jnp.array(1.0)), derivatives(jnp.array(0.0))
+    for a, b in zip(jax.tree.leaves(wanted), jax.tree.leaves(found), strict=True):
+        assert np.isfinite(a).all()
+        np.testing.assert_allclose(b, a, 1e-12, 1e-12)
+
+
+def test_the_sum_of_the_products_that_count_has_the_infinities_of_ieee():
+    r, numbers = np.random.default_rng(4), [0.0, 1.0, -2.0, 0.5, np.inf, -np.inf, np.nan]
+    gradient = jax.jit(lambda t, x: jax.vjp(lambda y: bilinear(lax.dot)(y, x), jnp.ones((3, 4), t.dtype))[1](t)[0])
+    for _ in range(50):
+        t = r.choice(numbers, (3, 2), p=[0.4, 0.3, 0.1, 0.1, 0.04, 0.04, 0.02]).astype("float32")
+        x = r.choice(numbers, (4, 2), p=[0.3, 0.3, 0.1, 0.1, 0.08, 0.08, 0.04]).astype("float32")
+        with np.errstate(invalid="ignore"):
+            wanted = np.where((t[:, None] == 0) | (x == 0), 0, t[:, None] * x).sum(-1)
+        np.testing.assert_array_equal(gradient(t, x), wanted)

@@ -40,7 +40,7 @@ def chain(x, following, y, n, T: Constant[int]):
     ct.store(y, index=(ct.bid(0),), tile=total)
 
 
-_READ = ("arg0", "arg3")
+_READ = ("x", "following")
 
 
 def lifted(kernel, *args):

@@ -94,7 +94,7 @@ def lifted(kernel, grid, args, **options):
 @pytest.mark.parametrize("name", CASES)
 def test_an_online_kernel_raised_is_the_kernel(name: str):
     p, given, after = lifted(*CASES[name], raise_online=True)
-    assert "loop(" not in str(p) and "scaled at the end" in str(p.report)
+    assert "loop(" not in str(p) and "scaled at the end" in str(p.report) and "raise_online" not in str(p.report)
     arrays = [a for a in p.arguments if not a.scalar]
     wanted = [w for a, w in zip(arrays, after, strict=True) if a.written]
     tolerance = 2e-3 if name == "powers of two" else 2e-6
@@ -115,6 +115,8 @@ def test_raised_attention_is_two_products_and_a_softmax():
 def test_sums_that_are_scaled_by_something_else_stay_as_they_are():
     p, given, after = lifted(scaled_too_late, 6, (floats(6, 128), zeros(6, 128), 32), raise_online=True)
     assert "loop(" in str(p)
+    note = "raise_online: no loop scales sums by the largest element so far; the program is as without it."
+    assert note in p.report.notes
     np.testing.assert_allclose(p(*given)[0], after[1], 1e-5, 1e-6)
 
 

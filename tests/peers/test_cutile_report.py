@@ -1,13 +1,16 @@
 """What a lifted kernel tells of itself: where numerics differ, and a picture of its grid over its arrays."""
 
-import xml.etree.ElementTree
+import inspect
+import xml.etree.ElementTree as xml
 
+import cuda.tile as ct
 import numpy as np
 import pytest
 
 import tensorir as ti
 from tensorir import tile
 from tensorir.ir.types import Interval
+from tensorir.tile.nodes import operations_of
 from tests.benchmarks.tiles import heads
 from tests.peers import cutile_kernels as k
 
@@ -61,22 +64,22 @@ def test_each_block_has_the_part_that_it_touches():
     data = boxes(MATMUL).data
     for i, j in np.ndindex(2, 2):
         rows, columns = Interval(16 * i, 16 * i + 16), Interval(8 * j, 8 * j + 8)
-        assert data["arg0", "read"][i, j] == (rows, Interval(0, 48))
-        assert data["arg5", "read"][i, j] == (Interval(0, 48), columns)
-        assert data["arg10", "written"][i, j] == (rows, columns)
+        assert data["a", "read"][i, j] == (rows, Interval(0, 48))
+        assert data["b", "read"][i, j] == (Interval(0, 48), columns)
+        assert data["c", "written"][i, j] == (rows, columns)
     assert {kind for _, kind in data} == {"read", "written"}
 
 
 def test_blocks_of_arrays_of_three_dims():
     data = boxes(ATTENTION).data
-    assert data["arg7", "read"][1, 2] == (Interval(1, 2), Interval(0, 64), Interval(0, 16))
-    assert data["arg21", "written"][1, 2] == (Interval(1, 2), Interval(32, 48), Interval(0, 16))
+    assert data["key", "read"][1, 2] == (Interval(1, 2), Interval(0, 64), Interval(0, 16))
+    assert data["o", "written"][1, 2] == (Interval(1, 2), Interval(32, 48), Interval(0, 16))
 
 
 def test_what_data_tell_is_the_whole_array():
     data = boxes(HISTOGRAM).data
-    assert data["arg3", "updated"] == {(k,): (Interval(0, 256),) for k in range(4)}
-    assert data["arg0", "read"][3,] == (Interval(3072, 4096),)
+    assert data["counts", "updated"] == {(k,): (Interval(0, 256),) for k in range(4)}
+    assert data["x", "read"][3,] == (Interval(3072, 4096),)
 
 
 @pytest.mark.parametrize("case", [MATMUL, ATTENTION, HISTOGRAM], ids=["matmul", "attention", "histogram"])
@@ -93,4 +96,52 @@ def test_the_picture_shows_every_block_inside_of_its_sheet(case):
 def test_of_many_blocks_some_are_drawn():
     picture = boxes((k.softmax, 1024, (zeros(1024, 64), zeros(1024, 64), 64)))
     assert "softmax on 1024 blocks, of which 256 are drawn" in str(picture)
-    assert list(picture.data["arg5", "written"])[1] == (4,)
+    assert list(picture.data["y", "written"])[1] == (4,)
+
+
+def shared_part(a):
+    return a + 1.0
+
+
+@ct.kernel
+def all_write_the_first(x, scale, xs, out, T: ct.Constant[int]):
+    a = ct.load(x, index=(ct.bid(0),), shape=(T,)) * scale
+    a = shared_part(a) + ct.load(xs[1], index=(0,), shape=(T,))
+    ct.store(out, index=(0,), tile=a)
+
+
+RACING = all_write_the_first, 4, (zeros(64), np.float32(2), [zeros(16), zeros(16)], zeros(64), 16)
+
+
+def test_parameters_have_the_names_of_the_python_source():
+    module, launch = launch_of(*RACING)
+    assert [v.name for v in module.operations[0].regions[0].arguments] == [
+        "x", "x_shape0", "x_stride0", "scale", "xs_0", "xs_0_shape0", "xs_0_stride0", "xs_1", "xs_1_shape0",
+        "xs_1_stride0", "out", "out_shape0", "out_stride0",
+    ]  # fmt: skip
+    module, launch = launch_of(*MATMUL)
+    assert [a.name for a in ti.lift(module, **launch).arguments] == ["a", "b", "c"]
+
+
+def test_operations_are_where_the_python_source_has_them():
+    module, _ = launch_of(*RACING)
+    at = {(op.name, op.span.text) for op in operations_of(module)}
+    assert {("store_view_tko", "ct.store(out, index=(0,), tile=a)"), ("fma", "a + 1.0")} <= at
+    assert ("load_view_tko", "ct.load(xs[1], index=(0,), shape=(T,))") in at
+
+
+def test_a_race_is_shown_in_the_python_source():
+    module, launch = launch_of(*RACING)
+    args = [*launch["args"][:2], *launch["args"][2], launch["args"][3]]
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.lift(module, grid=4, args=args)
+    (found,) = caught.value.diagnostics
+    assert found.code == "TL12" and "of 'out', which both write" in found.message
+    assert found.span.text == "ct.store(out, index=(0,), tile=a)" and found.span.source.name == __file__
+
+
+def test_the_report_has_the_lines_of_the_python_source():
+    module, launch = launch_of(*MATMUL)
+    lines, first = inspect.getsourcelines(k.matmul._annotated_function.pyfunc)
+    at = first + next(n for n, line in enumerate(lines) if "for k in range" in line)
+    assert f"line {at}: for " in str(ti.lift(module, **launch).report)

@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tensorir as ti
@@ -268,3 +269,26 @@ def test_a_fault_of_one_tile_among_many_is_found(name):
     before, after, fault, witness = LARGE[name]
     verdict = ti.tt.verify(before, after)
     assert not verdict and verdict.fault == fault and witness in verdict.witness, str(verdict)
+
+
+GATHER = """
+@T.prim_func
+def main(A: T.Buffer((4,)), K: T.Buffer((16,), "int32"), B: T.Buffer((16,))):
+    for bx in T.thread_binding(8, thread="blockIdx.x"):
+        for i in range(2):
+            B[bx * 2 + i] = A[K[bx * 2 + i]]
+"""
+
+
+def test_a_kernel_whose_integers_are_indices_asks_for_arrays():
+    func = main(GATHER)
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.tt.verify(func, passed(func), cores=3)
+    assert [(d.code, d.help) for d in caught.value.diagnostics] == [
+        ("TR01", "the arguments are generated; give arrays: ti.tt.verify(before, after, A, K, B).")
+    ]
+    given = np.ones(4, "float32"), np.arange(16, dtype="int32") % 4, np.zeros(16, "float32")
+    assert ti.tt.verify(func, passed(func), *given, cores=3)
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.tt.verify(func, passed(func), given[0], given[1] + 9, given[2], cores=3)
+    assert [(d.code, d.help) for d in caught.value.diagnostics] == [("TR01", "")]

@@ -64,3 +64,22 @@ def test_what_is_sound_is_accepted(body: str):
     a, b = np.full(8, -7.5, np.float32), np.zeros(8, np.float32)
     given = tir.interpret(module["main"], a, b, checked=True)  # type: ignore[arg-type]
     assert given[1][0] == (-1.5 if "mod" in body else -7.5)
+
+
+HAZARDS = {
+    "for i in T.parallel(4):\n        A[0] = T.Cast('float32', i)": ["TL12"],
+    "for i in range(4):\n        if i * i > 8:\n            A[i + i * i - 8] = T.float32(1)": ["TL10"],
+    "for i in range(4):\n        A[T.Cast('int32', A[i])] = T.float32(1)": [],
+    "for i in T.parallel(4):\n        A[i] = T.Cast('float32', i)": [],
+}
+
+
+@pytest.mark.parametrize("body", HAZARDS)
+def test_what_a_lift_proves_wrong_is_told_where_one_asks(body):
+    module = tir.parse(f"@T.prim_func\ndef main(A: T.Buffer((4,), 'float32')):\n    {body}\n")
+    found = []
+    try:
+        tir.check(module, hazards=True)
+    except DiagnosticError as caught:
+        found = [d.code for d in caught.diagnostics]
+    assert found == HAZARDS[body] and tir.check(module) == ()

@@ -13,7 +13,7 @@ from typing import Any
 from tensorir.iterator.imports import Imported
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.lifted import LiftedProgram
-from tensorir.iterator.lift.program import Options, specialise
+from tensorir.iterator.lift.program import options_of, specialise
 from tensorir.iterator.nodes import Program, refused
 
 __all__ = ["lift"]
@@ -43,5 +43,5 @@ def lift(
         said = f"the type of '{missing[0]}' is not given."
         raise refused("TI11", said, help="pass args=(...), a tensor type, a field or a number for each parameter.")
     trees = {p.name: leaf_tree(p.name, given[p.name], p.type) for p in program.params}
-    special = specialise(program, trees, offsets(offset_provider, known), column, Options(**options))
+    special = specialise(program, trees, offsets(offset_provider, known), column, options_of(options))
     return LiftedProgram(program.name, special, tuple(trees.values()))

@@ -12,7 +12,7 @@ written when everything is computed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,9 @@ from tensorir.iterator.nodes import (
     refused,
     run,
 )
+from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["Leaf", "Options", "Output", "Specialised", "natural", "specialise"]
+__all__ = ["Leaf", "Options", "Output", "Specialised", "natural", "options_of", "specialise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,16 @@ class Options:
         for name, values in known.items():
             if (value := getattr(self, name)) not in values:
                 raise refused("TI12", f"{name} is {value!r}.", help=f"it is {', '.join(map(repr, values))}.")
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """The options that keywords are; TA07 for one that there is not."""
+    names = [f.name for f in fields(Options)]
+    for option in given:
+        if option not in names:
+            message = f"the lift of a program of GT4Py has no option '{option}'."
+            raise refused("TA07", message, help=did_you_mean(option, names))
+    return Options(**given)
 
 
 @dataclass(frozen=True, slots=True)

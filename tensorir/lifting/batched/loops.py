@@ -35,9 +35,11 @@ from tensorir.lifting.region.nodes import (
 )
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
-__all__ = ["run"]
+__all__ = ["ONLINE", "run"]
 
 MOST_ROUNDS = (1 << 31) - 1
+ONLINE = "what a round scales by the largest so far is scaled at the end"
+"""The reason of a decision: `raise_online` took the loop."""
 
 
 def run(scope: Scope, nodes: Sequence[Node]) -> None:
@@ -233,7 +235,7 @@ def _at_once(scope: Scope, node: For) -> bool:
     if online is not None:
         run(inner, online.rest)
         _scaled_once(scope, inner, node.dim, count, online, mask)
-        scope.run.decided.append((node, "reduction", "what a round scales by the largest so far is scaled at the end"))
+        scope.run.decided.append((node, "reduction", ONLINE))
         return True
     assert found is not None
     rounded = [op for c, (op, _) in zip(node.carried, found[1], strict=True) if _is_float(c.inside)]

@@ -42,6 +42,7 @@ from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.lifting.assemble import Built
+from tensorir.lifting.batched.loops import ONLINE
 from tensorir.lifting.batched.program import Argument as Passed
 from tensorir.lifting.batched.program import Batched, Unspecified, batched
 from tensorir.lifting.emission.tensors import converted, renamed
@@ -74,8 +75,9 @@ def lift(
     arguments like arrays. `on_hazard` says what becomes of races between blocks that are proven: "error", or
     "sequential" (blocks run in order, with a note); `numerics="exact"` keeps the order of sums. With
     `raise_online`, loops that scale sums by the largest element so far, as flash attention does, are the plain form:
-    another rounding, and as much memory as that takes. Raises TL40 for what no
-    tensor program says, TL41 for a launch that the kernel's own assumptions contradict, and TL12 for races.
+    another rounding, and as much memory as that takes; where there is none, the report has a note. Raises
+    TL40 for what no tensor program says, TL41 for a launch that the kernel's own assumptions contradict, and TL12 for
+    races.
     """
     if on_hazard not in ("error", "sequential"):
         raise DiagnosticError(Diagnostic("TA07", f"on_hazard is 'error' or 'sequential', not {on_hazard!r}."))
@@ -102,7 +104,12 @@ def lift(
             filled = [translated(module, chosen, extents, given, replace(mode, fill=k)).region for k in range(FILLS)]
             unspecified = Unspecified("a value that padding leaves unspecified", region.padded, filled)
         made = batched(region.region, _passed(form, region), checked, exact, on_hazard, raise_online, unspecified)
-        return _built(form, made, region, exact)
+        built = _built(form, made, region, exact)
+        if raise_online and all(reason != ONLINE for _, _, reason in made.run.decided):
+            built.report.note(
+                "raise_online: no loop scales sums by the largest element so far; the program is as without it."
+            )
+        return built
 
     key = form.key(args)
     first = prepared[key] = build(key, False, False)

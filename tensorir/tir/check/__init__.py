@@ -26,8 +26,25 @@ from tensorir.tir.check.functions import check_function
 __all__ = ["check"]
 
 
-def check(module: n.IRModule | n.PrimFunc | n.GraphFunction) -> tuple[Diagnostic, ...]:
-    """The notes on a module or a function; raises once, with every error, if there is one."""
+def check(module: n.IRModule | n.PrimFunc | n.GraphFunction, hazards: bool = False) -> tuple[Diagnostic, ...]:
+    """The notes on a module or a function; raises once, with every error, if there is one.
+
+    With `hazards`, functions of known sizes that are well-formed are lifted, and what is proven wrong is an error too
+    (TL10 to TL17: places outside of a buffer, races, barriers); what no lift says is left out.
+
+    >>> import tensorir.tir as tir
+    >>> module = tir.parse('''
+    ... @T.prim_func
+    ... def main(A: T.Buffer((4,), "float32")):
+    ...     for i in T.parallel(4):
+    ...         A[0] = T.Cast("float32", i)
+    ... ''')
+    >>> try:
+    ...     check(module, hazards=True)
+    ... except DiagnosticError as error:
+    ...     print(error.diagnostics[0].message)
+    two iterations of the parallel loop over i touch A[0].
+    """
     match module:
         case n.IRModule():
             functions, whole = list(module.functions.values()), module
@@ -42,4 +59,24 @@ def check(module: n.IRModule | n.PrimFunc | n.GraphFunction) -> tuple[Diagnostic
             found += check_function(function, whole)
         else:
             found += check_graph_function(function, whole)
-    return raise_all(found)
+    notes = raise_all(found)
+    proven: list[Diagnostic] = []
+    for function in functions if hazards else ():
+        if isinstance(function, n.PrimFunc):
+            proven += _proven(function)
+    return (*notes, *raise_all(proven))
+
+
+def _proven(function: n.PrimFunc) -> list[Diagnostic]:
+    """The errors that the lift of a function proves."""
+    from tensorir.tir.lift import lift
+
+    try:
+        lift(function)
+    except DiagnosticError as caught:
+        return [d for d in caught.diagnostics if d.code in HAZARDS]
+    return []
+
+
+HAZARDS = frozenset(f"TL{number}" for number in range(10, 18))
+"""The codes of what a lift proves wrong."""

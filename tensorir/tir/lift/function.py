@@ -20,6 +20,7 @@ from tensorir.tir.lift.memory import compact
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.statements import statement
+from tensorir.tir.storage import used_outside
 from tensorir.tir.trees import walk
 
 __all__ = ["Reading", "read_function", "stored_parameters"]
@@ -51,7 +52,7 @@ def read_function(
     """
     given: dict[Buffer, tuple[int, ...]] = {}
     scope = Scope(exact=exact, functions={} if func.module is None else func.module.functions, strides=given)
-    reader = Reader(scope, func.module)
+    reader = Reader(scope, func.module, used_outside=used_outside(func.body))
     scope.ranges = reader.ranges
     for var, size in sizes.items():
         number = Number(size, element_of(var.dtype))

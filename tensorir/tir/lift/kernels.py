@@ -11,6 +11,7 @@ from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, Term, index_names
 from tensorir.runtime.assembly import read_statement
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Note
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import is_block, is_hardware, with_exchanges
 from tensorir.tir.lift.calls import reduce_scope
@@ -231,7 +232,8 @@ TOGETHER = frozenset(("tvm_storage_sync", "tvm_thread_allreduce", *EXCHANGES))
 def _privatise(reader: Reader, node: n.Stmt) -> None:
     """Buffers of a block's or a thread's scope that are allocated outside have a copy per block, or thread.
 
-    A later kernel has copies of its own: what an earlier one left there is lost.
+    A later kernel has copies of its own: what an earlier one left there is lost. What no kernel stores
+    is as statements outside of them leave it.
     """
     assert reader.threads is not None
     lent: set[Buffer] = set()
@@ -240,11 +242,24 @@ def _privatise(reader: Reader, node: n.Stmt) -> None:
             memory = reader.scope.views[part].buffer.root
             if part.scope in ("global", "") or memory.argument or memory in lent:
                 continue
+            copies = reader.apart(part, part.scope.startswith("shared"))
+            outside, inside = reader.used_outside.get(part.data, (None, None))
+            if outside is not None and inside is None:
+                continue
+            if outside is not None and inside is not None and copies:
+                scope = part.scope.partition(".")[0]
+                message = (
+                    f"{part.name!r} is {scope} storage that a kernel stores to and that is used outside of it: "
+                    f"each {'block' if scope == 'shared' else 'thread'} has its own."
+                )
+                help = "use it in the kernel alone, or give the buffer the scope global."
+                note = Note("it is used outside here.", outside)
+                raise DiagnosticError(Diagnostic("TL17", message, inside, (note,), help))
             if memory in reader.lent:
                 memory = _anew(reader, memory)
             elif memory.private:
                 continue
-            memory.private = reader.apart(part, part.scope.startswith("shared"))
+            memory.private = copies
             lent.add(memory)
     reader.lent |= lent
 

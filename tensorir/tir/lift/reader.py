@@ -97,6 +97,10 @@ class Reader:
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     lent: set[Buffer] = field(default_factory=set[Buffer])
     """Memory outside of kernels of which the blocks, or threads, of a kernel so far have had copies."""
+    used_outside: Mapping[n.Var, tuple[Span, Span | None]] = field(
+        default_factory=dict[n.Var, tuple[Span, Span | None]]
+    )
+    """Memory that statements outside of kernels use (`tensorir.tir.storage.used_outside`)."""
     notes: list[str] = field(default_factory=list[str])
 
     def fresh(self, name: str) -> str:

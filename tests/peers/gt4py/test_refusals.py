@@ -82,6 +82,21 @@ def test_options_are_known_ones() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **options: gt4py_backend.make_backend(**options),
+        lambda **options: ti.as_jax(laplacian, **options),
+        lambda **options: ti.lift(ti.iterator.from_gt4py(doubled, sizes={"I": 3}), **options),
+    ],
+    ids=["backend", "as_jax", "lift"],
+)
+def test_options_that_there_are_not_are_named(call: Any) -> None:
+    told = "error[TA07]: the lift of a program of GT4Py has no option"
+    assert said(lambda: call(hole="zero")) == f"{told} 'hole'.\nhelp: did you mean 'holes'?"
+    assert said(lambda: call(foo=1)) == f"{told} 'foo'.\nhelp: known here: 'out_of_range', 'holes'."
+
+
 def test_a_table_that_leads_outside_of_a_field() -> None:
     assert refused(summed, edges(), vertices(), changed(np.where(V2E_TABLE == 4, 9, V2E_TABLE))) == (
         "error[TI10]: 'e' of 'summed' has Edge[0:5], and Edge[0:10] of it is read.\n"
