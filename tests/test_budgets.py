@@ -1,6 +1,6 @@
 """The size of each folder: lines and modules stay within `budgets.txt`, whose numbers only go down.
 
-    python -m tests.test_budgets        # the table of today, to be kept where it is smaller
+python -m tests.test_budgets        # the table of today, to be kept where it is smaller
 """
 
 from pathlib import Path

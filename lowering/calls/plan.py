@@ -15,7 +15,6 @@ from lowering.calls import executable as host_results
 from lowering.calls.executable import Executable, Options
 from lowering.context import Chosen
 from lowering.gradients import checkpointed_loop
-from lowering.gradients import checkpointed_loop as checkpointed_while
 from lowering.kernels import equations, regions, sweeps, told
 from lowering.raising import NAMES, RULES, contractions
 from lowering.raising import contractions as convolutions
@@ -138,13 +137,13 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("MOST_KEPT", checkpointed_loop.MOST_KEPT, "times its buffers that a loop keeps", _REVERSE),
     Threshold("FREE", checkpointed_loop.FREE, "bytes that are kept in any case", _REVERSE),
     Threshold("MOST_LEVELS", checkpointed_loop.MOST_LEVELS, "levels of checkpoints", _REVERSE),
-    Threshold("LEAST_KEPT", checkpointed_while.LEAST_KEPT, "rounds of a while that are kept at least", _REVERSE),
-    Threshold("MOST_KEPT of a while", checkpointed_while.MOST_KEPT_OF_WHILES, "rounds that are kept at most", _REVERSE),
+    Threshold("LEAST_KEPT", checkpointed_loop.LEAST_KEPT, "rounds of a while that are kept at least", _REVERSE),
+    Threshold("MOST_KEPT of a while", checkpointed_loop.MOST_KEPT_OF_WHILES, "rounds that are kept at most", _REVERSE),
     Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _SET),
     Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _SET),
     Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _SET),
     Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
-    Threshold("ROUNDS", checkpointed_while.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
+    Threshold("ROUNDS", checkpointed_loop.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )
 """The limits that are no option of a pass; those of passes are told by `Pass.thresholds`."""
 

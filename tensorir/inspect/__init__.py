@@ -37,9 +37,9 @@ __all__ = [
 ]  # fmt: skip
 
 _PICTURES = {
-    "Equations": "formulas", "Picture": "picture", "before_after": "change", "dataflow": "flow",
-    "distribution": "distribution_pictures", "domains": "domain_pictures", "footprint": "reading", "latex": "formulas",
-    "table": "neighbours",
+    "Equations": "formulas", "Picture": "picture", "before_after": "flow", "dataflow": "flow",
+    "distribution": "meshes", "domains": "footprints", "footprint": "footprints", "latex": "formulas",
+    "table": "meshes",
 }  # fmt: skip
 """What loads on first use, and the files that it is in."""
 

@@ -331,6 +331,7 @@ NO_THRESHOLDS = {
     "MOST_ROUNDS": "what is said of a check",
     "GROWTH": "how often a bar moves",
     "REPORTS": "how often a bar moves",
+    "MOST_KEPT_OF_WHILES": "it is 'MOST_KEPT of a while' in a plan",
     "HEARTBEAT": "when processes notice that one is gone",
     "SECONDS": "how often a checkpoint is written",
     "ALIGNMENT": "what XLA asks for",
