@@ -1,4 +1,4 @@
-"""What a lifted program takes: how often it steps, and how many operations it has.
+"""Figures of a lifted program: how often it steps and looks up, how many operations it has, what XLA's kernels move.
 
 A schedule says how something is computed and not what, so what it makes of a function should lift to a program that
 takes no more than the function's own, but for what says where data lie.
@@ -6,25 +6,61 @@ takes no more than the function's own, but for what says where data lie.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from tensorir.ir.nodes import Call, Lambda
+import tensorir as ti
+from tensorir.ir.nodes import Call, Fencil, Lambda
 from tensorir.ir.rewrite import postorder, values
 from tensorir.lifting.program import Lifted
 
-__all__ = ["Costs", "costs_of"]
+__all__ = ["Costs", "assert_kept", "costs_of", "kept"]
+
+KEPT = Path(__file__).with_name("figures.txt")
 
 FURTHER = 8
 """How many operations may say where data lie, beside twice those that there were."""
+MORE = 1.03
+"""How many times as many bytes are no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Loops step by step, scans and folds by functions, and distinct operations."""
+    """Loops step by step, scans and folds by functions, gathers and scatters, distinct operations, kilobytes moved."""
 
     loops: int
     folds: int
+    gathers: int
     operations: int
+    kilobytes: float | None = None
+    """What XLA's kernels read and write on a CPU, where it was asked."""
+
+    @classmethod
+    def parse(cls, text: str) -> Costs:
+        """
+        >>> Costs.parse("0 1 2 7 12.5")
+        Costs(loops=0, folds=1, gathers=2, operations=7, kilobytes=12.5)
+        """
+        loops, folds, gathers, operations, *moved = text.split()
+        return cls(int(loops), int(folds), int(gathers), int(operations), *map(float, moved))
+
+    def __str__(self) -> str:
+        moved = "" if self.kilobytes is None else f" {self.kilobytes:.1f}"
+        return f"{self.loops} {self.folds} {self.gathers} {self.operations}{moved}"
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        return self.loops, self.folds, self.gathers, self.operations
+
+    def alike(self, other: Costs) -> bool:
+        """Whether counts are equal, and bytes hardly more or fewer where both have them."""
+        one, two = self.kilobytes, other.kilobytes
+        moved = one is None or two is None or (one <= MORE * two and two <= MORE * one)
+        return self.counts == other.counts and moved
 
     def near(self, base: Costs) -> bool:
         """Whether this steps no more often, and has not many more operations."""
@@ -32,7 +68,29 @@ class Costs:
         return self.loops <= base.loops and self.folds <= base.folds and self.operations <= most
 
 
-def costs_of(program: Lifted) -> Costs:
-    calls = [e for e in postorder(*values(program.fencil.closures)) if isinstance(e, Call)]
-    by_functions = [e for e in calls if e.op == "scan" or (e.op == "reduce" and isinstance(e.args[0], Lambda))]
-    return Costs(sum(e.op == "loop" for e in calls), len(by_functions), len(calls))
+def costs_of(program: Lifted | Fencil, compiled: bool = False) -> Costs:
+    """Those of a program; what XLA's kernels move where it is to be compiled."""
+    fencil = program.fencil if isinstance(program, Lifted) else program
+    calls = [e for e in postorder(*values(fencil.closures)) if isinstance(e, Call)]
+    count = Counter(e.op for e in calls)
+    folds = count["scan"] + sum(e.op == "reduce" and isinstance(e.args[0], Lambda) for e in calls)
+    moved = None
+    if compiled:
+        analysed = ti.compile(fencil).lowered().compile().cost_analysis() or {}
+        moved = analysed.get("bytes accessed", 0.0) / 1024
+    return Costs(count["loop"], folds, count["gather"] + count["scatter"], len(calls), moved)
+
+
+@cache
+def kept() -> dict[str, str]:
+    """The figures of each program of `figures.txt`."""
+    lines = KEPT.read_text(encoding="utf-8").splitlines() if KEPT.exists() else []
+    return dict(line.rsplit(" | ", 1) for line in lines if not line.startswith("#"))
+
+
+def assert_kept(name: str, program: Lifted, arrays: Sequence[Any]) -> None:
+    """A program with its checks has the figures that are kept for it."""
+    found, wanted = costs_of(program.at(program.sizes_of(arrays)).built(True).fencil), Costs.parse(kept()[name])
+    assert found.counts == wanted.counts, (
+        f"{name} has {found}, and {wanted} are kept; python -m tests.lift.ratchet --write keeps them\n{program}"
+    )

@@ -1,186 +1,167 @@
-"""Both ways of the lift on every module at hand: `python -m tests.lift.ratchet [--values] [--all] [words]`.
+"""Figures of lifted programs, as `figures.txt` keeps them: `python -m tests.lift.ratchet [--write] [--values] [--all]`.
 
-A line is printed for each nest that exact dataflow does not cover, with the reason, or for which it steps more often or
-needs more operations than dependences: "chosen", steps along loops, folds by functions and operations of either way.
-Where only operations are more, XLA is asked: programs that look up no more often, and of which its kernels read and
-write no more bytes, are "fused", as more names, conversions, cuts and comparisons beside others cost nothing there.
-With `--all` every nest has one. Totals end it. With `--values` the numbers of exact dataflow, where it covers a nest,
-are compared with TVM's, the interpreter's or NumPy's. Words choose modules whose names they are a part of.
+A line of the file is a program: loops step by step, scans and folds by functions, gathers and scatters, distinct
+operations, and kilobytes that XLA's kernels read and write (of the modules of TIR, of TileLang, of the textbook and of
+`kernels.txt`; counted on a CPU). Lines that differ from those that are kept are printed as a diff; with `--write` they
+are kept, and lifted texts of kernels in `forms.txt`; with `--values` values are compared with TVM's, or with the
+interpreter's, too. Words choose programs whose names they are a part of. Programs that are refused have a line with the
+diagnostic.
+
+Beside modules at hand there are TVM's operators: all of them with each step of their lowering, every fourth one under
+schedules, and fifty under a schedule at random each. That takes a quarter of an hour of a CPU: without `--all` and
+without words, every eighth of them is lifted.
+
+`--beside PATH [words]` compares run times of twenty kernels with those that another checkout makes of them.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
+import random
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 import tensorir as ti
 import tensorir.tir as tir
+from tensorir.lifting.program import Lifted
 from tensorir.runtime.errors import DiagnosticError
-from tests.lift.textbook.loops import LOOPS, arrays_of
-from tests.lift.textbook.test_textbook_of_places import ROWS
+from tests.lift.costs import KEPT, Costs, costs_of, kept
+from tests.lift.kernels import beside, kernels, lifted
+from tests.lift.textbook.loops import function_of, textbook
 
-ways = import_module("tensorir.lifting.ways")
+FORMS = KEPT.with_name("forms.txt")
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance"
-
-Figures = tuple[int, int, int]
-"""Loops step by step, scans and folds by functions, and distinct operations."""
+AT_RANDOM = 50
+SCHEDULES = ("over_threads", "tiled", "fetched", "in_two_parts", "split_unevenly")
+EVERY = 4
+"""Of how many operators one is scheduled."""
+FEW = 8
+"""Of how many operators one is lifted where nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A function, arguments, and what it leaves in those of some numbers; without, the interpreter tells."""
+    """A function or its lift, arguments, and what it leaves in those of some numbers; else the interpreter tells."""
 
     name: str
     function: Any
     arrays: Sequence[Any]
     wanted: dict[int, Any] | None = None
+    compiled: bool = True
+    """Whether XLA tells how many bytes its kernels move."""
+
+    def costs(self) -> tuple[Costs | str, float]:
+        """Those of the lifted program, or the diagnostic that refuses it; and the seconds of the lift."""
+        began = time.process_time()
+        try:
+            program = self.function if isinstance(self.function, Lifted) else ti.lift(self.function)
+            fencil = program.at(program.sizes_of(self.arrays)).built(True).fencil
+        except DiagnosticError as error:
+            return f"refused: {error.diagnostics[0].code}", time.process_time() - began
+        took = time.process_time() - began
+        return costs_of(fencil, self.compiled), took
 
 
-@dataclass(frozen=True, slots=True)
-class Nest:
-    """Either way on one nest: its figures, or why it does not cover the nest."""
-
-    name: str
-    flow: Figures | str
-    dependences: Figures
-    by_flow: bool
-    fused: bool = False
-    """Whether XLA makes no more of more operations."""
-
-    @property
-    def verdict(self) -> str:
-        """How exact dataflow compares: by steps first, as the choice between the ways does."""
-        if isinstance(self.flow, str):
-            return "uncovered"
-        if self.fused:
-            return "fused"
-        return "equal" if self.flow == self.dependences else "better" if self.flow < self.dependences else "worse"
-
-
-def samples(words: Sequence[str]) -> Iterator[Sample]:
-    for make in (_conformance, _tilelang, _textbook, _operators):
+def samples(words: Sequence[str], step: int) -> Iterator[Sample]:
+    """Those whose names have one of the words, and of TVM's operators one in `step`."""
+    for make in (_textbook, _kernels, _conformance, _tilelang):
         yield from make(words)
+    for make in (_operators, _scheduled):
+        yield from make(words, step)
 
 
 def _asked(name: str, words: Sequence[str]) -> bool:
     return not words or any(w in name for w in words)
 
 
+def _textbook(words: Sequence[str]) -> Iterator[Sample]:
+    for name, text, arrays, _ in textbook():
+        if _asked(f"textbook: {name}", words):
+            yield Sample(f"textbook: {name}", function_of(text), arrays)
+
+
+def _kernels(words: Sequence[str]) -> Iterator[Sample]:
+    for name, text in kernels().items():
+        if _asked(f"kernel: {name}", words):
+            program, arrays = lifted(text)
+            function: Any = program if text.startswith("entry") else tir.parse(text)["main"]
+            yield Sample(f"kernel: {name}", function, arrays)
+
+
 def _conformance(words: Sequence[str]) -> Iterator[Sample]:
     for file in sorted((CONFORMANCE / "tir").glob("*.py")):
-        if _asked(file.stem, words):
+        if _asked(name := f"TIR: {file.stem}", words):
             data = np.load(file.with_suffix(".npz"))
             meta: dict[str, Any] = json.loads(str(data["meta"]))
             arrays = [data[f"arg{k}"] for k in range(len(meta["args"]))]
             wanted = {int(n[3:]): data[n] for n in data if n.startswith("out")}
-            yield Sample(file.stem, tir.parse(file.read_text(), file.stem)[meta["func"]], arrays, wanted)
+            yield Sample(name, tir.parse(file.read_text(), file.stem)[meta["func"]], arrays, wanted)
 
 
 def _tilelang(words: Sequence[str]) -> Iterator[Sample]:
     index = CONFORMANCE / "tilelang" / "index.json"
     for case in json.loads(index.read_text()) if index.exists() else ():
-        if _asked(f"tilelang {case['name']}", words):
+        if _asked(name := f"TileLang: {case['name']}", words):
             file = index.parent / f"{case['name']}.py"
             data = np.load(file.with_suffix(".npz"))
             arrays = [data[f"arg{k}"] for k in range(sum(n.startswith("arg") for n in data.files))]
             wanted = {k: data[f"out{k}"] for k in case["outputs"]}
-            yield Sample(f"tilelang {case['name']}", tir.parse(file.read_text())[case["func"]], arrays, wanted)
+            yield Sample(name, tir.parse(file.read_text())[case["func"]], arrays, wanted)
 
 
-def _textbook(words: Sequence[str]) -> Iterator[Sample]:
-    rows = [(name, text, arrays_of(text)) for name, (text, *_) in LOOPS.items()]
-    rows += [(name, text, arrays) for name, (text, _, arrays, _) in ROWS.items()]
-    for name, text, arrays in rows:
-        if _asked(f"textbook {name}", words):
-            yield Sample(f"textbook {name}", tir.parse(f"@T.prim_func\ndef main({text}")["main"], arrays)
-
-
-def _operators(words: Sequence[str]) -> Iterator[Sample]:
+def _operators(words: Sequence[str], step: int) -> Iterator[Sample]:
+    """TVM's operators, with each step of their lowering that is new."""
     try:
         from tests.peers import sweep
     except ImportError:
         return
-    for name, make in sweep.operators().items():
+    for name, make in list(sweep.operators().items())[::step]:
         if _asked(name, words):
-            for step, text in sweep.forms(make, sweep.as_it_is):
+            for pass_name, text in sweep.forms(make, sweep.as_it_is):
                 function: Any = tir.parse(text)["main"]
-                yield Sample(f"{name} ({step})", function, sweep.given(function))
+                yield Sample(f"{name} ({pass_name})", function, sweep.given(function), compiled=False)
 
 
-def nests_of(sample: Sample) -> list[Nest]:
-    """Both ways on each nest of a function, those with checks included."""
-    found: list[Nest] = []
-
-    def both(
-        name: str, arguments: Any, nodes: Any, outputs: Sequence[int], checked: bool, exact: bool, finish: Any
-    ) -> Any:
-        asked, given = [arguments[k] for k in outputs], (arguments, *ways.prepared(nodes, exact))
-
-        def figures(way: Any) -> tuple[Figures, Any]:
-            made = finish(way)
-            return (*way.steps(asked), len(made.operations)), made.fencil
-
-        flow = ways.by_flow(name, *given, checked, exact)
-        best = ways.chosen(name, arguments, nodes, outputs, checked, exact, finish)
-        told = f"{sample.name}: {name}" if name != "main" else sample.name
-        other, second = figures(ways.by_dependences(*given, checked, exact))
-        told += ", checked" if checked else ""
-        if isinstance(flow, str):
-            found.append(Nest(told, flow, other, best.way.by_flow))
-            return best
-        own, first = figures(flow)
-        fused = own[:2] == other[:2] and own > other and _is_no_more(first, second)
-        found.append(Nest(told, own, other, best.way.by_flow, fused))
-        return best
-
-    with patch.object(import_module("tensorir.lifting.assemble"), "chosen", both):
-        program = ti.lift(sample.function)
-        program.at(program.sizes_of(sample.arrays)).built(True)
-    return found
+def _scheduled(words: Sequence[str], step: int) -> Iterator[Sample]:
+    """Scheduled operators: the first form that the schedule gives them."""
+    try:
+        from tests.peers import sweep
+    except ImportError:
+        return
+    every = list(sweep.operators().items())
+    chosen = [(name, make, title, sweep.SCHEDULES[title]) for title in SCHEDULES for name, make in every[::EVERY]]
+    for seed in range(AT_RANDOM):
+        name, make = every[seed * len(every) // AT_RANDOM]
+        chosen.append((name, make, f"at_random_{seed}", partial(sweep.at_random, r=random.Random(seed))))
+    for name, make, title, schedule in chosen[::step]:
+        if _asked(f"{name}, {title}", words):
+            for _, text in sweep.forms(make, schedule):
+                function: Any = tir.parse(text)["main"]
+                yield Sample(f"{name}, {title}", function, sweep.given(function), compiled=False)
+                break
 
 
-MORE = 1.03
-"""How many times as many bytes are no more."""
-
-
-def _is_no_more(first: Any, second: Any) -> bool:
-    """Whether XLA's kernels of a program look up no more often than those of another, and move no more bytes."""
-
-    def moved(fencil: Any) -> tuple[int, float]:
-        compiled = ti.compile(fencil).lowered().compile()
-        lookups = sum(compiled.as_text().count(f" {op}(") for op in ("gather", "scatter", "while"))
-        return lookups, (compiled.cost_analysis() or {}).get("bytes accessed", 0.0)
-
-    (often, more), (as_often, fewer) = moved(first), moved(second)
-    return often <= as_often and more <= MORE * fewer
-
-
-def by_flow_alone(
-    name: str, arguments: Any, nodes: Any, outputs: Sequence[int], checked: bool, exact: bool, finish: Any
-) -> Any:
-    """Exact dataflow wherever it covers a nest."""
-    found = ways.by_flow(name, arguments, *ways.prepared(nodes, exact), checked, exact)
-    if isinstance(found, str):
-        return ways.chosen(name, arguments, nodes, outputs, checked, exact, finish)
-    return finish(found)
+def same(one: str, other: str) -> bool:
+    """Whether figures are alike, or one diagnostic refuses both programs."""
+    refused = "refused" in one or "refused" in other
+    return one == other if refused else Costs.parse(one).alike(Costs.parse(other))
 
 
 def differs(sample: Sample) -> str | None:
-    """Where the numbers of exact dataflow are not those that are wanted."""
+    """How the values of the lifted program are not those that are wanted."""
     wanted = sample.wanted or dict(enumerate(tir.interpret(sample.function, *[np.copy(a) for a in sample.arrays])))
-    with patch.object(import_module("tensorir.lifting.assemble"), "chosen", by_flow_alone):
-        program = ti.lift(sample.function)
-        results = program(*sample.arrays)
+    program = ti.lift(sample.function)
+    results = program(*sample.arrays)
     written = [k for k, argument in enumerate(program.arguments) if argument.written]
     # a function of Relax returns what it computes
     for k, got in zip(written or range(len(results)), results, strict=True):
@@ -192,34 +173,42 @@ def differs(sample: Sample) -> str | None:
     return None
 
 
+def write_forms() -> None:
+    """The lifted texts of `forms.txt` as they are now."""
+    made = "".join(f"#---- {name}\n{lifted(text)[0]}\n" for name, text in kernels().items())
+    FORMS.write_text(made, encoding="utf-8")
+
+
 def main(words: list[str]) -> int:
-    """Lines for what is uncovered or worse, and totals; 1 where numbers differ."""
+    """A diff of the figures, and totals; 1 where they, or values, differ."""
     warnings.simplefilter("ignore")
-    values, everything = "--values" in words, "--all" in words
-    verdicts, reasons, wrong, modules = Counter[str](), Counter[str](), 0, 0
-    alone = 0
-    for sample in samples([w for w in words if not w.startswith("--")]):
-        modules += 1
-        try:
-            nests = nests_of(sample)
-            if values and (told := differs(sample)) is not None:
+    if words[:1] == ["--beside"]:
+        return beside(words[1:])
+    write, checked, everything = ("--" + word in words for word in ("write", "values", "all"))
+    words = [w for w in words if not w.startswith("--")]
+    before, now, seconds, wrong = kept(), dict[str, str](), 0.0, 0
+    total = Counter[str]()
+    for sample in samples(words, 1 if everything or words else FEW):
+        costs, took = sample.costs()
+        seconds += took
+        if isinstance(costs, Costs):
+            total.update(dict(zip(("loops", "folds", "gathers", "operations"), costs.counts, strict=True)))
+            if checked and not isinstance(sample.function, Lifted) and (other := differs(sample)) is not None:
                 wrong += 1
-                print(f"other numbers: {told}", flush=True)
-        except DiagnosticError as error:
-            print(f"refused: {sample.name}: {error.diagnostics[0].message}", flush=True)
-            continue
-        for nest in nests:
-            verdicts[nest.verdict] += 1
-            alone += nest.by_flow
-            if isinstance(nest.flow, str):
-                reasons[nest.flow.partition("'")[0]] += 1
-            if everything or nest.verdict in ("uncovered", "worse"):
-                way = "dataflow" if nest.by_flow else "dependences"
-                print(f"{nest.verdict}: {nest.name}: {way} of {nest.flow}, {nest.dependences}", flush=True)
-    print(f"{modules} modules, {verdicts.total()} nests: {alone} by dataflow; of dataflow {dict(verdicts)}")
-    for reason, count in reasons.most_common():
-        print(f"{count:6} {reason}")
-    return int(wrong > 0)
+                print(f"other values: {other}", flush=True)
+        text, old = str(costs), before.get(sample.name)
+        now[sample.name] = old if old is not None and same(old, text) else text
+    # what was not asked for stays
+    after = now if everything else before | now
+    first, second = ([f"{name} | {text}" for name, text in rows.items()] for rows in (before, after))
+    diff = list(difflib.unified_diff(first, second, "kept", "now", lineterm="", n=0))
+    print(*diff, sep="\n")
+    print(f"{len(now)} programs, {dict(total)}, lifted in {seconds:.1f} s of this machine")
+    if write:
+        write_forms()
+        head = "# program | loops, folds, gathers, operations, kilobytes: python -m tests.lift.ratchet --write"
+        KEPT.write_text("\n".join([head, *second]) + "\n", encoding="utf-8")
+    return int(wrong > 0 or (bool(diff) and not write))
 
 
 if __name__ == "__main__":

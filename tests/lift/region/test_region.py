@@ -5,9 +5,10 @@ import pytest
 from generate.examples import examples
 from hypothesis import given, settings
 
-from tensorir.lifting.region import check_region, interpret, parse_region, print_region
+from tensorir.lifting.region import check_region, parse_region, print_region
 from tensorir.runtime.errors import DiagnosticError
 from tests.lift.region.generated_regions import EXTENT, regions
+from tests.lift.region.interpreter import interpret
 from tests.lift.region.matmul import MATMUL
 
 
