@@ -226,7 +226,7 @@ def _cut(array: Any, sides: Sides) -> Any:
 
 def _sizes_of(padded: PaddedProgram, field: Var) -> set[str]:
     """The sizes that the shape of an array tells."""
-    return {n for d in field.type.dims for end in padded.ends.along(field, d) for n, _ in end.terms}
+    return {n for d in field.type.dims for end in padded.ends.along(field, d) for n in end.coefficients}
 
 
 def _extents(padded: PaddedProgram, field: Var, sizes: Mapping[str, Any]) -> tuple[Any, ...]:

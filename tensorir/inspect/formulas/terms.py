@@ -298,7 +298,7 @@ def _sizes(program: syntax.Program) -> Iterator[str]:
     """The sizes in the types of parameters: others are given by these."""
     for param in _params(program):
         for r in param.type.ranges if param.type is not None else ():
-            yield from (size for bound in (r.start, r.stop) for size, _ in bound.terms)
+            yield from (size for bound in (r.start, r.stop) for size in bound.coefficients)
 
 
 def _names(program: syntax.Program) -> Iterator[str]:
