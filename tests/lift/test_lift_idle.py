@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-import tensorir as ti
+from tests.lift.harness import agree, parsed
 
 A = np.array([1, 2, 5, 9, 1], np.int32)
 
 
-def agree(text: str, *given: Any, **options: Any) -> None:
-    """The lift gives back what the interpreter says of all but the first argument."""
-    function = ti.tir.parse(text)["main"]
-    found, wanted = ti.lift(function, **options)(*given), ti.tir.interpret(function, *given)
-    for got, want in zip(found, wanted[1:], strict=True):
-        np.testing.assert_array_equal(got, want)
-
-
 @pytest.mark.parametrize("bounds", ["0", "3, 3", "k + 3, 5", "k + 4, k + 2"])
 def test_what_no_iteration_stores_to_is_given_back_in_its_place(bounds: str):
-    agree(
-        f"""
+    text = f"""
 @T.prim_func
 def main(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32"), C: T.Buffer((5,), "int32")):
     for k in range(2, 3):
@@ -31,9 +20,8 @@ def main(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32"), C: T.Buffer((5,
             B[i] = 1
     for i in range(5):
         C[i] = A[i]
-""",
-        A, np.arange(5, dtype=np.int32), np.zeros(5, np.int32),
-    )  # fmt: skip
+"""
+    agree(parsed(text), A, np.arange(5, dtype=np.int32), np.zeros(5, np.int32))
 
 
 def test_a_size_at_which_no_iteration_stores_changes_no_result_but_its_own():
@@ -50,4 +38,4 @@ def main(a: T.handle, b: T.handle, c: T.handle):
         C[i] = A[i]
 """
     for n in (2, 3, 5):
-        agree(text, A[:n], np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
+        agree(parsed(text), A[:n], np.arange(n, dtype=np.int32), np.zeros(n, np.int32))

@@ -14,22 +14,6 @@ def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
         L = T.alloc_buffer((2,), "int32", scope="local")
 {0}
 """
-GAPS = {
-    "by some threads": "if t < 2:\n    L[0] = A[t]\nB[t] = L[0]",
-    "by all but one": "if t != 2:\n    L[1] = A[t]\nB[t] = L[1]",
-    "another element": "L[t % 2] = A[t]\nB[t] = L[0]",
-    "handed on": "if t < 2:\n    L[0] = A[t]\nL[1] = L[0] + 1\nB[t] = L[1]",
-    "counted up": "if t < 3:\n    L[0] = A[t]\nfor i in range(3):\n    L[0] = L[0] + i\nB[t] = L[0]",
-    "in a condition": "if t < 2:\n    L[0] = A[t]\nif L[0] > 0:\n    B[t] = 2",
-    "by some in a loop": "for i in range(2):\n    if i + t < 4:\n        L[i] = A[t]\nB[t] = L[0] + L[1]",
-}
-WHOLE = {
-    "by all": "L[0] = A[t]\nB[t] = L[0]",
-    "by those who read": "if t < 2:\n    L[0] = A[t]\nif t < 2:\n    B[t] = L[0]",
-    "by all, the same": "L[0] = 3\nB[t] = L[0]",
-    "by some, and by the others": "if t < 2:\n    L[0] = A[t]\nif t >= 2:\n    L[0] = -A[t]\nB[t] = L[0]",
-    "in a loop": "for i in range(2):\n    L[i] = A[t] + i\nB[t] = L[0] + L[1]",
-}
 
 
 UNUSED = {
@@ -46,27 +30,6 @@ BY_DATA = {
 
 def parsed(body: str, tag: str) -> ti.tir.PrimFunc:
     return ti.tir.parse(TEXT.format("\n".join(f"        {line}" for line in body.split("\n")), tag))["main"]
-
-
-@pytest.mark.parametrize("tag", ["threadIdx.x", "blockIdx.x", "vthread.x"])
-@pytest.mark.parametrize("body", GAPS.values(), ids=GAPS)
-def test_a_gap_in_a_thread_s_own_storage_is_told(body: str, tag: str):
-    function = parsed(body, tag)
-    with pytest.raises(DiagnosticError) as wanted:
-        ti.tir.interpret(function, np.arange(4, dtype=np.int32), np.zeros(4, np.int32), checked=True)
-    with pytest.raises(DiagnosticError) as found:
-        ti.lift(function)
-    assert [d.code for d in wanted.value.diagnostics] == ["TR02"]
-    assert [d.code for d in found.value.diagnostics] == ["TL11"]
-    assert found.value.diagnostics[0].span.line == wanted.value.diagnostics[0].span.line
-
-
-@pytest.mark.parametrize("tag", ["threadIdx.x", "blockIdx.x", "vthread.x"])
-@pytest.mark.parametrize("body", WHOLE.values(), ids=WHOLE)
-def test_what_each_thread_writes_it_may_read(body: str, tag: str):
-    function = parsed(body, tag)
-    given = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
-    np.testing.assert_array_equal(ti.lift(function)(*given)[0], ti.tir.interpret(function, *given, checked=True)[1])
 
 
 @pytest.mark.parametrize("tag", ["threadIdx.x", "blockIdx.x"])

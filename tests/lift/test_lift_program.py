@@ -16,6 +16,7 @@ from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.nests.terms import Buffer, Index, Load
 from tensorir.lifting.storage.sharing import Shared
 from tensorir.runtime.errors import DiagnosticError, Source, Span
+from tests.lift.harness import figures, near
 
 MATMUL = """
 @T.prim_func
@@ -129,28 +130,15 @@ def matmul():
     return ti.lift(ti.tir.parse(MATMUL)["main"])
 
 
-def shape_of_text(program: object) -> str:
-    """The text without names: each name is its place of first appearance."""
-    import re
-
-    names: dict[str, str] = {}
-    words = {"reduce", "tensor", "float32"}
-
-    def place(found: re.Match[str]) -> str:
-        return found[0] if found[0] in words else names.setdefault(found[0], f"n{len(names)}")
-
-    return re.sub(r"[A-Za-z_]\w*", place, str(program))
-
-
-def test_a_matrix_product_is_one_line():
-    assert str(matmul()).splitlines()[-2:] == ["  C ← reduce(+, 0.0f, k)(A × B);", "}"]
+def test_a_matrix_product_is_one_of_xla():
+    assert figures(matmul()) == "0 0 0 2"
     assert "dot(" in ti.compile(matmul().fencil).hlo() or "custom-call" in ti.compile(matmul().fencil).hlo()
 
 
 @pytest.mark.parametrize("name", SCHEDULED)
 def test_a_schedule_is_undone(name: str):
     scheduled = ti.lift(ti.tir.parse(HEADER + SCHEDULED[name].lstrip("\n"))["main"])
-    assert shape_of_text(scheduled) == shape_of_text(matmul())
+    near(scheduled, matmul())
 
 
 def test_a_buffer_that_is_only_written_need_not_be_given():
@@ -485,8 +473,7 @@ def main(A: T.Buffer((20, 20), "float32"), C: T.Buffer((18, 18), "float32")):
             C[y, x] = C[y, x] + R[y + r, x]
 """)["main"]
     )
-    rows = "gather(y_, clamp)( reduce(+, 0.0f, s)( gather(A_1, clamp)(A"
-    assert rows in " ".join(str(program).split())
+    assert figures(program) == "0 0 2 14"
     a = np.arange(400, dtype=np.float32).reshape(20, 20)
     wanted = np.lib.stride_tricks.sliding_window_view(a, (3, 3)).sum((2, 3))
     np.testing.assert_array_equal(program(a, None)[0], wanted)

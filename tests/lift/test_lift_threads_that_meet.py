@@ -12,13 +12,9 @@ import pytest
 
 import tensorir as ti
 from tensorir.runtime.errors import DiagnosticError
+from tests.lift.harness import parsed
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):\n'
-
-
-def func(body: str) -> Any:
-    lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
-    return ti.tir.parse(HEAD + lines)["main"]
 
 
 def arrays() -> tuple[Any, Any]:
@@ -31,89 +27,17 @@ def said(run: Any) -> list[str]:
     return [d.code for d in caught.value.diagnostics]
 
 
-RACES = {
-    "blocks add to one element": """
-for y in range(4):
-    for x in T.thread_binding(4, thread="blockIdx.x"):
-        C[y] = C[y] + A[y]
-""",
-    "threads count in one element": """
-for x in T.thread_binding(4, thread="threadIdx.x"):
-    C[0] = C[0] + 1
-""",
-    "threads add by way of a variable": """
-for x in T.thread_binding(4, thread="blockIdx.x"):
-    found = C[0]
-    C[0] = found + 1
-""",
-    "threads count in shared storage": """
-S = T.alloc_buffer((1,), "int32", scope="shared")
-for x in T.thread_binding(4, thread="threadIdx.x"):
-    S[0] = 0
-    S[0] = S[0] + 1
-    C[x] = S[0]
-""",
-}
-
-HARMLESS = {
-    "threads write one value": (
-        """
-for x in T.thread_binding(4, thread="threadIdx.x"):
-    C[0] = A[0] + 1
-""",
-        [2, 0, 0, 0],
-    ),
-    "threads write one value and read it": (
-        """
-for x in T.thread_binding(4, thread="threadIdx.x"):
-    C[0] = 1
-    C[1] = C[0]
-""",
-        [1, 1, 0, 0],
-    ),
-    "each thread adds up in storage of its own": (
-        """
-S = T.alloc_buffer((1,), "int32", scope="local")
-for x in T.thread_binding(4, thread="threadIdx.x"):
-    S[0] = 0
-    for k in range(4):
-        S[0] = S[0] + A[k]
-    C[x] = S[0]
-""",
-        [10, 10, 10, 10],
-    ),
-    "another element is read than is written": (
-        """
-for x in T.thread_binding(4, thread="blockIdx.x"):
-    C[0] = C[1] + 1
-""",
-        [1, 0, 0, 0],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", RACES)
-def test_threads_that_store_to_what_they_read_are_a_race(name: str):
-    program = func(RACES[name])
-    assert said(lambda: ti.tir.interpret(program, *arrays(), checked=True)) == ["TR03"]
-    assert said(lambda: ti.lift(program)) == ["TL12"]
-
-
 def test_threads_whose_condition_reads_what_they_write_are_a_race_that_data_tell():
-    program = func("""
+    program = parsed(
+        HEAD,
+        """
 for x in T.thread_binding(4, thread="threadIdx.x"):
     if C[0] < 5:
         C[0] = 7
-""")
+""",
+    )
     assert said(lambda: ti.tir.interpret(program, *arrays(), checked=True)) == ["TR03"]
     assert any("data tell whether iterations of the parallel loop" in note for note in ti.lift(program).report.notes)
-
-
-@pytest.mark.parametrize("name", HARMLESS)
-def test_threads_that_write_alike_are_none(name: str):
-    body, expected = HARMLESS[name]
-    assert ti.tir.interpret(func(body), *arrays(), checked=True)[1].tolist() == expected
-    assert ti.lift(func(body))(*arrays())[-1].tolist() == expected
 
 
 TWO = """
@@ -136,14 +60,14 @@ READS = {
 @pytest.mark.parametrize("then", READS)
 @pytest.mark.parametrize("scope", ["shared", "local"])
 def test_storage_that_another_kernel_filled_is_not_read(scope: str, then: str):
-    program = func(TWO.format(scope=scope, then=READS[then].format(scope=scope)))
+    program = parsed(HEAD, TWO.format(scope=scope, then=READS[then].format(scope=scope)))
     assert said(lambda: ti.tir.interpret(program, *arrays())) == ["TR28"]
     assert said(lambda: ti.lift(program)) == ["TL17"]
 
 
 def test_the_read_of_another_kernels_storage_is_shown_with_the_store():
     with pytest.raises(DiagnosticError) as caught:
-        ti.lift(func(TWO.format(scope="shared", then=READS["no kernel"])))
+        ti.lift(parsed(HEAD, TWO.format(scope="shared", then=READS["no kernel"])))
     assert str(caught.value) == (
         "<tir>:8:20: error[TL17]: 'S' is read here, but it is shared storage that another kernel has filled: "
         "each kernel has its own.\n"
@@ -163,8 +87,8 @@ def test_global_storage_and_storage_that_no_kernel_fills_are_read_by_every_kerne
         'for x in T.thread_binding(4, thread="threadIdx.x"):\n        S', "for x in range(4):\n        S", 1
     )
     for body in (text, outside, outside.replace("global", "shared")):
-        assert ti.tir.interpret(func(body), *arrays(), checked=True)[1].tolist() == [4, 3, 2, 1]
-        assert ti.lift(func(body))(*arrays())[-1].tolist() == [4, 3, 2, 1]
+        assert ti.tir.interpret(parsed(HEAD, body), *arrays(), checked=True)[1].tolist() == [4, 3, 2, 1]
+        assert ti.lift(parsed(HEAD, body))(*arrays())[-1].tolist() == [4, 3, 2, 1]
 
 
 OUTSIDE = """
@@ -179,7 +103,7 @@ FILL = "for i in range(4):\n    S[i] = A[i]\n"
 
 @pytest.mark.parametrize("scope", ["shared", "local", "warp"])
 def test_every_thread_reads_storage_that_no_kernel_stores_to(scope: str):
-    program = func(OUTSIDE.format(scope=scope, before=FILL, inside="T.evaluate(0)", after=""))
+    program = parsed(HEAD, OUTSIDE.format(scope=scope, before=FILL, inside="T.evaluate(0)", after=""))
     assert ti.tir.interpret(program, *arrays())[-1].tolist() == [4, 3, 2, 1]
     assert ti.lift(program)(*arrays())[-1].tolist() == [4, 3, 2, 1]
 
@@ -190,13 +114,13 @@ def test_every_thread_reads_storage_that_no_kernel_stores_to(scope: str):
     "around", [(FILL, ""), ("", FILL), ("", "for i in range(4):\n    C[i] = S[i]\n")], ids=["before", "after", "read"]
 )
 def test_storage_of_a_kernel_is_used_in_it_alone(scope: str, around: tuple[str, str], hazards: str):
-    program = func(OUTSIDE.format(scope=scope, before=around[0], inside="S[0] = x", after=around[1]))
+    program = parsed(HEAD, OUTSIDE.format(scope=scope, before=around[0], inside="S[0] = x", after=around[1]))
     assert said(lambda: ti.lift(program, on_hazard=hazards)) == ["TL17"]
 
 
 def test_storage_of_a_kernel_that_is_used_outside_is_shown_with_both():
     with pytest.raises(DiagnosticError) as caught:
-        ti.lift(func(OUTSIDE.format(scope="local", before=FILL, inside="S[0] = x", after="")))
+        ti.lift(parsed(HEAD, OUTSIDE.format(scope="local", before=FILL, inside="S[0] = x", after="")))
     assert str(caught.value) == (
         "<tir>:8:13: error[TL17]: 'S' is local storage that a kernel stores to and that is used outside of it: "
         "each thread has its own.\n"

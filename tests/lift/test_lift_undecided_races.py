@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tests.lift.harness import parsed
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):\n'
 THREADS = """for b in T.thread_binding(2, thread="blockIdx.x"):
@@ -34,13 +35,9 @@ DECIDED = {
 NOTE = "data tell whether iterations of the parallel loop over"
 
 
-def parsed(body: str) -> ti.tir.PrimFunc:
-    return ti.tir.parse(HEAD + "".join(f"    {line}\n" for line in body.splitlines()))["main"]
-
-
 @pytest.mark.parametrize("name, body", UNDECIDED.values(), ids=UNDECIDED)
 def test_the_report_names_what_iterations_may_meet_in(name: str, body: str):
-    function = parsed(body)
+    function = parsed(HEAD, body)
     program = ti.lift(function)
     (note,) = (n for n in program.report.notes if NOTE in n)
     assert f"meet in '{name}'; they follow the order of the text." in note
@@ -50,4 +47,4 @@ def test_the_report_names_what_iterations_may_meet_in(name: str, body: str):
 
 @pytest.mark.parametrize("body", DECIDED.values(), ids=DECIDED)
 def test_the_report_says_nothing_of_iterations_that_cannot_meet(body: str):
-    assert NOTE not in str(ti.lift(parsed(body)).report)
+    assert NOTE not in str(ti.lift(parsed(HEAD, body)).report)

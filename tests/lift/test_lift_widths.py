@@ -11,6 +11,7 @@ import pytest
 
 import tensorir as ti
 import tensorir.tir as tir
+from tests.lift.harness import operations
 
 rng = np.random.default_rng(11)
 
@@ -186,8 +187,7 @@ def test_an_arena_becomes_buffers_of_the_types_of_its_views_and_keeps_gradients(
     program = ti.lift(func)
     x = floats(8)
     np.testing.assert_array_equal(program(x, None)[0], tir.interpret(func, x, x)[1])
-    shown = str(program)
-    assert "bitcast" not in shown and "shift" not in shown and "loop(" not in shown
+    assert not operations(program) & {"bitcast", "shift_left", "shift_right", "loop"}
     with jax.enable_x64(True):
         found = jax.grad(lambda a: jnp.sum(program(a, None)[0]))(jnp.asarray(x))
     back = [7, 6, 5, 4, 3, 2, 1, 0] if text is ARENA else [1] * 8
