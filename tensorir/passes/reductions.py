@@ -365,7 +365,7 @@ class Pools(Pass):
     >>> show(Pools(), '''f(out: tensor<float, Y[0:4], X[0:5]>, a: tensor<float, J[0:9], I[0:11]>) {
     ...   out ← let y = add_dim(Y, 0, 4, 0); let x = add_dim(X, 0, 5, 0); let r = add_dim(R, 0, 3, 0);
     ...         let s = add_dim(S, 0, 2, 0);
-    ...         make_reduce(max, -1.0, R)(make_reduce(max, float(-inf), S)(
+    ...         reduce(max, -1.0, R)(reduce(max, float(-inf), S)(
     ...           gather(J, I, clamp)(a, 2 × pos(Y, y) + pos(R, r), 2 × pos(X, x) + pos(S, s)))); }''')
     f(out: tensor<float, Y[0:4], X[0:5]>, a: tensor<float, J[0:9], I[0:11]>) {
       out ←

@@ -33,11 +33,11 @@ help: declare out: tensor<float, I[0:4]>.
 from __future__ import annotations
 
 import difflib
-import gc
 import importlib
 import signal
 import sys
 import threading
+import time
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -260,16 +260,28 @@ def _columns(text: str) -> int:
 def leave(number: int, frame: FrameType | None) -> None:
     """The handler of a command for SIGTERM: an exception, so that what is half written is taken away.
 
-    Finalisers and callbacks of the garbage collector, as XLA has, lose exceptions: after them the signal comes again.
+    Finalisers and callbacks of the garbage collector and of weak references lose exceptions; `sys.unraisablehook` gets
+    those, and the signal comes again.
     """
-    callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
-    inner = frame
-    while inner is not None:
-        if inner.f_code in callbacks or inner.f_code.co_name == "__del__":
-            threading.Timer(0.02, signal.pthread_kill, (threading.main_thread().ident, number)).start()
+    ending, hook = SystemExit(128 + number), sys.unraisablehook
+
+    def later() -> None:
+        time.sleep(0.02)
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def again(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_value is not ending:
+            return hook(lost)
+        sys.unraisablehook = hook
+        threading.Thread(target=later, daemon=True).start()
+
+    while frame is not None:  # the signal came again while a hook of before still ran
+        if frame.f_code is again.__code__:
+            threading.Thread(target=later, daemon=True).start()
             return
-        inner = inner.f_back
-    sys.exit(128 + number)
+        frame = frame.f_back
+    sys.unraisablehook = again
+    raise ending
 
 
 class Interrupted(KeyboardInterrupt):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -338,16 +339,29 @@ class Finalised:
 
 def collected(*_):
     def callback(phase, info):
-        signal.raise_signal(signal.SIGTERM)
         gc.callbacks.remove(callback)
+        signal.raise_signal(signal.SIGTERM)
 
     gc.callbacks.append(callback)
     gc.collect()
     time.sleep(5)
 
 
+def forgotten(*_):
+    class Referent:
+        pass
+
+    referent = Referent()
+    weak = weakref.ref(referent, lambda _: signal.raise_signal(signal.SIGTERM))
+    del referent
+    time.sleep(5)
+    return weak
+
+
 @pytest.mark.parametrize(
-    "where", [lambda *_: (bool(Finalised()), time.sleep(5)), collected], ids=["finaliser", "collector"]
+    "where",
+    [lambda *_: (bool(Finalised()), time.sleep(5)), collected, forgotten],
+    ids=["finaliser", "collector", "weak reference"],
 )
 def test_a_run_is_terminated_where_exceptions_are_lost(folder, capsys, monkeypatch, where):
     from stencils.cli import look

@@ -322,8 +322,8 @@ def unit(element: Scalar) -> float:
 def digits(element: Scalar) -> int:
     """The binary digits of a number of an element type.
 
-    >>> from tensorir.ir.types import INT16
-    >>> digits(FLOAT32), digits(INT16)
+    >>> from tensorir.ir.types import SCALARS
+    >>> digits(FLOAT32), digits(SCALARS["int16"])
     (24, 16)
     """
     return round(-math.log2(unit(element))) if element.is_float else element.bits

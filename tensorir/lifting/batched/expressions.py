@@ -21,7 +21,7 @@ def widened(e: Expr, value: Callable[[Var], Expr | None]) -> Expr:
     >>> x = Var("x", tensor("float", K=(0, 3)))
     >>> e = parse_expr("scan(λ(s: tensor<float>, v: tensor<float>) → s × v, true, 1.0, K)(x)", [x])
     >>> widened(e, lambda v: Var("y", tensor("float", K=(0, 3), I=(0, 2))) if v == x else None).type
-    tensor<float, I[0:2], K[0:3]>
+    tensor<float, K[0:3], I[0:2]>
     """
     done: dict[int, Expr] = {}
     stack: list[tuple[Expr, bool]] = [(e, False)]
