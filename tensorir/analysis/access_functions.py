@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorir.analysis.integer_sets import Factor, IntegerSet, coordinates, factor_of
 from tensorir.binding.arrays import Array
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.sets import Factor, IntegerSet, coordinates, factor_of
 from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Operator
 from tensorir.ir.types import Dims, Interval, TensorType, bcast
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source

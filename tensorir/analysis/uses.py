@@ -47,9 +47,9 @@ from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.access_functions import Rule, elementwise, levels, rule_of
 from tensorir.analysis.conditions import acts, control_dependence
 from tensorir.analysis.domains import Needs, Reads
-from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.arrays import Array
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call
 from tensorir.ir.builtins import LAST, TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var

@@ -36,8 +36,8 @@ from typing import Any, cast
 
 from tensorir.analysis.access_functions import updates_all
 from tensorir.analysis.domains import Domains, domains
-from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call, closure, cut, free_name, literal, operator, var
 from tensorir.ir.build import fencil as make_fencil
 from tensorir.ir.builtins import TABLE

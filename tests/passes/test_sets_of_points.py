@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tensorir.analysis.integer_sets import IntegerSet
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.types import Dims
 
 CLOUD = [(0, 0), (0, 3), (1, 2), (3, 1), (3, 3), (2, 0)]

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Region
+from tensorir.integers.sets import ALWAYS, NEVER, Region
 from tensorir.iterator.lift.folding import Folding
 from tensorir.iterator.lift.graph import Graph, Node, Table
 from tensorir.iterator.lift.known import Known

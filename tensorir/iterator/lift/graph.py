@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.sets import ALWAYS, Box, Region
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, DTYPES, FLOAT64, INT32, Scalar, scalar_of
-from tensorir.iterator.lift.boxes import ALWAYS, Box, Region
 
 __all__ = ["Fold", "Graph", "Node", "StridedTable", "Table", "postorder", "union"]
 

@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 
 from tensorir.analysis.absence import analyse_absence
+from tensorir.integers.sets import ALWAYS, NEVER, Box, is_empty
 from tensorir.ir import build
 from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType
-from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, is_empty
-from tensorir.iterator.lift.causes import begins_elsewhere
 from tensorir.iterator.lift.emit import Emission
 from tensorir.iterator.lift.evaluate import Evaluator
 from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.iterator.lift.known import Known
-from tensorir.iterator.lift.needs import extents, needs
+from tensorir.iterator.lift.needs import begins_elsewhere, extents, needs
 from tensorir.iterator.lift.values import Closure as FunctionValue
 from tensorir.iterator.lift.values import Domain, Env, Target, leaves, tree_map
 from tensorir.iterator.nodes import (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.iterator.lift.boxes import Box, Region
+from tensorir.integers.sets import Box, Region
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.nodes import Axis, Lambda, Offset
 from tensorir.runtime.errors import NOWHERE, Span
