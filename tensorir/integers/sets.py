@@ -8,6 +8,7 @@ Cut(dim='K', parts=(((0, 3), True), ((3, 5), False), ((5, 9), True)))
 
 A piece of an `IntegerSet` is a product of one factor per dim, an interval or a sorted array of coordinates; pieces may
 overlap. What is no product (the points that a table reads along a dim that it also runs over) is an array of points.
+Sets that parameters bound are those of isl: `isl_set` and `isl_map` make them, `affine_from_isl` takes them apart.
 
 >>> a = IntegerSet.box(Dims.of(I=(0, 4), J=(0, 2)))
 >>> b = a.moved("I", 2) | a
@@ -19,8 +20,9 @@ I[0:1], J[0:2]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -28,12 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorir.integers import intervals
+from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
 from tensorir.integers.intervals import Ends
 from tensorir.ir.types import Dims, Interval
 
 __all__ = [
-    "ALWAYS", "NEVER", "Box", "Cut", "Factor", "IntegerSet", "Region", "coordinates", "cut_boxes", "factor_of", "hull",
-    "intersection", "is_empty", "moved",
+    "ALWAYS", "NEVER", "Box", "Cut", "Factor", "IntegerSet", "Region", "affine_from_isl", "conditions_of",
+    "coordinates", "cut_boxes", "factor_of", "hull", "intersection", "is_empty", "isl_map", "isl_set", "moved",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -467,3 +470,81 @@ def _joined(a: Piece, b: Piece) -> Piece | None:
     if all(_holds(a[k], b[k]) for k in differing):
         return a
     return b if all(_holds(b[k], a[k]) for k in differing) else None
+
+
+# Sets and maps of isl. Sums are given by the names of dims, and of parameters, which no dim has.
+
+
+def isl_set(params: Sequence[str], dims: Sequence[str], conditions: Iterable[tuple[Affine, bool]] = ()) -> Any:
+    """The points of dims for which sums are not negative, or, where that is true, 0.
+
+    >>> print(isl_set(["n"], ["k"], [(variable("n").minus(quotient(variable("k"), 2, {})), False)]))
+    [n] -> { [k] : k <= 1 + 2n }
+    """
+    isl = _isl()
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=list(dims), params=list(params))
+    domain, found = isl.LocalSpace.from_space(space), isl.Set.universe(space)
+    for a, zero in conditions:
+        value = _isl_sum(a, domain)
+        part = value.zero_basic_set() if zero else value.ge_basic_set(isl.Aff.zero_on_domain(domain))
+        found = found.intersect(part)
+    return found
+
+
+def isl_map(domain: Any, sums: Iterable[Affine]) -> Any:
+    """The map from the points of a set to the values of sums.
+
+    >>> print(isl_map(isl_set([], ["k"]), [variable("k").times(2), variable("k")]))
+    { [k] -> [2k, k] }
+    """
+    isl = _isl()
+    found, space = isl.Map.from_domain(domain), isl.LocalSpace.from_space(domain.get_space())
+    for a in sums:
+        found = found.flat_range_product(isl.Map.from_aff(_isl_sum(a, space)))
+    return found
+
+
+def _isl_sum(a: Affine, domain: Any) -> Any:
+    isl = _isl()
+    total = isl.Aff.zero_on_domain(domain).set_constant_val(isl.Val(a.constant))
+    for atom, c in a.terms:
+        if isinstance(atom, Quotient):
+            part = _isl_sum(atom.inner, domain).scale_down_val(isl.Val(atom.by)).floor()
+        else:
+            places = ((kind, domain.find_dim_by_name(kind, atom)) for kind in (isl.dim_type.set, isl.dim_type.param))
+            part = isl.Aff.var_on_domain(domain, *next((kind, k) for kind, k in places if k >= 0))
+        total = total.add(part.scale_val(isl.Val(c)))
+    return total
+
+
+def affine_from_isl(value: Any, dims: Sequence[str]) -> Affine:
+    """A quasi-affine function of isl as a sum, its dims by the names given, parameters by their own.
+
+    >>> found = isl_map(isl_set([], ["k"]), [quotient(variable("k"), 4, {}).times(3)]).as_pw_multi_aff()
+    >>> print(affine_from_isl(found.get_at(0).as_aff(), ["i"]))
+    (i // 4)*3
+    """
+    kind, by = _isl().dim_type, value.get_denominator_val()
+    total = number(value.get_constant_val().mul(by).to_python())
+    for k in range(value.dim(kind.param)):
+        c = value.get_coefficient_val(kind.param, k).mul(by).to_python()
+        total = total.plus(variable(value.get_dim_name(kind.param, k)).times(c))
+    for k, name in enumerate(dims):
+        total = total.plus(variable(name).times(value.get_coefficient_val(kind.in_, k).mul(by).to_python()))
+    for k in range(value.dim(kind.div)):
+        if c := value.get_coefficient_val(kind.div, k).mul(by).to_python():
+            total = total.plus(affine_from_isl(value.get_div(k), dims).times(c))
+    return quotient(total, by.to_python(), {})
+
+
+def conditions_of(basic: Any, dims: Sequence[str]) -> Iterator[tuple[Affine, bool]]:
+    """The sums that are not negative in a basic set of isl, or, where that is true, 0."""
+    for c in basic.get_constraints():
+        yield affine_from_isl(c.get_aff(), dims), bool(c.is_equality())
+
+
+@cache
+def _isl() -> Any:
+    import islpy
+
+    return islpy
