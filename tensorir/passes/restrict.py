@@ -32,7 +32,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from tensorir.analysis.access_functions import updates_all
 from tensorir.analysis.domains import Domains, domains
@@ -43,6 +43,7 @@ from tensorir.ir.build import fencil as make_fencil
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, rewrite_fencil, values
+from tensorir.ir.static_parameters import names_in
 from tensorir.ir.types import INT32, Dims, TensorType, hull
 from tensorir.passes.base import Pass, with_fencil
 
@@ -80,22 +81,12 @@ def free_of_coordinates(fencil: Fencil, dims: Iterable[str]) -> frozenset[str]:
     named = tables | {d.removeprefix("_NB_") for d in tables}
     for node in nodes:
         if isinstance(node, Call) and node.op not in _TYPES_ALONE:
-            named |= _names(node.static)
+            named |= names_in(node.static)
     return frozenset(dims) - named
 
 
 _TYPES_ALONE = ("cartesian_shift", "subset", "add_dim")
 """The builtins that name dims and are the same in other coordinates."""
-
-
-def _names(static: Any) -> set[str]:
-    match static:
-        case str():
-            return {static}
-        case tuple():
-            return {n for member in cast("tuple[Any, ...]", static) for n in _names(member)}
-        case _:
-            return set()
 
 
 def translated(fencil: Fencil, origin: Mapping[str, int]) -> Fencil:
