@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from tensorir.analysis.uses import names_in
 from tensorir.backends import field_type
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
 from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
@@ -42,7 +43,6 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.staggering import Half, halves
-from tensorir.ir.static_parameters import names_in
 from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, hull, scalar_of
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ True
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from tensorir.ir.types import Dims, Scalar
 
 __all__ = [
     "Axis", "Blocked", "Contract", "Convert", "Expand", "Fold", "Gather", "Loop", "Member", "Merge", "Message",
-    "Rename", "Scan", "Scatter", "Shift", "Slot", "Sort", "Split", "Subset", "names_in",
+    "Rename", "Scan", "Scatter", "Shift", "Slot", "Sort", "Split", "Subset",
 ]  # fmt: skip
 
 
@@ -178,20 +178,3 @@ class Contract(NamedTuple):
 
     element: Scalar
     dims: tuple[str, ...]
-
-
-def names_in(static: Any) -> set[str]:
-    """The names that static parameters hold, those of dims among them.
-
-    >>> sorted(names_in(Merge("I", "J", "K")))
-    ['I', 'J', 'K']
-    """
-    match static:
-        case str():
-            return {static}
-        case Dims():
-            return set(static.names)
-        case tuple():
-            return {name for member in cast("tuple[Any, ...]", static) for name in names_in(member)}
-        case _:
-            return set()
