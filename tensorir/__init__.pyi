@@ -41,7 +41,7 @@ from tensorir.fieldview import neighbor_sum as neighbor_sum
 from tensorir.fieldview import program as program
 from tensorir.fieldview import scan_operator as scan_operator
 from tensorir.fieldview import where as where
-from tensorir.fieldview.annotations import FieldType
+from tensorir.fieldview.array_types import FieldType
 from tensorir.fieldview.blocks import map_blocks as map_blocks
 from tensorir.fieldview.boundary import dirichlet as dirichlet
 from tensorir.fieldview.boundary import extend as extend
