@@ -469,7 +469,7 @@ class _Axis:
         points, of = self.affine.intervals[self.window], self.affine.intervals[outer]
         if stride < 1 or dilation < 1 or len(points) < (STRIDED if stride > 1 else LONG):
             return False
-        first = stride * of.start + dilation * points.start + self.affine.constant
+        first = stride * of.start + dilation * points.start + self.affine.sum.constant
         reach = stride * (len(of) - 1) + dilation * (len(points) - 1) + 1
         # of a part of the axis a copy would be made
         whole = first == interval.start and len(interval) - reach < stride

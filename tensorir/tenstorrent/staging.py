@@ -20,7 +20,7 @@ from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.ranges import Bounds, interval
 from tensorir.tir.trees import transform, walk
 
-__all__ = ["Staged", "staged"]
+__all__ = ["Staged", "bound_by", "staged"]
 
 _PLACES = frozenset(("address_of", "access_ptr", "region", "tvm_access_ptr"))
 
@@ -50,7 +50,7 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
                     _refuse(used, part.span)
     if not uses:
         return None
-    nest = _Nest(_bounds(node), {v for part in walk(node) if (v := _bound_by(part)) is not None})
+    nest = _Nest(_bounds(node), {v for part in walk(node) if (v := bound_by(part)) is not None})
     covered = _covering(node)
     for part in uses:
         if isinstance(part, n.BufferStore):
@@ -78,7 +78,7 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
                 return None
 
     made = transform(node, rule)
-    loads = tuple(_copy(tile.outside, tile.whole, node.span) for tile in nest.loads.values())
+    loads = tuple(n.Call(HANDLE, "copy", (tile.outside, tile.whole), span=node.span) for tile in nest.loads.values())
     stores = tuple(
         n.Call(HANDLE, called.get(key, "copy"), (tile.whole, tile.outside), span=node.span)
         for key, tile in nest.stores.items()
@@ -129,7 +129,8 @@ def _refuse(buffer: n.Buffer, span: Span, why: str = "") -> NoReturn:
     raise DiagnosticError(Diagnostic("TN07", message, span, help=help))
 
 
-def _bound_by(node: n.Node) -> n.Var | None:
+def bound_by(node: n.Node) -> n.Var | None:
+    """The variable that a loop or a let binds."""
     match node:
         case n.For(var) | n.LetStmt(var) | n.Let(var):
             return var
@@ -322,7 +323,3 @@ def _sum(terms: Sequence[n.Expr]) -> n.Expr:
 def _region(buffer: n.Buffer, starts: Sequence[n.Expr], sizes: Sequence[n.Expr], span: Span) -> n.Call:
     first = n.BufferLoad(buffer, tuple(starts), span=span)
     return n.Call(HANDLE, "region", (first, const(3, INT32), *sizes), span=span)
-
-
-def _copy(src: n.Call, dst: n.Call, span: Span) -> n.Call:
-    return n.Call(HANDLE, "copy", (src, dst), span=span)

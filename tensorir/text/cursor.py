@@ -149,21 +149,16 @@ def _short(text: str) -> str:
 
 def affine(c: Cursor, offset: bool = False) -> Affine:
     """A bound such as `2*n-1`; `offset` allows the mark of abstract offsets, `1ₒ`."""
-    first = c.position
-    constant, terms, sign = 0, dict[str, int](), 1
+    first, result, sign = c.position, number(0), 1
     while True:
         while c.at("+", "-"):
             sign = -sign if c.advance().text == "-" else sign
-        term = _term(c, offset)
-        constant += sign * term.constant
-        for name, factor in term.coefficients.items():
-            terms[name] = terms.get(name, 0) + sign * factor
+        result = result.plus(_term(c, offset).times(sign))
         if not c.at("+", "-"):
             break
         sign = 1
     if c.at("*", "×", "/", "%", "**"):
         c.fail("S09", "this is not affine in the sizes.", c.token, "a bound is made of terms such as n, 2*n and 3.")
-    result = Affine(tuple((n, f) for n, f in terms.items() if f), constant)
     if max(abs(result.constant), *(abs(f) for _, f in result.terms), 0) > MAX_BOUND:
         c.fail("S10", "this number is too large for a bound.", c.since(first), "bounds lie between -2^62 and 2^62.")
     return result
@@ -377,10 +372,6 @@ def _string(c: Cursor) -> str:
     return text
 
 
-def _spell_names(names: tuple[str, ...], ascii: bool) -> str:
-    return ", ".join(quoted_name(name, ascii) for name in names)
-
-
 def _spell_dims(names: tuple[str, ...], ascii: bool) -> str:
     # a dim that is named like a mode would be read as one
     return ", ".join(f"`{name}`" if name in (*MODES, "over") else quoted_name(name, ascii) for name in names)
@@ -420,7 +411,7 @@ SLOTS: dict[str, Slot] = {
     "bool?": Slot(_truth, _truth_text, default=False),
     "element": Slot(element, spell_element),
     "dims": Slot(_dims, _spell_dims),
-    "over": Slot(_over, lambda v, ascii: f"over: ({_spell_names(v, ascii)})"),
+    "over": Slot(_over, lambda v, ascii: f"over: ({', '.join(quoted_name(name, ascii) for name in v)})"),
     "intervals": Slot(ranges, spell_ranges, _intervals, _ranges),
     "pairs": Slot(_pairs, _spell_pairs),
     "mode?": Slot(lambda c: c.word("a rule for indices")[0], quoted_name, default="checked"),
