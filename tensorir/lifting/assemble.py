@@ -139,8 +139,8 @@ def assemble(
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
     values = _without_starts(values, emitter, source, touches)
     made, merged = _closed(name, arguments, values, emitter, exact)
-    for told, what in ((merged, "fold in parts"), (trees, "tree of steps")):
-        for span in dict.fromkeys(told):
+    for spans, what in ((merged, "fold in parts"), (trees, "tree of steps")):
+        for span in dict.fromkeys(spans):
             line = f"line {span.line}: " if span is not NOWHERE else ""
             report.note(f"{line}a {what} is one fold, which takes its terms in another order.")
     names = tuple(p.name for p in made.params[: len(arguments)])
@@ -158,8 +158,8 @@ def _emitted(
     """What arguments become, by exact dataflow; the report gets how loops run."""
     try:
         translated = region_of(name, arguments, nodes)
-        told = ["assertion"] if any(isinstance(node, Check) for node in walk(translated.region.body)) else []
-        emitter = Emitter(checked=checked, taken={b.name for b in arguments}, notes=told)
+        notes = ["assertion"] if any(isinstance(node, Check) for node in walk(translated.region.body)) else []
+        emitter = Emitter(checked=checked, taken={b.name for b in arguments}, notes=notes)
         made, decided = values_of(translated.region, emitter, translated.arguments, exact, masked=False)
     except Uncovered as reason:
         span = next((leaf.span for leaf in leaves(nodes) if leaf.span is not NOWHERE), NOWHERE)

@@ -173,8 +173,8 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     known = [variable(n) for n in common]
     kept = [k for k, (a, b) in enumerate(zip(w.at, r.at, strict=True)) if not (a == b and a.names <= set(common))]
     written, read = ([*known, *(s.at[k] for k in kept)] for s in (w, r))
-    found = inverse(written, dims)
-    if found is None:
+    solved = inverse(written, dims)
+    if solved is None:
         # the place row by row tells an element where all indices but the first are inside
         box = isl().Set(f"{{ A[{', '.join(f'a{k}' for k in range(len(w.at)))}]{_inside(w, kept[1:])} }}")
         if not decided(lambda: all(maps.element[s.number].range().is_subset(box) for s in (w, r)), PARTS):
@@ -183,8 +183,8 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
         for k in kept:
             rows = [row.times(w.buffer.shape[k]).plus(s.at[k]) for row, s in zip(rows, (w, r), strict=True)]
         written, read = ([*known, row] for row in rows)
-        found = inverse(written, dims)
-    at = None if found is None else found.at(read, ranges)
+        solved = inverse(written, dims)
+    at = None if solved is None else solved.at(read, ranges)
     if at is None or any(n not in at and len(i) > 1 for n, i in dims.items()):
         return None
     place = tuple(at[n] if n in at else number(i.start) for n, i in dims.items())
@@ -202,7 +202,7 @@ def _in_text_order(r: Statement, writes: Sequence[Statement], maps: _Accesses) -
     """
     if len({int(s.order[0]) for s in (r, *writes)}) <= len(writes):
         return None
-    found: list[Source] = []
+    sources: list[Source] = []
     left = maps.domain[r.number]
     for w in sorted(writes, key=lambda w: int(w.order[0]), reverse=True):
         if int(w.order[0]) > int(r.order[0]):
@@ -212,11 +212,11 @@ def _in_text_order(r: Statement, writes: Sequence[Statement], maps: _Accesses) -
             continue
         if not relation.is_single_valued():
             return None
-        found += sources_of(relation, r.names, w.number, loops=w.names)
+        sources += sources_of(relation, r.names, w.number, loops=w.names)
         left = left.subtract(relation.domain()).coalesce()
         if left.is_empty():
-            return found
-    return [*found, _initial(r, left)]
+            return sources
+    return [*sources, _initial(r, left)]
 
 
 def _inside(s: Statement, dims: Sequence[int]) -> str:
@@ -226,12 +226,12 @@ def _inside(s: Statement, dims: Sequence[int]) -> str:
 
 def _rounds_in_common(w: Statement, r: Statement) -> list[str] | None:
     """The loops in each round of which a write comes before a read; None where it does not, or not always."""
-    found: list[str] = []
+    common: list[str] = []
     for a, b in zip(w.order, r.order, strict=False):
         if a != b:
-            return found if isinstance(a, int) and isinstance(b, int) and a < b else None
+            return common if isinstance(a, int) and isinstance(b, int) and a < b else None
         if isinstance(a, str):
-            found.append(a)
+            common.append(a)
     return None
 
 
