@@ -126,6 +126,11 @@ class Run:
             self.boxes[s.number] = box_of(domain_of(s), s.names)
         return {n: i for n, i in self.boxes[s.number].items() if n not in self.steps}
 
+    @property
+    def rounds(self) -> dict[str, Interval]:
+        """The loops that step, whose rounds are more than the iterations of some statements in them."""
+        return {n: Interval(low, high + 1) for n, (low, high) in self.emitter.ranges.items() if n in self.steps}
+
     # Order
 
     def schedule(self, members: Sequence[int]) -> frozenset[int]:

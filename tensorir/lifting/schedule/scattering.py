@@ -152,7 +152,8 @@ def scattered(run: Run, s: Statement, found: Scatter) -> Made:
     there = {n: variable(renames[n]).plus(number(i.start)) for n, i in (*outside.items(), *own.items())}
     before = settled(with_indices(run.found(old), there, run.emitter.scope(whole)), run.emitter.scope(whole))
     run.emitter.tensors[tmp] = spread(cut(run.emitter.emit(before, whole), whole), whole)
-    holds = condition_of(domain, set_of(hull, domain, every.names), every.names)
+    rounds = {n: i for n, i in run.rounds.items() if n in hull}
+    holds = condition_of(domain, set_of({**hull, **rounds}, domain, every.names), every.names)
     guards = ([] if holds is None else [holds]) + [run.as_term(g, box) for g in found.guards]
     first = [term_of(variable(n).minus(number(i.start)), INT32) for n, i in outside.items()]
     location = (*first, *(run.as_term(i, box) for i in found.at))
@@ -175,7 +176,7 @@ def verify(run: Run, s: Statement, message: str) -> None:
     """An error where the value of a statement, which must hold, does not."""
     assert s.value is not None
     box, domain = run.box(s), domain_of(s)
-    holds = condition_of(domain, set_of(run.boxes_of(s), domain, s.names), s.names)
+    holds = condition_of(domain, set_of({**run.boxes_of(s), **run.rounds}, domain, s.names), s.names)
     x = run.emitter.emit(settled(run.as_term(s.value, box), run.emitter.scope(box)), box, holds)
     if holds is not None:
         x = call("or", call("not", run.emitter.emit(holds, box)), x)
@@ -184,9 +185,8 @@ def verify(run: Run, s: Statement, message: str) -> None:
 
 def checked(run: Run, s: Statement, box: Mapping[str, Interval], term: Term) -> Made:
     """The tensor of a write of what data say where to find, of which places count in its iterations alone."""
-    ranges = run.emitter.ranges
-    whole = {**run.boxes_of(s), **box, **{n: Interval(ranges[n][0], ranges[n][1] + 1) for n in run.steps}}
     domain = domain_of(s)
+    whole = {**run.boxes_of(s), **box, **run.rounds}
     holds = condition_of(domain, set_of(whole, domain, s.names), s.names) or Number(True, BOOL)
     found = run.placed(s, box, Op("values", (term, holds), BOOL))
     value, safe = children(found.space.value)

@@ -204,8 +204,7 @@ class Memory:
         """The elements after a round."""
         if (inner := step.in_place.get(self.buffer)) is not None:
             return self.as_mine(step.emitter, inner)
-        steps = {n: Interval(low, high + 1) for n, (low, high) in step.emitter.ranges.items() if n in step.steps}
-        steps[self.dim] = rounds
+        steps = {**step.rounds, self.dim: rounds}
         writes = [step.statements[w] for w in self.writes]
         last = last_of(writes, lambda w: [n for n in w.names if n in _outside(w, self.dim) or n == self.dim])
         for w in writes:
