@@ -426,6 +426,8 @@ class _Rows:
     @staticmethod
     def of(run: Run, inside: Collection[int], loops: Sequence[For]) -> _Rows:
         boxes = [run.boxes_of(run.statements[m]) for m in inside]
+        if any(loop.dim not in b for loop in loops for b in boxes):
+            raise Uncovered("rows that read what stands outside of them")
         box = {loop.dim: reduce(lambda a, b: a | b, (b[loop.dim] for b in boxes)) for loop in loops}
         name, count = run.fresh(reduce(lambda a, b: joined_name(a, b, {}), box)), prod(map(len, box.values()))
         row, left, size, digits = number(0), variable(name), count, dict[str, Affine]()

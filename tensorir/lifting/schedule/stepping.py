@@ -290,6 +290,10 @@ def _memory(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[
     lows = [variable(n).minus(number(around[n].start)) for n in outside]
     buffer = Buffer(own.name, own.element, tuple(extents))
     kept = None if outside else _kept_around(run, writes, inside)
+    around_it = {made.buffer for w in writes if (made := run.states.get((w.number, FAR))) is not None}
+    sharing = {w for (w, _), made in run.states.items() if made.buffer in around_it}
+    if sharing - {w.number for w in writes}:
+        raise Uncovered("rounds in rounds that keep a buffer by element, of which others write it, too")
     if kept is not None:
         known = kept[0], Number(0, own.element)
     else:
