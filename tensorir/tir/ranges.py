@@ -80,8 +80,9 @@ def values(expr: n.Expr, env: Mapping[n.Var, Any]) -> Any:
             return np.asarray(value, np.int64)
         case n.Var():
             return env.get(expr)
-        case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer and value.dtype.bits <= dtype.bits:
-            return values(value, env)
+        case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer:
+            made = values(value, env)
+            return None if made is None else np.asarray(made).astype(dtype.numpy).astype(np.int64)
         case n.Not(value):
             made = values(value, env)
             return None if made is None else np.logical_not(made)
