@@ -49,6 +49,12 @@ from tensorir.fieldview.boundary import linear as linear
 from tensorir.fieldview.boundary import neumann as neumann
 from tensorir.fieldview.boundary import periodic as periodic
 from tensorir.fieldview.boundary import with_boundary as with_boundary
+from tensorir.fieldview.folds import all as all
+from tensorir.fieldview.folds import any as any
+from tensorir.fieldview.folds import max as max
+from tensorir.fieldview.folds import mean as mean
+from tensorir.fieldview.folds import min as min
+from tensorir.fieldview.folds import sum as sum
 from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.functions import radians as radians
 from tensorir.fieldview.traced import Shifting

@@ -142,9 +142,8 @@ def local_dims(fencil: Fencil) -> frozenset[str]:
         dims = {d for h in have for d in h.names} | set(node.type.dims.names)
         if row.indirect or row.effect or row.endless:
             whole |= dims
-        changed = {d for h in have for d in h.names if d not in node.type.dims or h[d] != node.type.dims[d]}
-        changed |= {d for d in node.type.dims.names if not any(d in h for h in have)}
-        whole |= changed | {d for d in dims if d in names_in(node.static)}
+        whole |= {d for h in have for d in h.names if d not in node.type.dims or h[d] != node.type.dims[d]}
+        whole |= {d for d in node.type.dims.names if not any(d in h for h in have)} | (dims & names_in(node.static))
     return frozenset(every - whole)
 
 

@@ -84,8 +84,9 @@ class Traced:
         return result
 
     def __getitem__(self, index: Any) -> Any:
+        """A member of a tuple, `t[0]`; of a field the element at whole numbers, one for each dim: `weights[1, 2]`."""
         if not isinstance(self.element, TupleElement):
-            fail("V03", "a field is not indexed.", "shift it: f(I + 1); concat_where and where choose between points.")
+            return _element(self, cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,))
         if not isinstance(index, int):
             fail("V03", f"a member of a tuple is taken by a number, not by {type(index).__name__}.", "write t[0].")
         return make("tuple_get", self, static=(index,))
@@ -151,7 +152,9 @@ class Traced:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        hint = "it has shifts, f(I + 1), operators, and functions such as ti.sin; do the rest outside of the operator."
+        hint = (
+            "it has shifts, f(I + 1), folds, f.mean(I), operators, and functions such as ti.sin; do the rest outside."
+        )
         raise NoAttribute(Diagnostic("V03", f"a field of an operator has no '{name}'.", here(), help=hint))
 
     def __setitem__(self, *_: Any) -> NoReturn:
@@ -304,6 +307,20 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     if weak and isinstance(element := made.tensor.element, Scalar) and element.is_integer:
         _takes(made, element)
     return assignable(made, weak)
+
+
+def _element(x: Traced, index: tuple[Any, ...]) -> Traced:
+    """The element of a field at the places of its axes, counted as NumPy does."""
+    told = "a field is indexed by whole numbers, one for each of its dims"
+    hint = "shift it: f(I + 1); concat_where and where choose between points."
+    if len(index) != len(x.dims) or not all(isinstance(k, numbers.Integral) for k in index):
+        fail("V03", f"{told} ({', '.join(x.dims) or 'none'}).", hint)
+    places: list[Expr] = []
+    for k, (dim, interval) in zip(index, x.type.dims.items, strict=True):
+        if not -len(interval) <= k < len(interval):
+            fail("V03", f"there is no element {k} along {dim}, which has {len(interval)}.", hint)
+        places.append(build.literal(int(k) % len(interval) + interval.start, INT32, here()))
+    return make("gather", x, *map(Traced, places), static=(x.dims, "clamp")) if places else x
 
 
 def _takes(number: Expr, element: Scalar) -> None:
