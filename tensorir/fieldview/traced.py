@@ -435,12 +435,33 @@ def power(a: Any, b: Any) -> Any:
 
 
 def unify(*operands: Any) -> list[Traced]:
-    """Operands with one element type: Python numbers take that of the fields, but a float never becomes an integer."""
+    """Operands with one element type: Python numbers take that of the fields, but a float never becomes an integer.
+
+    Terms of coordinates alone (metric terms) are computed in the coordinates' type, and rounded once to the data's.
+    """
     values = [wrap(o) for o in operands]
-    strong = next((v.element for v in values if not v.weak), None)
-    if strong is None:
-        strong = max((v.element for v in values), key=lambda e: (e.kind == "float", e.kind == "int"))
-    return [number_as(v, strong) if v.weak else v for v in values]
+    strong = [v for v in values if not v.weak]
+    if not strong:
+        element = max((v.element for v in values), key=lambda e: (e.kind == "float", e.kind == "int"))
+        return [number_as(v, element) for v in values]
+    data = [v for v in strong if not _is_metric(v)]
+    element = data[0].element if data else max((v.element for v in strong), key=lambda e: getattr(e, "bits", 0))
+    return [number_as(v, element) if v.weak else _rounded_to(v, element) for v in values]
+
+
+def _is_metric(x: Traced) -> bool:
+    """True if a value is computed of coordinates alone."""
+    trace = CURRENT.get()
+    return trace is not None and bool(x.expr.free) and x.expr.free <= set(trace.fields.values())
+
+
+def _rounded_to(x: Traced, element: Any) -> Traced:
+    """A metric term in the floats of the data that it meets; other fields as they are."""
+    have = x.element
+    floats = isinstance(have, Scalar) and isinstance(element, Scalar) and have.is_float and element.is_float
+    if not floats or have == element or not _is_metric(x):
+        return x
+    return Traced(build.call("cast", x.expr, static=(element,), span=here()))
 
 
 def number_as(number: Traced, element: Any) -> Traced:
