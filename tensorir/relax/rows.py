@@ -13,7 +13,7 @@ from typing import Any
 
 from tensorir.relax.infer import RULES
 from tensorir.relax.interpret.networks import MEANINGS
-from tensorir.relax.lift.operators import OPERATORS as LIFTED
+from tensorir.relax.lift.function import OPERATORS as LIFTED
 from tensorir.relax.operators import OPERATORS, Operator
 from tensorir.relax.rules_of_elements import Rule
 

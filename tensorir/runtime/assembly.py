@@ -119,7 +119,7 @@ PROVIDERS = {
     compile_statement: ("tensorir.tir.interpret.statements", "compile_statement"),
     read_statement: ("tensorir.tir.lift.statements", "statement"),
     read_call: ("tensorir.tir.lift.calls", "called"),
-    read_returned: ("tensorir.tir.lift.returned", "returned"),
+    read_returned: ("tensorir.tir.lift.calls", "returned"),
     print_tile: ("tensorir.tile.text.printing", "print_module"),
     equal_tile: ("tensorir.tile.equality", "same_modules"),
     print_iterator: ("tensorir.iterator.text.printer", "show"),

@@ -18,8 +18,8 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import seq
 from tensorir.tir.interpret.machine import Machine, compiled
 from tensorir.tir.ranges import values
-from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import Box
+from tensorir.tir.tiles.warp_groups import normal
 from tensorir.tir.trees import first_difference, transform, walk
 
 __all__ = ["Blocks", "blocks_of_tiles", "is_safe_in_place", "kinds_of_tiles", "meet_nowhere"]

@@ -50,8 +50,8 @@ from tensorir.tenstorrent.kernels.protocol import tiles
 from tensorir.tenstorrent.schedule import pipeline, schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose
+from tensorir.tir.tiles.warp_groups import normal
 
 __all__ = ["split"]
 

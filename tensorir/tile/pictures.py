@@ -269,8 +269,7 @@ def grid_picture(module: Module, *, entry: str | None = None, grid: Any = (1, 1,
     that goes where data say has the whole array. Arrays of more than two dims are drawn row by row, one part under the
     other. `picture.data` has the boxes by array and kind, then by block. Raises what `ti.lift` raises of launches.
     """
-    from tensorir.tile.lift.launch import signature
-    from tensorir.tile.lift.translation import translated
+    from tensorir.tile.lift.translation import signature, translated
 
     chosen = entry_of(module, entry)
     extents = grid_of(chosen, grid)

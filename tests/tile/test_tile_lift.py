@@ -13,8 +13,7 @@ import tensorir as ti
 from tensorir import tile
 from tensorir.lifting.region import parse_region, print_region
 from tensorir.runtime.errors import DiagnosticError
-from tensorir.tile.lift.launch import signature
-from tensorir.tile.lift.translation import translated
+from tensorir.tile.lift.translation import signature, translated
 from tests.lift.region.interpreter import interpret
 
 each = pytest.mark.parametrize("folder", KERNELS, ids=lambda p: p.name)

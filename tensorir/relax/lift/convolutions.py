@@ -14,7 +14,7 @@ import numpy as np
 from tensorir.ir.types import INT32, dtype_of
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, element, whole, widened
-from tensorir.relax.lift.products import computed_in, matmul
+from tensorir.relax.lift.reductions import computed_in, matmul
 from tensorir.relax.lift.reshaping import padded, permuted, reshaped
 from tensorir.relax.lift.values import Value, apply, constant, fold
 from tensorir.relax.operators import reordered, sides_of, with_last_windows

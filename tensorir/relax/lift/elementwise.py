@@ -1,31 +1,41 @@
-"""Operators that work element by element, and those that make tensors.
+"""Operators that work element by element, those that make tensors, and axes."""
 
-Their terms are those of TIR's own arithmetic, so integers wrap and divide as they do there; narrow floats compute in
-float32 where TVM does.
-"""
-
-# Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
-from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, Scalar, scalar_of
+from tensorir.ir.build import literal
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, Interval, Scalar, scalar_of
+from tensorir.lifting.emission.folds import folded
+from tensorir.lifting.emission.tensors import spread
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.interpret.elements import ELEMENTWISE as ARRAYS
-from tensorir.relax.lift.values import Shape, Value, constant, each, filled, made
+from tensorir.relax.lift.values import Shape, Value, constant, dims_of, each, filled, made, under
 from tensorir.relax.lift.values import number as number_value
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, choice, comparison, number, op, truth
 
-__all__ = ["ELEMENTWISE", "as_value", "common", "converted", "element", "known", "whole", "widened"]
+__all__ = [
+    "ELEMENTWISE", "as_value", "axes_of", "common", "converted", "element", "known", "placed", "reduced", "total",
+    "whole", "widened",
+]  # fmt: skip
+
+# Operators that work element by element, and those that make tensors.
+#
+# Their terms are those of TIR's own arithmetic, so integers wrap and divide as they do there; narrow floats compute
+# in float32 where TVM does.
+
+# Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
+
 
 Meaning = Callable[..., Any]
 
@@ -362,3 +372,41 @@ ELEMENTWISE: dict[str, Meaning] = {
     "null_value": lambda: None,
 }
 """Element by element, and what makes tensors."""
+
+# Axes that an attribute names, and folds along them.
+
+# Attributes hold values of any type here.
+
+
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """The axes that an attribute names, from the front; all of them where it names none."""
+    if axis is None:
+        return tuple(range(rank))
+    named: Sequence[Any] = axis if isinstance(axis, tuple | list) else (axis,)
+    numbers = [whole(a) for a in named]
+    if outside := [a for a in numbers if rank and not -rank <= a < rank]:
+        raise ValueError(f"axis {outside[0]} of {rank}")
+    return tuple(dict.fromkeys(sorted(a % rank for a in numbers))) if rank else ()
+
+
+def placed(expr: Expr, names: Sequence[str], shape: Sequence[int]) -> Value:
+    """A value from an expression whose dims have these names, axis by axis."""
+    return Value(under(expr, dict(zip(names, dims_of(len(shape)), strict=True))), tuple(shape))
+
+
+def reduced(name: str, start: Any, x: Value, axes: Sequence[int], keepdims: Any = False) -> Value:
+    """All elements along some axes folded into one."""
+    dims = dims_of(x.rank)
+    over = [dims[a] for a in axes]
+    expr = spread(x.expr, {d: Interval(0, x.shape[a]) for d, a in zip(over, axes, strict=True)})
+    if over:
+        expr = folded(name, literal(start, x.element), expr, over, x.element)
+    if keepdims:
+        return Value(expr, tuple(1 if k in axes else s for k, s in enumerate(x.shape)))
+    kept = [k for k in range(x.rank) if k not in axes]
+    return placed(expr, [dims[k] for k in kept], [x.shape[k] for k in kept])
+
+
+def total(x: Value, axes: Sequence[int], keepdims: Any = True) -> Value:
+    """The sum along axes."""
+    return reduced("plus", 0, x, axes, keepdims)

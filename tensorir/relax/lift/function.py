@@ -1,28 +1,33 @@
-"""A function of Relax at concrete sizes: bindings in order, each variable a value, each operator an expression."""
+"""A function of Relax at concrete sizes, with `call_tir` inlined."""
 
-# Attributes hold values of any type here.
-# pyright: reportUnknownLambdaType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tensorir.ir.build import call
-from tensorir.ir.nodes import Expr
-from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import BOOL, INT32
+from tensorir.ir.nodes import Expr, Lambda, Var
+from tensorir.ir.rewrite import postorder, rename_bound, rewrite_all, substitute, with_label
+from tensorir.ir.types import BOOL, INT32, Scalar
+from tensorir.lifting.emission.tensors import cut, filled, spread
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.nests.terms import Number
 from tensorir.relax import nodes as r
 from tensorir.relax.calls import as_operator
-from tensorir.relax.lift.elementwise import as_value, converted
-from tensorir.relax.lift.inlining import inlined
-from tensorir.relax.lift.operators import OPERATORS
-from tensorir.relax.lift.values import HOME, Shape, Value, apply, constant, filled, made, number
+from tensorir.relax.lift.convolutions import CONVOLUTIONS
+from tensorir.relax.lift.elementwise import ELEMENTWISE, as_value, converted
+from tensorir.relax.lift.grids import GRIDS, IMAGES
+from tensorir.relax.lift.indexing import INDEXING
+from tensorir.relax.lift.reductions import ATTENTION, NORMALISATION, PRODUCTS, REDUCTIONS
+from tensorir.relax.lift.reshaping import RESHAPING
+from tensorir.relax.lift.values import HOME, Shape, Value, apply, constant, dims_of, made, number, under
+from tensorir.relax.lift.values import filled as function_filled
 from tensorir.relax.operators import is_left_out
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.runtime.print_formatting import PLACE
@@ -33,7 +38,99 @@ from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.trees import walk
 
-__all__ = ["Frame", "Item", "flat", "mismatch"]
+__all__ = ["OPERATORS", "Frame", "Item", "flat", "inlined", "mismatch"]
+
+# The operators of Relax by name: each takes the values of its arguments and its attributes, and gives values.
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **ELEMENTWISE,
+    **REDUCTIONS,
+    **PRODUCTS,
+    **RESHAPING,
+    **NORMALISATION,
+    **ATTENTION,
+    **CONVOLUTIONS,
+    **INDEXING,
+    **IMAGES,
+    **GRIDS,
+}
+"""Arguments are values, tuples of them, shapes, numbers or None; attributes come by name."""
+
+# `call_tir`: the tensor program of the PrimFunc, with the arguments in place of its parameters.
+#
+# Closures run in order, so each written parameter is substituted by what was stored in it last; what nobody wrote is
+# 0, as in the interpreter.
+
+
+def inlined(
+    callee: n.PrimFunc, arguments: Sequence[Value], report: Report, on_hazard: str, fresh: frozenset[int]
+) -> list[Value]:
+    """The parameters of a PrimFunc after a call, which passes nothing in those of `fresh`."""
+    from tensorir.tir.lift import lift_prim_func
+
+    home = HOME.get()
+    shapes = tuple(
+        None if callee.buffer_map.get(p) is None else v.shape for p, v in zip(callee.params, arguments, strict=True)
+    )
+    built = lift_prim_func(callee, shapes, home.checked, on_hazard, home.exact, undefined=home.undefined, fresh=fresh)
+    home.unchecked |= built.unchecked
+    for decision in built.report.decisions:
+        report.add(decision)
+    for note in built.report.notes:
+        report.note(note)
+    place = {name: k for k, name in enumerate(built.names)}
+    params = {p.name: p for p in built.fencil.params}
+    now: dict[Var, Expr] = {}
+    for p in built.fencil.params:
+        if p.name in place:
+            now[p] = _passed(arguments[place[p.name]], p)
+        else:
+            now[p] = filled(0, _scalar(p), dict(p.type.dims.items))
+    values = _own_names([c.value for c in built.fencil.closures])
+    for closure, value in zip(built.fencil.closures, values, strict=True):
+        stored = substitute(value, now)
+        target = dict(closure.target.dims.items)
+        stored = cut(stored, target)
+        if closure.region is not None:
+            stored = call("update", now[closure.output], spread(stored, dict(closure.region.items)))
+        # variables of the next closures stand for whole tensors
+        now[closure.output] = spread(stored, dict(closure.output.type.dims.items))
+    return [_given(now[params[name]], params[name], v) for name, v in zip(built.names, arguments, strict=True)]
+
+
+def _scalar(p: Var) -> Scalar:
+    element = p.type.element
+    assert isinstance(element, Scalar)
+    return element
+
+
+def _passed(value: Value, param: Var) -> Expr:
+    """The value under the names of the parameter's dims."""
+    return under(value.whole(), dict(zip(dims_of(value.rank), param.type.dims.names, strict=True)))
+
+
+def _given(expr: Expr, param: Var, like: Value) -> Value:
+    found = under(expr, dict(zip(param.type.dims.names, dims_of(like.rank), strict=True)))
+    return Value(found, like.shape)
+
+
+def _own_names(values: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The expressions with names of functions' parameters that no other program has, so that nothing is captured."""
+    home = HOME.get()
+    lambdas = [e for e in postorder(*values) if isinstance(e, Lambda)]
+    if not lambdas:
+        return tuple(values)
+
+    def rule(e: Expr) -> Expr | None:
+        return rename_bound(e, {p.name: home.fresh(p.name) for p in e.params}) if isinstance(e, Lambda) else None
+
+    return rewrite_all(values, rule)
+
+
+# A function of Relax at concrete sizes: bindings in order, each variable a value, each operator an expression.
+
+# Attributes hold values of any type here.
+
 
 Item = Any
 """A value, a tuple of items, a shape, a number, a string, a function."""
@@ -341,7 +438,7 @@ class Frame:
     def empty(self, kind: r.RelaxType, span: Span) -> Value:
         if not isinstance(kind, r.TensorType) or kind.shape is None or kind.dtype is None:
             raise refused("the type of a result of this call has no shape, so it cannot be made.", span)
-        return filled(number(0, element_of(kind.dtype, span)), self.shape(kind.shape))
+        return function_filled(number(0, element_of(kind.dtype, span)), self.shape(kind.shape))
 
 
 SHAPED_BY_DATA = {

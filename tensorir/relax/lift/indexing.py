@@ -16,8 +16,7 @@ from tensorir.ir.nodes import Function
 from tensorir.ir.types import BOOL, INT32, INT64, Scalar, TensorType
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.interpret.elements import SHAPES
-from tensorir.relax.lift.axes import total
-from tensorir.relax.lift.elementwise import as_value, common, converted, element, known, whole
+from tensorir.relax.lift.elementwise import as_value, common, converted, element, known, total, whole
 from tensorir.relax.lift.reductions import REDUCTIONS, flat, scanned
 from tensorir.relax.lift.reshaping import reshaped
 from tensorir.relax.lift.values import HOME, Shape, Value, apply, constant, dims_of, filled, made, under

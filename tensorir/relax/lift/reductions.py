@@ -1,31 +1,125 @@
-"""Operators that reduce, sort or scan along axes.
+"""Operators that reduce, sort, scan or multiply along axes; normalisations and attention."""
 
-A reduction folds over the dims that it takes away, one after the other; the dims that stay keep their places.
-"""
-
-# Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from math import inf, prod, sqrt
 from typing import Any
 
+import numpy as np
+
 from tensorir.ir.build import call, literal, operator, scan
-from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Interval, TensorType
+from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, Interval, Scalar, TensorType
 from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.emission.tensors import cut, position, shifted, spread
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.relax.lift.axes import axes_of, placed, reduced, total
-from tensorir.relax.lift.elementwise import common, converted, element, whole, widened
-from tensorir.relax.lift.reshaping import reshaped
-from tensorir.relax.lift.values import Value, apply, dims_of, filled, made, number
-from tensorir.tir.lift.intrinsics import choice, truth
+from tensorir.relax.lift.elementwise import axes_of, common, converted, element, placed, reduced, total, whole, widened
+from tensorir.relax.lift.reshaping import permuted, reshaped
+from tensorir.relax.lift.values import Value, apply, dims_of, filled, fold, made, number
+from tensorir.relax.operators import named
+from tensorir.tir.lift.intrinsics import both, cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 
-__all__ = ["REDUCTIONS", "flat", "mean", "scanned", "softmax", "variance"]
+__all__ = [
+    "ATTENTION", "NORMALISATION", "PRODUCTS", "REDUCTIONS", "computed_in", "flat", "matmul", "mean", "scanned",
+    "softmax", "variance",
+]  # fmt: skip
+
+# Products of tensors: `reduce(+, 0)(A × B)`, which the lowering makes one contraction of.
+
+# Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
+
+
+def computed_in(kind: Scalar) -> Scalar:
+    """The element in which products that give an element are summed: integers wrap around, as wide as they are."""
+    return kind if kind.is_integer or (kind.is_float and kind.bits >= 32) else FLOAT32
+
+
+def matmul(x: Value, y: Value, out_dtype: Any = None, transposed: bool = False) -> Value:
+    """The product of the last two axes; axes before them broadcast, and one axis is a row or a column."""
+    kind = element(out_dtype, x.element)
+    inner = computed_in(kind)
+    row, column = x.rank == 1, y.rank == 1
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    rows, columns = (() if row else x.shape[-2:-1]), (() if column else (y.shape[-2] if transposed else y.shape[-1],))
+    size = x.shape[-1]
+    if (y.shape[-1] if column or transposed else y.shape[-2]) != size:
+        raise ValueError(f"{x.shape} and {y.shape} do not fit")
+
+    def before(ix: Any, v: Value) -> list[Term]:
+        shape = v.shape[:-2]
+        batch = ix[: len(lead)][len(lead) - len(shape) :]
+        return [Number(0, INT32) if s == 1 else i for i, s in zip(batch, shape, strict=True)]
+
+    def term(ix: Any, further: Any, left: Any, right: Any) -> Term:
+        (k,) = further
+        a = left(k) if row else left(*before(ix, x), ix[len(lead)], k)
+        place = (k,) if column else (*before(ix, y), *((ix[-1], k) if transposed else (k, ix[-1])))
+        b = right(*place)
+        return op("multiplies", cast(a, inner), cast(b, inner))
+
+    return converted(fold("plus", 0, (*lead, *rows, *columns), {"k": size}, term, x, y), kind)
+
+
+def _linear(x: Value, weight: Value, bias: Value | None = None, out_dtype: Any = None) -> Value:
+    found = matmul(x, weight, out_dtype, transposed=weight.rank > 1)
+    return found if bias is None else apply("plus", found, bias)
+
+
+def _outer(x: Value, y: Value) -> Value:
+    return made(
+        (*x.shape, *y.shape),
+        lambda ix, a, b: op("multiplies", a(*ix[: x.rank]), b(*ix[x.rank :])),
+        x,
+        y,
+    )
+
+
+def _einsum(operands: Any, subscripts: str) -> Value:
+    """A sum of products over the letters that the result lacks."""
+    values: tuple[Value, ...] = operands
+    inputs, right = named(subscripts, [v.rank for v in values])
+    sizes: dict[str, int] = {}
+    for value, part in zip(values, inputs, strict=True):
+        for letter, size in zip(part, value.shape, strict=True):
+            if size != 1 and sizes.get(letter, 1) not in (1, size):
+                raise ValueError(f"{letter!r} has the sizes {sizes[letter]} and {size}")
+            sizes[letter] = size if size != 1 else sizes.get(letter, 1)
+    over = {f"k{c}": size for c, size in sizes.items() if c not in right}
+    kind = values[0].element
+
+    def term(ix: Any, further: Any, *reads: Any) -> Term:
+        place = {**dict(zip(right, ix, strict=True)), **{n[1:]: i for n, i in zip(over, further, strict=True)}}
+        found: Term | None = None
+        for read, value, part in zip(reads, values, inputs, strict=True):
+            # a dimension of size 1 is the same along a letter of any size
+            one = read(*(Number(0, INT32) if s == 1 else place[c] for c, s in zip(part, value.shape, strict=True)))
+            found = one if found is None else op("multiplies", found, one)
+        assert found is not None
+        return found
+
+    shape = [sizes[c] for c in right]
+    if not over:
+        return made(shape, lambda ix, *reads: term(ix, (), *reads), *values)
+    return converted(fold("plus", 0, shape, over, term, *values), kind)
+
+
+PRODUCTS: dict[str, Callable[..., Any]] = {
+    "matmul": matmul,
+    "linear": _linear,
+    "outer": _outer,
+    "einsum": _einsum,
+}
+"""Sums of products."""
+
+# Operators that reduce, sort or scan along axes.
+#
+# A reduction folds over the dims that it takes away, one after the other; the dims that stay keep their places.
+
+# Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
 
 
 def mean(x: Value, axes: Sequence[int], keepdims: Any = True) -> Value:
@@ -219,3 +313,206 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "nn.log_softmax": lambda x, axis=-1: softmax(x, x.axis(whole(axis)), True),
 }
 """Along axes: folds, statistics, places, scans, orders."""
+
+# Normalisations: what networks compose of means and deviations.
+
+# Attributes hold values of any type here.
+
+
+def _along(weight: Value, axes: Sequence[int], x: Value) -> Value:
+    """A weight with an axis for each axis of a tensor."""
+    return widened(reshaped(weight, [s if k in axes else 1 for k, s in enumerate(x.shape)]))
+
+
+def _normal(x: Value, over: Sequence[int], epsilon: float) -> Value:
+    away = apply("minus", x, mean(x, over))
+    spread = mean(apply("multiplies", away, away), over)
+    return apply("divides", away, apply("sqrt", apply("plus", spread, float(epsilon))))
+
+
+def _scaled(x: Value, like: Value, gamma: Value, beta: Value, axes: Sequence[int]) -> Value:
+    found = apply("plus", apply("multiplies", x, _along(gamma, axes, like)), _along(beta, axes, like))
+    return converted(found, like.element)
+
+
+def _rms_norm(x: Value, weight: Value, axes: Any = -1, epsilon: float = 1e-5) -> Value:
+    wide, over = widened(x), axes_of(axes, x.rank)
+    squares = apply("plus", mean(apply("multiplies", wide, wide), over), float(epsilon))
+    scale = apply("divides", filled(number(1, wide.element), ()), apply("sqrt", squares))
+    return converted(apply("multiplies", apply("multiplies", scale, wide), _along(weight, over, x)), x.element)
+
+
+def _layer_norm(x: Value, gamma: Value, beta: Value, axes: Any, epsilon: float = 1e-5, **_: Any) -> Value:
+    over = axes_of(axes, x.rank)
+    return _scaled(_normal(widened(x), over, epsilon), x, gamma, beta, over)
+
+
+def _instance_norm(
+    x: Value, gamma: Value, beta: Value, channel_axis: int, axes: Any, epsilon: float = 1e-5, **_: Any
+) -> Value:
+    return _scaled(_normal(widened(x), axes_of(axes, x.rank), epsilon), x, gamma, beta, [x.axis(channel_axis)])
+
+
+def _group_norm(
+    x: Value, gamma: Value, beta: Value, num_groups: int, channel_axis: int, axes: Any, epsilon: float = 1e-5, **_: Any
+) -> Value:
+    channel = x.axis(channel_axis)
+    size = x.shape[channel] // num_groups
+    apart = reshaped(widened(x), [*x.shape[:channel], num_groups, size, *x.shape[channel + 1 :]])
+    others = [a for a in axes_of(axes, x.rank) if a != channel]
+    over = sorted({channel + 1, *(a if a < channel else a + 1 for a in others)})
+    return _scaled(reshaped(_normal(apart, over, epsilon), x.shape), x, gamma, beta, [channel])
+
+
+def _batch_norm(
+    x: Value, gamma: Value, beta: Value, moving_mean: Value, moving_var: Value, axis: int, epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True, momentum: float = 0.1, training: bool = True,
+) -> tuple[Value, Value, Value]:  # fmt: skip
+    channel = x.axis(axis)
+    others = [k for k in range(x.rank) if k != channel]
+    wide = widened(x)
+    average, spread = moving_mean, moving_var
+    if training:
+        average, spread = mean(wide, others, False), variance(wide, others, False)
+    deviation = apply("sqrt", apply("plus", _along(spread, [channel], x), float(epsilon)))
+    found = apply("divides", apply("minus", wide, _along(average, [channel], x)), deviation)
+    found = apply("multiplies", found, _along(gamma, [channel], x)) if scale else found
+    found = apply("plus", found, _along(beta, [channel], x)) if center else found
+    if training:
+        moving_mean = _moved(moving_mean, average, momentum)
+        moving_var = _moved(moving_var, spread, momentum)
+    return converted(found, x.element), moving_mean, moving_var
+
+
+def _moved(old: Value, new: Value, momentum: float) -> Value:
+    kept = apply("multiplies", widened(old), 1 - momentum)
+    return converted(apply("plus", kept, apply("multiplies", new, momentum)), old.element)
+
+
+NORMALISATION: dict[str, Callable[..., Any]] = {
+    "nn.rms_norm": _rms_norm,
+    "nn.layer_norm": _layer_norm,
+    "nn.group_norm": _group_norm,
+    "nn.instance_norm": _instance_norm,
+    "nn.batch_norm": _batch_norm,
+    "nn.dropout": lambda x, rate=0.5: (x, filled(number(1, x.element), x.shape)),
+}
+"""Means and deviations taken out."""
+
+# Attention: scores of queries and keys weigh values, for one sequence or for several that lie one behind the other.
+
+# Attributes hold values of any type here.
+
+
+def _scores(query: Value, key: Value, scale: Any, window_size: Any) -> Value:
+    """How much each query asks for each key, in float32 at least: batch, heads, queries, keys."""
+    if window_size is not None:
+        raise NotImplementedError("a window of attention")
+    q, k = (permuted(widened(a), (0, 2, 1, 3)) for a in (query, key))
+    factor = 1 / sqrt(q.shape[-1]) if scale is None else float(scale)
+    return apply("multiplies", matmul(q, k, transposed=True), factor)
+
+
+def _weighed(weights: Value, value: Value, like: Value) -> Value:
+    found = matmul(weights, permuted(widened(value), (0, 2, 1, 3)))
+    return converted(permuted(found, (0, 2, 1, 3)), like.element)
+
+
+def _attention(
+    query: Value, key: Value, value: Value, bias: Value | None = None, scale: Any = None, causal_mask: Any = None,
+    window_size: Any = None,
+) -> Value:  # fmt: skip
+    """Batch, sequence, heads, features."""
+    heads = [x.shape[2] for x in (query, key, value)]
+    if len(set(heads)) > 1:
+        raise ValueError("there are {} heads of queries, {} of keys and {} of values".format(*heads))
+    scores = _scores(query, key, scale, window_size)
+    if bias is not None:
+        scores = apply("plus", scores, widened(bias))
+    if causal_mask is not None:
+        rows, columns = scores.shape[-2:]
+        ahead = Number(0 if str(causal_mask) == "TopLeft" else abs(columns - rows), INT32)
+        masked = scores
+        scores = made(
+            masked.shape,
+            lambda ix, read: choice(
+                truth("less_equal", ix[-1], op("plus", ix[-2], ahead)), read(*ix), numbered(-inf, masked.element)
+            ),
+            masked,
+        )
+    return _weighed(softmax(scores, 3), value, query)
+
+
+def _attention_of_several(
+    query: Value, key: Value, value: Value, starts_q: Value, longest_q: Any = None, starts_k: Value | None = None,
+    longest_k: Any = None, scale: Any = None, causal_mask: Any = None, window_size: Any = None,
+) -> Value:  # fmt: skip
+    """Attention of sequences along the second dimension: data tell where each starts, and masks keep them apart."""
+    del longest_q, longest_k
+    scores = _scores(query, key, scale, window_size)
+    starts_k = starts_q if starts_k is None else starts_k
+    count = starts_q.shape[0] - 1
+    rows, columns = scores.shape[-2:]
+    of_q, of_k = (_sequences(starts, size) for starts, size in ((starts_q, rows), (starts_k, columns)))
+    edge = _attention_first if str(causal_mask) == "TopLeft" else _last
+    edges = [edge(starts, size) for starts, size in ((starts_q, rows), (starts_k, columns))]
+    has = fold(
+        "max", 0, (rows,), {"k": columns}, lambda ix, k, q, kk: cast(truth("eq", q(*ix), kk(*k)), INT32), of_q, of_k
+    )
+
+    def allowed(ix: Any, read: Any, q: Any, k: Any, row: Any, column: Any, some: Any) -> Term:
+        i, j = ix[-2], ix[-1]
+        near = truth("eq", q(i), k(j))
+        if causal_mask is not None:
+            near = both(near, truth("less_equal", op("minus", j, column(j)), op("minus", i, row(i))))
+        alone = truth("eq", some(i), Number(0, INT32))  # without any key nothing is masked, and nothing counts
+        return choice(op("or", near, alone), read(*ix), numbered(-inf, scores.element))
+
+    weights = softmax(made(scores.shape, allowed, scores, of_q, of_k, *edges, has), 3)
+
+    def counted(ix: Any, read: Any, q: Any, some: Any) -> Term:
+        inside = both(truth("less", q(ix[-2]), Number(count, INT32)), truth("greater", some(ix[-2]), Number(0, INT32)))
+        return choice(inside, read(*ix), numbered(0, weights.element))
+
+    return _weighed(made(weights.shape, counted, weights, of_q, has), value, query)
+
+
+def _sequences(starts: Value, size: int) -> Value:
+    """The number of the sequence that each element belongs to."""
+
+    def term(ix: Any, s: Any, read: Any) -> Term:
+        return cast(truth("greater_equal", ix[0], _start(read, op("plus", s[0], Number(1, INT32)))), INT32)
+
+    return fold("plus", 0, (size,), {"s": starts.shape[0] - 1}, term, starts)
+
+
+def _attention_first(starts: Value, size: int) -> Value:
+    """Where the sequence of each element starts."""
+
+    def term(ix: Any, s: Any, read: Any) -> Term:
+        start = _start(read, s[0])
+        return choice(truth("less_equal", start, ix[0]), start, Number(0, INT32))
+
+    return fold("max", 0, (size,), {"s": starts.shape[0]}, term, starts)
+
+
+def _last(starts: Value, size: int) -> Value:
+    """Where the sequence after that of each element starts."""
+
+    def term(ix: Any, s: Any, read: Any) -> Term:
+        start = _start(read, s[0])
+        return choice(truth("greater", start, ix[0]), start, Number(size, INT32))
+
+    return fold("min", size, (size,), {"s": starts.shape[0]}, term, starts)
+
+
+def _start(read: Any, s: Term) -> Term:
+    return cast(read(s), INT32)
+
+
+ATTENTION: dict[str, Callable[..., Any]] = {
+    "nn.attention": _attention,
+    "nn.attention_bias": _attention,
+    "nn.attention_var_len": _attention_of_several,
+}
+"""Scores that weigh values."""

@@ -16,8 +16,7 @@ from tensorir.ir.nodes import Expr
 from tensorir.ir.types import INT32, Interval
 from tensorir.lifting.emission.tensors import cut, shifted, spread
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.relax.lift.axes import axes_of, total
-from tensorir.relax.lift.elementwise import whole
+from tensorir.relax.lift.elementwise import axes_of, total, whole
 from tensorir.relax.lift.values import Value, dims_of, filled, made, number, under
 from tensorir.tir.lift.intrinsics import choice, op, truth
 

@@ -53,9 +53,8 @@ from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.region.nodes import Atomic, For, Write, walk
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tile.interpret.launch import entry_of, grid_of
-from tensorir.tile.lift.launch import Key, Signature, signature
 from tensorir.tile.lift.memory import FILLS
-from tensorir.tile.lift.translation import Mode, Translated, translated
+from tensorir.tile.lift.translation import Key, Mode, Signature, Translated, signature, translated
 from tensorir.tile.lift.values import Memory
 from tensorir.tile.nodes import Module
 

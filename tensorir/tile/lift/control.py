@@ -18,9 +18,21 @@ from tensorir.lifting.emission.tensors import converted, spread
 from tensorir.lifting.region.nodes import Carried, Condition, For, If, Index, Joined, Node, Rule, While
 from tensorir.runtime.errors import Span
 from tensorir.tile.lift.arithmetic import same_bits, unsigned
-from tensorir.tile.lift.context import Context, Exit, Exits, Translate
-from tensorir.tile.lift.sums import fitting, opposite
-from tensorir.tile.lift.values import Number, Pointers, Token, Value, boolean, refused, truth
+from tensorir.tile.lift.values import (
+    Context,
+    Exit,
+    Exits,
+    Number,
+    Pointers,
+    Token,
+    Translate,
+    Value,
+    boolean,
+    fitting,
+    opposite,
+    refused,
+    truth,
+)
 from tensorir.tile.nodes import Operation, Region
 from tensorir.tile.types import ELEMENTS
 

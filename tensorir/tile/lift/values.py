@@ -1,30 +1,35 @@
-"""What values of a kernel are while it is translated: numbers with named dims, pointers and views with their memory.
-
-Axis k of a tile is the dim `x<k>` everywhere, so that tiles meet by name. An expression has at most the axes of extent
-greater than 1, and of these only those along which it varies: to broadcast a tile is to do nothing. Integers that are
-sums of loop variables and coordinates are kept as sums, as long as nothing wraps around in them.
-"""
+"""Values of a kernel, sums of loop variables among them, and the context of a translation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
-from tensorir.integers.affine import Affine, variable
+from tensorir.integers.affine import Affine, number, quotient, remainder, variable
 from tensorir.ir.build import literal, var
-from tensorir.ir.nodes import Expr, Literal
+from tensorir.ir.nodes import Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT32, SCALARS, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.batched.scope import holds
-from tensorir.lifting.emission.tensors import converted, position, renamed, spread, sum_of
-from tensorir.lifting.region.nodes import Bound, Buffer
+from tensorir.lifting.emission.tensors import converted, cut, position, renamed, spread, sum_of
+from tensorir.lifting.region.nodes import Bound, Buffer, Let, Node
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.tile.nodes import Operation
+from tensorir.tile.nodes import Value as Name
 from tensorir.tile.types import Element, TensorView, Tile, TileView
 from tensorir.tile.types import Pointer as PointerType
 
 __all__ = [
-    "Axes", "Memory", "Number", "Pointers", "Ranges", "Tensor", "Token", "Value", "View", "axis", "boolean",
-    "element_of", "holds", "number_of", "pointee_of", "refused", "scalar_of", "truth",
+    "Axes", "Context", "Exit", "FlatMemory", "Memory", "Number", "Pointers", "Ranges", "Tensor", "Token", "Translate",
+    "Value", "View", "axis", "boolean", "bounds_of", "certainly", "element_of", "fitting", "holds", "number_of",
+    "opposite", "pointee_of", "refused", "scalar_of", "sum_of_operation", "truth",
 ]  # fmt: skip
+
+# What values of a kernel are while it is translated: numbers with named dims, pointers and views with their memory.
+#
+# Axis k of a tile is the dim `x<k>` everywhere, so that tiles meet by name. An expression has at most the axes of
+# extent greater than 1, and of these only those along which it varies: to broadcast a tile is to do nothing. Integers
+# that are sums of loop variables and coordinates are kept as sums, as long as nothing wraps around in them.
 
 Ranges = Mapping[str, tuple[int, int]]
 Axes = tuple[int, ...]
@@ -229,3 +234,259 @@ def truth(c: Number, ranges: Ranges) -> bool | None:
         return None
     found = [holds(b, c.ranges(ranges)) for b in c.bounds]
     return False if False in found else None if None in found else True
+
+
+# Integers that are sums of loop variables and coordinates: what of arithmetic keeps them so, without wrapping.
+#
+# Extents, strides, scalars and the grid are known at a launch, so that most index arithmetic comes out as a number or
+# as such a sum; a comparison of two sums is a bound.
+
+
+def fitting(a: Affine | None, element: Element, ranges: Ranges) -> Affine | None:
+    """The sum, if its values are numbers of an integer type; None where they are not, or may not be."""
+    if a is None or element.bits == 1:
+        return None
+    found = a.range(ranges)
+    low, high = element.range
+    return a if found is not None and low <= found[0] and found[1] <= high else None
+
+
+def sum_of_operation(op: Operation, operands: Sequence[Number], result: Element, ranges: Ranges) -> Affine | None:
+    """The sum that an operation on integers gives; None where it gives none."""
+    if op.name == "select":
+        chosen = truth(operands[0], ranges)
+        return None if chosen is None else operands[1 if chosen else 2].sum
+    sums = [o.sum for o in operands]
+    if not operands or any(s is None for s in sums) or any(o.element.bits == 1 for o in operands):
+        return None
+    return fitting(_exact(op, [s for s in sums if s is not None], operands[0].element, ranges), result, ranges)
+
+
+def _exact(op: Operation, sums: Sequence[Affine], element: Element, ranges: Ranges) -> Affine | None:
+    a, b = sums[0], sums[-1]
+    unsigned = "signedness" in op.row.attribute_index and op.attribute("signedness") == "unsigned"
+    if unsigned and any((s.range(ranges) or (-1, 0))[0] < 0 for s in sums):
+        return None
+    match op.name:
+        case "addi":
+            return a.plus(b)
+        case "subi":
+            return a.minus(b)
+        case "negi":
+            return a.times(-1)
+        case "muli":
+            return a.times(b.constant) if b.is_number else b.times(a.constant) if a.is_number else None
+        case "shli":
+            return a.times(1 << b.constant) if b.is_number and 0 <= b.constant < element.bits else None
+        case "shri":
+            return quotient(a, 1 << b.constant, ranges) if b.is_number and 0 <= b.constant < element.bits else None
+        case "divi":
+            return _quotient(a, b, op.attribute("rounding"), ranges)
+        case "remi":
+            low = (a.range(ranges) or (-1, 0))[0]
+            return remainder(a, b.constant, ranges) if b.is_number and b.constant > 0 and low >= 0 else None
+        case "andi":
+            low = (a.range(ranges) or (-1, 0))[0]
+            mask = b.constant + 1 if b.is_number else 0
+            return remainder(a, mask, ranges) if low >= 0 and mask > 0 and not mask & (mask - 1) else None
+        case "maxi" | "mini":
+            apart = a.minus(b).range(ranges)
+            if apart is None or apart[0] < 0 < apart[1]:
+                return None
+            return a if (apart[0] >= 0) == (op.name == "maxi") else b
+        case "exti" | "trunci":
+            return a
+        case _:
+            return None
+
+
+def _quotient(a: Affine, b: Affine, mode: str, ranges: Ranges) -> Affine | None:
+    if not b.is_number or b.constant <= 0:
+        return None
+    if mode == "positive_inf":
+        return quotient(a.plus(number(b.constant - 1)), b.constant, ranges)
+    low = (a.range(ranges) or (-1, 0))[0]
+    return quotient(a, b.constant, ranges) if mode == "negative_inf" or low >= 0 else None
+
+
+def bounds_of(op: Operation, operands: Sequence[Number], ranges: Ranges) -> tuple[Bound, ...] | None:
+    """The bounds that a comparison, or the conjunction of two, is; None where it is no such thing."""
+    match op.name:
+        case "andi":
+            a, b = operands
+            return None if a.bounds is None or b.bounds is None else (*a.bounds, *b.bounds)
+        case "xori":
+            # the opposite of one bound is one
+            for x, y in (operands, operands[::-1]):
+                if x.bounds == () and y.bounds is not None and len(y.bounds) == 1:
+                    return opposite(y.bounds)
+            return None
+        case "exti" | "broadcast":
+            return None
+        case "cmpi" if operands[0].element.bits > 1:
+            a, b = operands[0].sum, operands[1].sum
+            if a is None or b is None:
+                return None
+            return _compared(op, a, b, ranges)
+        case _:
+            return None
+
+
+def certainly(op: Operation, operands: Sequence[Number], ranges: Ranges) -> bool | None:
+    """Whether two sums are known to differ, or not to, of a comparison for inequality."""
+    if op.name != "cmpi" or op.attribute("comparison_predicate") != "not_equal" or operands[0].element.bits == 1:
+        return None
+    a, b = operands[0].sum, operands[1].sum
+    if a is None or b is None:
+        return None
+    same = holds(Bound(a.minus(b), True), ranges)
+    return None if same is None else not same
+
+
+def _compared(op: Operation, a: Affine, b: Affine, ranges: Ranges) -> tuple[Bound, ...] | None:
+    predicate = op.attribute("comparison_predicate")
+    if predicate == "equal":
+        return (Bound(a.minus(b), True),)
+    if predicate == "not_equal":
+        return None
+    if predicate.startswith("greater"):
+        a, b = b, a
+    strict = number(0 if predicate.endswith("equal") else 1)
+    found = (Bound(b.minus(a).minus(strict)),)
+    if op.attribute("signedness") == "signed":
+        return found
+    low, other = (a.range(ranges) or (-1, 0))[0], (b.range(ranges) or (-1, 0))[0]
+    if other < 0:
+        return None
+    # as numbers without a sign negative ones are larger than all others
+    return found if low >= 0 else (Bound(a), *found)
+
+
+def opposite(bounds: tuple[Bound, ...]) -> tuple[Bound, ...] | None:
+    """That bounds do not hold, where that is a bound.
+
+    >>> from tensorir.integers.affine import variable
+    >>> str(opposite((Bound(variable("i")),))[0].affine)
+    '-i - 1'
+    """
+    if len(bounds) != 1 or bounds[0].equal:
+        return None
+    return (Bound(bounds[0].affine.times(-1).minus(number(1))),)
+
+
+# Where a translation stands: what values are, which nodes were made, and what is known of loop variables.
+
+
+class FlatMemory(Exception):
+    """Memory that must be one row of elements, since not all of its accesses name its dims."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """One way in which a region ends: when (None: always), and with which values."""
+
+    when: Number | None
+    values: tuple[Value, ...]
+
+
+Exits = dict[str, Exit]
+"""How a region may end, by the name of the operation that ends it."""
+
+
+@dataclass(slots=True)
+class Context:
+    """One kernel at one launch."""
+
+    grid: tuple[int, int, int]
+    memories: dict[str, Memory]
+    values: dict[Name, Value] = field(default_factory=dict[Name, Value])
+    nodes: list[Node] = field(default_factory=list[Node])
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    count: int = 0
+    inline: bool = False
+    """Whether values are expressions of their own, as in the body of a fold, and no nodes."""
+    wide: bool = False
+    """Whether addresses are computed in 64 bits."""
+    exact: bool = False
+    """Whether what rounds once in the kernel rounds once."""
+    undefined: bool = False
+    """Whether what the kernel leaves undefined is looked for when it runs."""
+    fill: int | None = None
+    """Which value stands in the place of padding that the kernel leaves unspecified; zero where none does."""
+    padded: Span | None = None
+    """Where the first padding is that is unspecified."""
+    used: frozenset[Name] = frozenset()
+    """The values that some operation asks for."""
+    notes: list[str] = field(default_factory=list[str])
+
+    # Values
+
+    def number(self, name: Name) -> Number:
+        found = self.values[name]
+        assert isinstance(found, Number)
+        return found
+
+    def numbers(self, names: Sequence[Name]) -> list[Number]:
+        return [self.number(n) for n in names]
+
+    def pointers(self, name: Name) -> Pointers:
+        found = self.values[name]
+        assert isinstance(found, Pointers)
+        return found
+
+    def define(self, op: Operation, *values: Value) -> None:
+        self.values.update(zip(op.results, values, strict=True))
+
+    def fresh(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def named(self, e: Expr, span: Span) -> Expr:
+        """The expression as a variable: what is used twice is computed once."""
+        if self.inline or isinstance(e, Literal | Var):
+            return e
+        result = Var(self.fresh("v"), e.tensor)
+        self.nodes.append(Let(result, e, span))
+        return result
+
+    def variable(self, e: Expr, span: Span) -> Var:
+        """The expression as a variable, whatever it is."""
+        found = self.named(e, span)
+        if not isinstance(found, Var):
+            result = Var(self.fresh("v"), found.tensor)
+            self.nodes.append(Let(result, found, span))
+            return result
+        return found
+
+    def made(self, e: Expr, axes: Axes, element: Element, span: Span) -> Number:
+        """A tile of numbers with a computed expression."""
+        e = self.named(cut(e, {}), span)
+        bounds = () if isinstance(e, Literal) and e.element == BOOL and e.value else None
+        return Number(axes, element, scalar_of(element, span), e, None, bounds)
+
+    def zero(self, like: Value) -> Expr:
+        """Zeros of the type of a value."""
+        n = like.offset if isinstance(like, Pointers) else like
+        assert isinstance(n, Number)
+        return literal(False if n.scalar == BOOL else 0, n.scalar)
+
+    def inside(self, axes: Axes, element: Element, span: Span, prefix: str = "c") -> Var:
+        """A variable for what a loop carries, on all axes of its tile."""
+        template = Number(axes, element, scalar_of(element, span), None)
+        return Var(self.fresh(prefix), TensorType(template.scalar, Dims(tuple(template.dims.items()))))
+
+    @contextmanager
+    def body(self) -> Generator[list[Node]]:
+        """A list that takes the nodes that are made within."""
+        outer, self.nodes = self.nodes, list[Node]()
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outer
+
+
+Translate = Callable[[Context, Operation], None]

@@ -19,8 +19,8 @@ from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, stri
 from tensorir.tir.interpret.threads import keeps_storage
 from tensorir.tir.interpret.tiles import compile_tile
 from tensorir.tir.interpret.values import Value, operator
-from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import is_tile
+from tensorir.tir.tiles.warp_groups import normal
 from tensorir.tir.trees import walk
 
 __all__ = ["ACTIVE", "SHUFFLES", "compile_builtin", "compile_function_call", "invoke"]

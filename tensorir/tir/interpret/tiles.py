@@ -18,7 +18,6 @@ from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.machine import Machine, compiled, error
 from tensorir.tir.interpret.memory import View
 from tensorir.tir.interpret.values import Value, cast
-from tensorir.tir.tiles.folds import identity
 from tensorir.tir.tiles.operations import (
     Atomic,
     Box,
@@ -31,6 +30,7 @@ from tensorir.tir.tiles.operations import (
     Reduce,
     Scan,
     Transpose,
+    identity,
     operation,
 )
 

@@ -32,11 +32,10 @@ from tensorir.tir import nodes as n
 from tensorir.tir.builtins import builtin_of, launched
 from tensorir.tir.interpret.machine import deep
 from tensorir.tir.interpret.memory import row_major, strides_of
-from tensorir.tir.lift.expressions import element_of, refused
-from tensorir.tir.lift.external import READ_ONLY
+from tensorir.tir.lift.calls import READ_ONLY
+from tensorir.tir.lift.expressions import element_of, refused, thresholds
 from tensorir.tir.lift.function import read_function
-from tensorir.tir.lift.own_calls import writes
-from tensorir.tir.lift.thresholds import thresholds
+from tensorir.tir.lift.reader import writes
 from tensorir.tir.storage import lost_storage
 from tensorir.tir.tiles import without_tiles
 

@@ -1,34 +1,204 @@
-"""Calls for their effects: functions of the module, functions of the runtime that are known, atomics, barriers."""
+"""Calls for their effects, and functions that return values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from tensorir.ir.types import INT32
+from tensorir.ir.build import call, literal
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import INT32, Dims, Interval
+from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import External, Loop, Node
-from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, index_names
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
 from tensorir.runtime.assembly import read_statement
 from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Effect, awaits_block, builtin_of, launched
 from tensorir.tir.lift.asked import asks
-from tensorir.tir.lift.atomics import ATOMICS
 from tensorir.tir.lift.counting import counted
-from tensorir.tir.lift.expressions import element_of, refused, value_of
-from tensorir.tir.lift.external import EXTERNAL
+from tensorir.tir.lift.expressions import Scope, element_of, refused, term, truth, value_of
 from tensorir.tir.lift.intrinsics import cast
-from tensorir.tir.lift.leaving import returns_early
-from tensorir.tir.lift.lockstep import met
+from tensorir.tir.lift.loops import met
 from tensorir.tir.lift.memory import View, apart, plus
-from tensorir.tir.lift.reader import Flag, Reader
-from tensorir.tir.lift.results import acts
-from tensorir.tir.lift.returned import entered
-from tensorir.tir.lift.updates import updated
+from tensorir.tir.lift.reader import ATOMICS, Flag, Reader, returns_early
+from tensorir.tir.lift.results import acts, updated
 from tensorir.tir.tiles import without_tiles
 from tensorir.tir.trees import walk
 
-__all__ = ["bind", "called", "effect", "is_pure", "reduce_scope"]
+__all__ = ["EXTERNAL", "READ_ONLY", "bind", "called", "effect", "entered", "is_pure", "reduce_scope", "returned"]
+
+# Functions of TVM's runtime that are known: sorts, as tensor programs on whole buffers.
+
+Made = tuple[tuple[Buffer, ...], tuple[Buffer, ...], Callable[..., Any]]
+
+
+def _axis(shape: Sequence[int], axis: object) -> int:
+    k = int(axis)  # type: ignore[call-overload]
+    return k + len(shape) if k < 0 else k
+
+
+def _positions(x: Expr, dim: str) -> Expr:
+    return call("pos", x, static=(dim,))
+
+
+def _ordered(x: Expr, dim: str, ascending: bool) -> tuple[Expr, Expr]:
+    """The values and their places, sorted along a dim; equal values keep the order in which they stand."""
+    both = call("sort", x, _positions(x, dim), static=(dim, 1, not ascending))
+    return call("tuple_get", both, static=(0,)), call("tuple_get", both, static=(1,))
+
+
+def _cast(x: Expr, buffer: Buffer) -> Expr:
+    return x if x.tensor.element == buffer.element else call("cast", x, static=(buffer.element,))
+
+
+def _first(x: Expr, dim: str, k: int) -> Expr:
+    interval = x.tensor.dims[dim]
+    stop = min(interval.stop, interval.start + k) if k > 0 else interval.stop
+    return call("subset", x, static=(Dims(((dim, Interval(interval.start, stop)),)),))
+
+
+def _sort(arrays: list[Buffer], numbers: list[object]) -> Made:
+    data, out = arrays
+    axis = _axis(data.shape, numbers[0] if numbers else -1)
+    ascending = bool(numbers[1]) if len(numbers) > 1 else True
+
+    def make(x: Expr, *_: Expr) -> tuple[Expr, ...]:
+        values, _places = _ordered(x, x.tensor.dims.names[axis], ascending)
+        return (values,)
+
+    return (data,), (out,), make
+
+
+def _argsort(arrays: list[Buffer], numbers: list[object]) -> Made:
+    data, out = arrays
+    axis = _axis(data.shape, numbers[0] if numbers else -1)
+    ascending = bool(numbers[1]) if len(numbers) > 1 else True
+
+    def make(x: Expr, *_: Expr) -> tuple[Expr, ...]:
+        _values, places = _ordered(x, x.tensor.dims.names[axis], ascending)
+        return (_cast(places, out),)
+
+    return (data,), (out,), make
+
+
+def _argsort_nms(arrays: list[Buffer], numbers: list[object]) -> Made:
+    data, counts, out = arrays
+    axis = _axis(data.shape, numbers[0] if numbers else 0)
+    ascending = bool(numbers[1]) if len(numbers) > 1 else True
+
+    def make(x: Expr, valid: Expr) -> tuple[Expr, ...]:
+        dim = x.tensor.dims.names[axis]
+        rest = [name for name in x.tensor.dims.names if name != dim]
+        valid = call("rename", valid, static=(tuple(zip(valid.tensor.dims.names, rest, strict=False)),))
+        for name in valid.tensor.dims.names:
+            if name not in rest:
+                valid = call("gather", valid, literal(0), static=((name,), "checked"))
+        position = _positions(x, dim)
+        outside = call("greater_equal", position, call("cast", valid, static=(INT32,)))
+        key = call("cast", outside, static=(INT32,))
+        value = call("if", outside, literal(0, data.element), x)
+        if not ascending:
+            value = call("neg", value)
+        ordered = call("sort", key, value, position, static=(dim, 2, False))
+        return (_cast(call("tuple_get", ordered, static=(2,)), out),)
+
+    return (data, counts), (out,), make
+
+
+def _topk(arrays: list[Buffer], numbers: list[object]) -> Made:
+    """topk(data, outputs..., k, axis, which, ascending): values, places, or both."""
+    data, *outs = arrays
+    k, axis, which, ascending = numbers[:4]
+    place = _axis(data.shape, axis)
+
+    def make(x: Expr, *_: Expr) -> tuple[Expr, ...]:
+        dim = x.tensor.dims.names[place]
+        values, places = (_first(e, dim, int(k)) for e in _ordered(x, dim, bool(ascending)))  # type: ignore[call-overload]
+        chosen = {"both": (values, places), "values": (values,), "indices": (places,)}[str(which)]
+        return tuple(_cast(e, out) for e, out in zip(chosen, outs, strict=True))
+
+    return (data,), tuple(outs), make
+
+
+EXTERNAL: dict[str, Callable[[list[Buffer], list[object]], Made]] = {
+    "tvm.contrib.sort.sort": _sort,
+    "tvm.contrib.sort.argsort": _argsort,
+    "tvm.contrib.sort.argsort_nms": _argsort_nms,
+    "tvm.contrib.sort.topk": _topk,
+}
+"""By name: from buffers and constants to what is read, what is written, and how the one follows from the other."""
+
+READ_ONLY = {name: 2 if name.endswith("argsort_nms") else 1 for name in EXTERNAL}
+"""How many of the leading arrays a function only reads."""
+
+# Functions of the module that return a value to an expression: the value itself stands in their place.
+
+DEEPEST, MOST = 64, 1024
+"""How deep calls may nest, and how many of them may be of functions that run already."""
+
+
+def entered(scope: Scope, name: str, around: Sequence[str], span: Span) -> None:
+    """Count a call from within other functions; refuse one that seems to end nowhere."""
+    if len(around) >= DEEPEST:
+        raise refused(f"calls of {name!r} nest more than {DEEPEST} deep.", span, "replace the recursion by a loop.")
+    if name in around:
+        scope.recursions.append(name)
+    if len(scope.recursions) > MOST:
+        raise refused(f"{name!r} calls itself more than {MOST} times.", span, "replace the recursion by a loop.")
+
+
+def returned(scope: Scope, call: n.Call, name: str, lane: Term) -> Term:
+    """What a function of scalars returns, by lets, choices and returns.
+
+    Errors: TL01 for what is no PrimFunc of the module, takes a buffer, or computes by other statements, and for a
+    recursion that nothing known before a run ends.
+    """
+    callee = scope.functions.get(name)
+    if not isinstance(callee, n.PrimFunc):
+        what = "is not in the module" if callee is None else "is no PrimFunc"
+        raise refused(f"the function {name!r} {what}, so it cannot be called.", call.span)
+    entered(scope, name, scope.called, call.span)
+    if len(call.args) != len(callee.params):
+        message = f"{name!r} takes {len(callee.params)} arguments, but is called with {len(call.args)}."
+        raise refused(message, call.span)
+    inner = replace(scope, values={}, views={}, pointers={}, exchanged={}, called=(*scope.called, name))
+    for param, argument in zip(callee.params, call.args, strict=True):
+        if not isinstance(argument, n.Expr) or param.dtype.code == "handle":
+            message = f"{name!r} takes a buffer, and a call in an expression passes scalars only."
+            raise refused(message, call.span, "load what it needs and pass that.")
+        value = cast(term(scope, argument, lane), element_of(param.dtype))
+        inner.values[param] = lambda lane, value=value: value
+    return cast(_value(inner, [callee.body], name, call, lane), element_of(call.dtype))
+
+
+def _value(scope: Scope, statements: Sequence[n.Stmt], name: str, call: n.Call, lane: Term) -> Term:
+    match statements:
+        case [n.SeqStmt(seq), *rest]:
+            return _value(scope, [*seq, *rest], name, call, lane)
+        case [n.LetStmt(var, value), *rest]:
+            kept = term(scope, value, lane)
+            inner = replace(scope, values=dict(scope.values))
+            inner.values[var] = lambda lane: kept
+            return _value(inner, rest, name, call, lane)
+        case [n.IfThenElse(condition, yes, no), *rest]:
+            cases = [yes, *rest], [*([] if no is None else [no]), *rest]
+            holds = settled(truth(scope, condition, lane), scope.ranges)
+            if isinstance(holds, Number):  # a recursion ends where its condition is decided
+                return _value(scope, cases[0 if holds.value else 1], name, call, lane)
+            a, b = (_value(scope, case, name, call, lane) for case in cases)
+            return Op("if", (holds, a, b), a.element)
+        case [n.Evaluate(n.Call(op="ret", args=(n.Expr() as value,))), *_]:
+            return cast(term(scope, value, lane), element_of(call.dtype))
+        case [other, *_]:
+            message = f"{name!r} stands in an expression, and does more than to return a value."
+            raise refused(message, other.span, "let it store the value into a buffer that it is given.")
+        case _:
+            raise refused(f"{name!r} stands in an expression, and does not return a value on all ways.", call.span)
+
+
+# Calls for their effects: functions of the module, functions of the runtime that are known, atomics, barriers.
 
 _NOTHING = {
     "start_profile_intrinsic", "end_profile_intrinsic", "prefetch", "assume", "likely",

@@ -24,8 +24,7 @@ from tensorir.tir.build import seq
 from tensorir.tir.builtins import BUILTINS, Effect, is_hardware
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.lift.expressions import Scope, element_of, term
-from tensorir.tir.lift.leaving import jumps, returns
-from tensorir.tir.lift.reader import waits
+from tensorir.tir.lift.reader import jumps, returns, waits
 from tensorir.tir.ranges import Bounds, interval
 from tensorir.tir.trees import children, transform, walk
 

@@ -1,4 +1,4 @@
-"""Expressions of TIR as terms: one term per lane of a vector, loads as elements of the memory behind a view."""
+"""Expressions of TIR as terms, and the whole numbers that they compare sizes with."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from tensorir.tir.builtins import builtin_of
 from tensorir.tir.dtypes import DataType, other_bytes
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
 from tensorir.tir.lift.memory import View, linear_view, plus, scalar_view, scaled
+from tensorir.tir.trees import walk
 
 __all__ = [
     "Lanes", "Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "tensor_element_of", "term",
-    "truth", "value_of",
+    "thresholds", "truth", "value_of",
 ]  # fmt: skip
+
+# Expressions of TIR as terms: one term per lane of a vector, loads as elements of the memory behind a view.
 
 Lanes = Callable[[Term], Term]
 """The value of a variable in each lane; scalars ignore the lane."""
@@ -407,3 +410,26 @@ def _halves(scope: Scope, node: n.Call, arguments: list[n.Expr], lane: Term) -> 
         half = len(whole) // 2
         whole = whole[:half] if node.op == "vectorlow" else whole[half:]
     return by_lane(lane, [term(scope, vector, Number(k, INT32)) for vector, k in whole])
+
+
+# Whole numbers that a function compares sizes and indices with: on their other side it may do another thing.
+
+
+def thresholds(func: n.PrimFunc) -> tuple[int, ...]:
+    """The numbers in comparisons, and in the least and the largest of two, that do not look at data.
+
+    >>> from tensorir.tir import parse
+    >>> thresholds(parse('''
+    ... @T.prim_func
+    ... def main(a: T.handle):
+    ...     n = T.int32()
+    ...     A = T.match_buffer(a, (n,), "float32")
+    ...     for i in range(n):
+    ...         if n % 6 == 4 and A[i] < T.float32(3) and A[9] == A[i]:
+    ...             A[i] = T.float32(0)
+    ... ''')["main"])
+    (4, 6)
+    """
+    compared = [list(walk(node)) for node in walk(func.body) if isinstance(node, (n.CmpOp, n.Min, n.Max))]
+    indices = [inside for inside in compared if not any(isinstance(v, n.BufferLoad) for v in inside)]
+    return tuple(sorted({abs(v.value) for inside in indices for v in inside if isinstance(v, n.IntImm)}))

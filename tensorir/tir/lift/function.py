@@ -15,9 +15,8 @@ from tensorir.tir.lift.asked import asks
 from tensorir.tir.lift.calls import bind
 from tensorir.tir.lift.counting import counted
 from tensorir.tir.lift.expressions import Scope, element_of, refused, term
-from tensorir.tir.lift.leaving import returns_early
 from tensorir.tir.lift.memory import compact
-from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.reader import Reader, returns_early
 from tensorir.tir.lift.results import acts
 from tensorir.tir.lift.statements import statement
 from tensorir.tir.storage import used_outside

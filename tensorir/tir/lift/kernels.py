@@ -17,11 +17,9 @@ from tensorir.tir.builtins import is_block, is_hardware, with_exchanges
 from tensorir.tir.lift.calls import reduce_scope
 from tensorir.tir.lift.expressions import element_of, refused
 from tensorir.tir.lift.intrinsics import cast
-from tensorir.tir.lift.leaving import returns
 from tensorir.tir.lift.loops import loop
 from tensorir.tir.lift.memory import View, plus
-from tensorir.tir.lift.own_calls import writes
-from tensorir.tir.lift.reader import Reader, Thread, updates
+from tensorir.tir.lift.reader import Reader, Thread, returns, updates, writes
 from tensorir.tir.lift.warps import EXCHANGES
 from tensorir.tir.trees import walk
 

@@ -1,13 +1,8 @@
-"""The state of reading a function of TIR as a nest: names, loops, guards, threads, and where control has left.
-
-What TIR decides by jumps (`break`, `continue`, `ret`) becomes flags: buffers that say who has left, and guards on all
-that follows. A kernel's threads run in lockstep, statement by statement, so their loops stand innermost, around each
-statement of its own.
-"""
+"""The state of reading a function of TIR as a nest, its own calls, and jumps."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -20,11 +15,173 @@ from tensorir.lifting.nests.nest import Check, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, loads
 from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
+from tensorir.tir.builtins import builtin_of, is_hardware
 from tensorir.tir.lift.expressions import Scope, term
-from tensorir.tir.lift.own_calls import writes
-from tensorir.tir.trees import walk
+from tensorir.tir.trees import children, walk
 
-__all__ = ["Flag", "Reader", "Thread", "in_turn", "updates", "waits"]
+__all__ = [
+    "ATOMICS", "Choice", "Flag", "Reader", "Thread", "as_builtin", "in_turn", "is_atomic", "jumps", "own_calls",
+    "own_parts", "returns", "returns_early", "updates", "waits", "writes",
+]  # fmt: skip
+
+# The atomic updates of TIR, by the names of builtins and of the libraries that kernels call.
+
+ATOMICS = {"atomic_add": "Add", "atomic_max": "Max", "atomic_min": "Min", "atomic_store": ""}
+"""By builtin, how the old value and the operand make the new one; nothing where only the operand does."""
+
+
+def as_builtin(call: n.Call) -> n.Call:
+    """The builtin that a call of a library's function is."""
+    known = builtin_of(call)
+    return known if isinstance(known, n.Call) else call
+
+
+def is_atomic(node: n.Node) -> bool:
+    """Whether a node updates memory atomically."""
+    return isinstance(node, n.Call) and as_builtin(node).op in ATOMICS
+
+
+# The calls that a statement makes itself, before the statements inside of it do anything, and choices of them.
+
+Wanted = Callable[[n.Call], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An expression of which a condition decides what is computed: `T.if_then_else`, `and`, `or`."""
+
+    node: n.Expr
+    condition: n.Expr
+    yes: n.Expr
+    no: n.Expr
+
+
+def writes(node: n.Node) -> bool:
+    """Whether a call may write, wherever in an expression it stands."""
+    return isinstance(node, n.Call) and (isinstance(node.op, n.GlobalVar) or is_atomic(node))
+
+
+def own_calls(node: n.Stmt, wanted: Wanted) -> Iterator[n.Call | Choice | n.Let]:
+    """The calls that are wanted, inner ones first; the outermost choices that decide whether some are reached; and the
+    lets that some stand in, behind their value.
+    """
+    for part in own_parts(node):
+        yield from _calls(part, wanted)
+
+
+def own_parts(node: n.Stmt) -> tuple[n.Node, ...]:
+    """What a statement computes itself, before the statements inside of it."""
+    match node:
+        case n.BufferStore(_, value, indices, predicate):
+            return (value, *indices, *(() if predicate is None else (predicate,)))
+        case n.LetStmt(_, value) | n.Evaluate(value):
+            return (value,)
+        case n.IfThenElse(condition) | n.AssertStmt(condition):
+            return (condition,)
+        case n.For(_, low, extent):
+            return (low, extent)
+        case _:
+            return ()
+
+
+def _calls(node: n.Node, wanted: Wanted) -> Iterator[n.Call | Choice | n.Let]:
+    match _choice(node):
+        case Choice(yes=yes, no=no) as choice if _any(yes, wanted) or _any(no, wanted):
+            yield choice
+            return
+        case _:
+            pass
+    match node:
+        case n.Let(_, value, body) if _any(body, wanted):
+            yield from _calls(value, wanted)
+            yield node
+            yield from _calls(body, wanted)
+        case n.Buffer():
+            pass
+        case _:
+            for part in children(node):
+                yield from _calls(part, wanted)
+            if isinstance(node, n.Call) and wanted(node):
+                yield node
+
+
+def _any(node: n.Node, wanted: Wanted) -> bool:
+    return any(isinstance(part, n.Call) and wanted(part) for part in walk(node))
+
+
+def _choice(node: n.Node) -> Choice | None:
+    match node:
+        case n.Call(op="if_then_else", args=(n.Expr() as condition, n.Expr() as yes, n.Expr() as no)):
+            return Choice(node, condition, yes, no)
+        case n.And(a, b):
+            return Choice(node, a, b, n.IntImm(0, node.dtype))
+        case n.Or(a, b):
+            return Choice(node, a, n.IntImm(1, node.dtype), b)
+        case _:
+            return None
+
+
+# Where control leaves a loop, a function, or a thread its kernel, before the end.
+
+
+def jumps(body: n.Stmt) -> tuple[bool, bool]:
+    """Whether a loop's body breaks, or continues, this loop."""
+    breaks = continues = False
+    pending: list[n.Node] = [body]
+    while pending:
+        node = pending.pop()
+        match node:
+            case n.Break() | n.Evaluate(n.Call(op="break_loop")):
+                breaks = True
+            case n.Continue() | n.Evaluate(n.Call(op="continue_loop")):
+                continues = True
+            case n.For() | n.While():
+                pass
+            case n.SeqStmt(parts):
+                pending += parts
+            case n.IfThenElse(_, then, otherwise):
+                pending += [then, *([] if otherwise is None else [otherwise])]
+            case n.AttrStmt(body=inner) | n.BufferRealize(body=inner) | n.Block(body=inner):
+                pending.append(inner)
+            case n.BlockRealize(_, _, block):
+                pending.append(block)
+            case _:
+                pass
+    return breaks, continues
+
+
+def returns(node: n.Node) -> bool:
+    """Whether a `ret` stands somewhere inside."""
+    return any(_is_return(part) for part in walk(node))
+
+
+def returns_early(body: n.Stmt) -> bool:
+    """Whether a `ret` of a function stands somewhere else than at its end; in a kernel only its thread returns."""
+    pending: list[n.Node] = list(body.seq) if isinstance(body, n.SeqStmt) else [body]
+    if pending and isinstance(pending[-1], n.Evaluate):
+        pending.pop()
+    while pending:
+        match pending.pop():
+            case n.For(kind=n.ForKind.THREAD_BINDING, thread_binding=n.IterVar(thread_tag=tag)) if is_hardware(tag):
+                pass
+            case n.AttrStmt(n.IterVar(thread_tag=tag), "thread_extent") if is_hardware(tag):
+                pass
+            case part if _is_return(part):
+                return True
+            case part:
+                pending += children(part)
+    return False
+
+
+def _is_return(node: n.Node) -> bool:
+    return isinstance(node, n.Call) and node.op in ("ret", "thread_return")
+
+
+# The state of reading a function of TIR as a nest: names, loops, guards, threads, and where control has left.
+#
+# What TIR decides by jumps (`break`, `continue`, `ret`) becomes flags: buffers that say who has left, and guards on
+# all that follows. A kernel's threads run in lockstep, statement by statement, so their loops stand innermost, around
+# each statement of its own.
 
 
 @dataclass(frozen=True, slots=True)

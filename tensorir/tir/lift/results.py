@@ -1,32 +1,113 @@
-"""What expressions do besides giving a value, done before their statement, which then finds what each of it gave.
-
-A function that takes a buffer, or that computes by loops and stores, leaves what it returns in storage of its own:
-`B[i] = A[i] + f(A.data)` is `result = f(A.data); B[i] = A[i] + result`. So do atomic updates of which the old value is
-used, and choices that decide whether one of these is done: `B[i] = T.if_then_else(c, f(A.data), 0)` is
-`if c: chosen = f(A.data)`, `else: chosen = 0`, `B[i] = chosen`.
-"""
+"""Effects of expressions, done before their statement: atomic updates, vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from tensorir.ir.types import INT32
-from tensorir.lifting.nests.nest import Node, written
-from tensorir.lifting.nests.terms import Buffer, Index, Load
+from tensorir.lifting.nests.nest import Loop, Node, Store, written
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term
 from tensorir.runtime.assembly import read_call, read_statement
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32 as INDEX
-from tensorir.tir.lift.allocation import allocate
+from tensorir.tir.lift.allocation import allocate, pointer
 from tensorir.tir.lift.asked import asked
-from tensorir.tir.lift.atomics import is_atomic
-from tensorir.tir.lift.expressions import element_of, refused
-from tensorir.tir.lift.own_calls import Choice, own_calls, own_parts
-from tensorir.tir.lift.reader import Flag, Reader
-from tensorir.tir.lift.updates import fetched
-from tensorir.tir.lift.vectors import kept
+from tensorir.tir.lift.expressions import Lanes, element_of, refused, term, value_of
+from tensorir.tir.lift.intrinsics import binary, cast
+from tensorir.tir.lift.memory import apart
+from tensorir.tir.lift.reader import ATOMICS, Choice, Flag, Reader, as_builtin, is_atomic, own_calls, own_parts
 from tensorir.tir.trees import children, walk
 
-__all__ = ["acts", "does", "results"]
+__all__ = ["acts", "asked_of_lanes", "does", "fetched", "kept", "lane_loop", "results", "updated"]
+
+# Atomic updates: threads take their turns in ascending order, and each may keep what it found.
+#
+# A statement that uses the old value is two: the update, in which each thread keeps what it finds, and what it does
+# with that. Which thread finds what no text says; here the first one comes first.
+
+_TAGS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
+
+
+def updated(reader: Reader, call: n.Call, span: Span) -> list[Node]:
+    """An atomic update that stands alone, as a store."""
+    return _in_turn(reader, [_update(reader, call, span)])
+
+
+def fetched(reader: Reader, call: n.Call) -> list[Node]:
+    """An update of which a statement uses the old value, which it then finds where each thread kept its own."""
+    known = as_builtin(call)
+    update = _update(reader, known, call.span)
+    kept, keep = reader.keeping("old", Load(update.buffer, update.indices, call.span), call.span, atomic=True)
+    reader.scope.exchanged[id(call)] = kept
+    line = f"line {call.span.line}: " if call.span is not NOWHERE else ""
+    reader.scope.notes[f"{line}T.{known.op} updates thread by thread, in ascending order."] = None
+    return _in_turn(reader, [keep, update])
+
+
+def _update(reader: Reader, call: n.Call, span: Span) -> Store:
+    view = pointer(reader, call.args[0], span)
+    value = reader.term(value_of(call.args[1]))
+    if isinstance(call.args[0], n.BufferLoad):
+        indices = view.place(tuple(reader.term(i) for i in call.args[0].indices))
+    else:
+        indices = apart(view.offset, view.buffer.shape)
+    old, name = Load(view.buffer, indices, span), ATOMICS[str(call.op)]
+    new = binary(name, old, value, reader.scope.exact) if name else value
+    return Store(view.buffer, indices, new, reader.holding, span, atomic=True, stretch=reader.stretch)
+
+
+def _in_turn(reader: Reader, nodes: list[Node]) -> list[Node]:
+    """What threads do one after the other, all of it for each, `threadIdx.x` running fastest."""
+    tags = {t.name: tag for tag, t in (reader.threads or {}).items()}
+    span = nodes[-1].span
+    for thread in sorted(reader.lanes, key=lambda t: _TAGS.index(tags[t.name]), reverse=True):
+        bounds = Number(0, INT32), Number(thread.extent, INT32)
+        nodes = [Loop(thread.name, *bounds, tuple(nodes), parallel=True, span=span, title=thread.name)]
+    return nodes
+
+
+# Vectors that statements compute: a loop over the lanes, which stands for all of them at once.
+
+
+def lane_loop(name: str, lanes: int, node: Node, span: Span) -> Node:
+    extent = Number(lanes, INT32)
+    return Loop(name, Number(0, INT32), extent, (node,), span=span, title="lane", lockstep=True)
+
+
+def asked_of_lanes(reader: Reader, value: n.Expr) -> list[Node]:
+    """What a value asks for, in every lane of it."""
+    lanes = value.dtype.lanes
+    if lanes == 1:
+        return asked(reader, value)
+    name = reader.loop_name("lane")
+    with reader.inside(name, (0, lanes - 1)):
+        return [lane_loop(name, lanes, check, value.span) for check in asked(reader, value, lane=Index(name, INT32))]
+
+
+def kept(reader: Reader, title: str, value: n.Expr, span: Span) -> tuple[Lanes, list[Node]]:
+    """A value that is computed here, once: where each lane of it is then, and the stores that leave it there."""
+    lanes = value.dtype.lanes
+    if lanes == 1:
+        found, keep = reader.temporary(title, reader.term(value), span)
+        return lambda lane: found, [keep]
+    name = reader.loop_name("lane")
+    own = Index(name, INT32)
+    with reader.inside(name, (0, lanes - 1)):
+        found, keep = reader.temporary(title, term(reader.scope, value, own), span)
+
+    def of(lane: Term) -> Term:
+        return Load(found.buffer, tuple(cast(lane, INT32) if index == own else index for index in found.indices))
+
+    return of, [lane_loop(name, lanes, keep, span)]
+
+
+# What expressions do besides giving a value, done before their statement, which then finds what each of it gave.
+#
+# A function that takes a buffer, or that computes by loops and stores, leaves what it returns in storage of its own:
+# `B[i] = A[i] + f(A.data)` is `result = f(A.data); B[i] = A[i] + result`. So do atomic updates of which the old value
+# is used, and choices that decide whether one of these is done: `B[i] = T.if_then_else(c, f(A.data), 0)` is `if c:
+# chosen = f(A.data)`, `else: chosen = 0`, `B[i] = chosen`.
 
 
 def acts(parts: Iterable[n.Node]) -> bool:

@@ -13,17 +13,14 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
 from tensorir.tir.builtins import is_hardware
 from tensorir.tir.lift import allocation, calls
-from tensorir.tir.lift.asked import asked
-from tensorir.tir.lift.domains import inside_of_domains
+from tensorir.tir.lift.asked import asked, inside_of_domains
 from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, term, truth
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.kernels import attribute, thread_loop
 from tensorir.tir.lift.loops import for_loop, leave, while_loop
 from tensorir.tir.lift.reader import Reader
-from tensorir.tir.lift.results import results
-from tensorir.tir.lift.vectors import asked_of_lanes, kept, lane_loop
-from tensorir.tir.lift.warp_folds import folded
-from tensorir.tir.lift.warps import exchanged
+from tensorir.tir.lift.results import asked_of_lanes, kept, lane_loop, results
+from tensorir.tir.lift.warps import exchanged, folded
 from tensorir.tir.storage import scratch_of
 from tensorir.tir.trees import walk
 

@@ -17,8 +17,7 @@ from tensorir.lifting.nests.terms import Buffer, Number, Op, Term
 from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.intrinsics import cast
-from tensorir.tir.lift.leaving import returns
-from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.reader import Reader, returns
 from tensorir.tir.trees import children, walk
 
 __all__ = ["Turns", "turns"]

@@ -1,29 +1,34 @@
-"""Values that threads of one warp hand to one another: every thread keeps its own, then each reads that of another.
-
-The threads of a block are numbered with `threadIdx.x` running fastest. They run in lockstep, so a statement that
-shuffles is two: all keep their values, and all read. What a thread that takes no part has is 0.
-"""
+"""Warps: values handed from thread to thread, and reductions in trees of shuffles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
 
 from tensorir.ir.types import BOOL, INT32, SCALARS
+from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.nests.linear import settled
-from tensorir.lifting.nests.nest import Node, Store
+from tensorir.lifting.nests.nest import Loop, Node, Store
+from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked
-from tensorir.tir.lift.expressions import element_of, refused
-from tensorir.tir.lift.intrinsics import cast, number
-from tensorir.tir.lift.own_calls import Choice, own_calls
-from tensorir.tir.lift.reader import Reader
+from tensorir.tir.lift.expressions import element_of, place, refused
+from tensorir.tir.lift.intrinsics import ARITHMETIC, cast, number
+from tensorir.tir.lift.reader import Choice, Reader, in_turn, own_calls
 from tensorir.tir.trees import walk
 
-__all__ = ["EXCHANGES", "Block", "block_of", "exchanged", "of_all"]
+__all__ = ["EXCHANGES", "Block", "block_of", "exchanged", "folded", "of_all"]
+
+# Values that threads of one warp hand to one another: every thread keeps its own, then each reads that of another.
+#
+# The threads of a block are numbered with `threadIdx.x` running fastest. They run in lockstep, so a statement that
+# shuffles is two: all keep their values, and all read. What a thread that takes no part has is 0.
 
 WARP = 32
 _TAGS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
@@ -166,3 +171,270 @@ def _op(name: str, a: Term, b: Term) -> Term:
 
 def _whole(value: int) -> Term:
     return Number(value, INT32)
+
+
+# Reductions that threads of a warp do in a tree of shuffles, read as the folds that they are.
+#
+#     t = shuffle_down(r, 16); r = r + t;  ...  t = shuffle_down(r, 1); r = r + t;
+#
+# After this the first thread of a warp holds the sum of 32, and the others what nobody asks for: it is read by threads
+# that are first, or the first one hands it to all. With `xor` in the place of `down` every thread holds the sum. Only
+# this is taken for a fold; any other row of shuffles is done step by step.
+
+_KINDS = {"tvm_warp_shuffle_down": "down", "tvm_warp_shuffle_xor": "xor"}
+_ZERO = Number(0, INT32)
+Numbers = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One shuffle and what it is folded into: how far, in groups of how many, of warps of how many."""
+
+    kind: str
+    fold: str
+    offset: int
+    group: int
+    warp: int
+
+
+@dataclass(slots=True)
+class _Row:
+    """Steps that follow each other: all of one buffer's element, through others that hold what was handed on."""
+
+    reader: Reader
+    steps: list[_Step] = field(default_factory=list[_Step])
+    own: n.BufferLoad | None = None
+    loads: dict[n.Buffer, int] = field(default_factory=dict[n.Buffer, int])
+    """How often the steps read each buffer, in the text."""
+
+    def take(self, parts: Sequence[n.Stmt]) -> int:
+        """How many of the statements are a step."""
+        match parts:
+            case [n.For(var, n.IntImm(low), n.IntImm(extent), _, body), *_] if 0 < extent <= 6:
+                return int(self._rounds(var, low, extent, body))
+            case [n.SeqStmt(inner), *_]:
+                return int(self._all(inner))
+            case [n.BufferStore(r, value, _, None) as store, *_] if self._own(store) and self._folded(r, value, None):
+                return 1
+            case [n.BufferStore(t, n.Call() as call, _, None) as kept, n.BufferStore(r, value, _, None) as store, *_]:
+                if t is not r and self._plain(kept) and self._own(store) and self._folded(r, value, (t, call)):
+                    return 2
+            case _:
+                pass
+        return 0
+
+    def _all(self, parts: Sequence[n.Stmt]) -> bool:
+        k = 0
+        while k < len(parts):
+            taken = self.take(parts[k:])
+            if not taken:
+                return False
+            k += taken
+        return True
+
+    def _rounds(self, var: n.Var, low: int, extent: int, body: n.Stmt) -> bool:
+        values, before = self.reader.scope.values, self.reader.scope.values.get(var)
+        try:
+            for k in range(low, low + extent):
+                values[var] = lambda lane, k=k: number(k, INT32)
+                read = None if k == low else dict(self.loads)
+                if not self._all(body.seq if isinstance(body, n.SeqStmt) else (body,)):
+                    return False
+                self.loads = self.loads if read is None else read
+            return True
+        finally:
+            if before is None:
+                values.pop(var, None)
+            else:
+                values[var] = before
+
+    def _plain(self, node: n.BufferStore | n.BufferLoad) -> bool:
+        """Whether an access is to one element of a thread's own."""
+        view = self.reader.scope.views.get(node.buffer)
+        own = view is not None and {t.name for t in self.reader.lanes} <= set(view.buffer.root.private)
+        return own and node.buffer.dtype.lanes == 1 and all(isinstance(i, n.IntImm) for i in node.indices)
+
+    def _own(self, store: n.BufferStore) -> bool:
+        """Whether a store is to the element that all steps fold into."""
+        if self.own is None:
+            return self._plain(store)
+        return _same(store, self.own)
+
+    def _folded(self, buffer: n.Buffer, value: n.Expr, kept: tuple[n.Buffer, n.Call] | None) -> bool:
+        """Note a step `r = r + shuffle(r)`, or one by way of another buffer; False where it is none."""
+        if not isinstance(value, n.Add | n.Mul | n.Min | n.Max):
+            return False
+        for r, other in ((value.a, value.b), (value.b, value.a)):
+            call = other
+            if kept is not None and isinstance(other, n.BufferLoad) and other.buffer is kept[0]:
+                call = kept[1]
+            if isinstance(r, n.BufferLoad) and r.buffer is buffer and isinstance(call, n.Call) and call.op in _KINDS:
+                _, shuffled, by, width, warp = call.args[:5]
+                if not (isinstance(shuffled, n.BufferLoad) and _same(shuffled, r) and self._own_load(r)):
+                    return False
+                numbers = [self._number(a) for a in (by, width, warp)]
+                if any(k is None for k in numbers):
+                    return False
+                offset, group, size = (k for k in numbers if k is not None)
+                self.steps.append(_Step(_KINDS[str(call.op)], type(value).__name__, offset, group, size))
+                self._read(r.buffer, 2)
+                if kept is not None:
+                    self._read(kept[0], 1)
+                return True
+        return False
+
+    def _own_load(self, r: n.BufferLoad) -> bool:
+        if self.own is None:
+            self.own = r
+        return _same(r, self.own)
+
+    def _read(self, buffer: n.Buffer, times: int) -> None:
+        self.loads[buffer] = self.loads.get(buffer, 0) + times
+
+    def _number(self, value: n.Argument) -> int | None:
+        known = settled(self.reader.term(value), {}) if isinstance(value, n.Expr) else None
+        return int(known.value) if isinstance(known, Number) else None
+
+
+def _same(a: n.BufferLoad | n.BufferStore, b: n.BufferLoad) -> bool:
+    """Whether two accesses are to one element, at indices that are numbers."""
+    return a.buffer is b.buffer and a.indices == b.indices
+
+
+def folded(reader: Reader, parts: Sequence[n.Stmt]) -> tuple[list[Node], int]:
+    """The nodes of the fold that statements begin with, and how many of them it takes; 0 where it is none."""
+    kernel = reader.shuffling
+    if kernel is None or reader.holding or reader.scope.exact:
+        return [], 0
+    row, taken = _Row(reader), 0
+    while taken < len(parts) and (count := row.take(parts[taken:])):
+        taken += count
+    if row.own is None or len({(s.kind, s.fold, s.group, s.warp) for s in row.steps}) != 1:
+        return [], 0
+    first = row.steps[0]
+    size = 1 << len(row.steps)
+    if sorted(s.offset for s in row.steps) != [1 << k for k in range(len(row.steps))] or first.warp % first.group:
+        return [], 0
+    block = block_of(reader, "tvm_warp_shuffle", row.own.span)
+    if any(_times(kernel, buffer) != times for buffer, times in row.loads.items() if buffer is not row.own.buffer):
+        return [], 0
+    if first.kind == "xor":
+        every = size if size <= first.group and block.count % size == 0 else None
+    elif taken < len(parts) and _handed_on(reader, parts[taken], row.own):
+        every, taken = first.group, taken + 1
+    else:
+        every = _asked_for(reader, block, parts[taken:], row, kernel)
+    if every is None or not _warp_folds_whole(block.count, every, size, first):
+        return [], 0
+    return _fold(reader, block, row.own, first.fold, every, size), taken
+
+
+def _warp_folds_whole(count: int, every: int, size: int, step: _Step) -> bool:
+    """Whether all that a first thread folds are there, and in its group."""
+    return all(s % step.group + size <= step.group and s + size <= count for s in range(0, count, every))
+
+
+def _handed_on(reader: Reader, part: n.Stmt, own: n.BufferLoad) -> bool:
+    """Whether a statement hands the value of the first thread of a group to all of it."""
+    match part:
+        case n.BufferStore(_, n.Call(op="tvm_warp_shuffle", args=(_, n.BufferLoad() as r, n.IntImm(0), *_))) as store:
+            return _same(store, own) and _same(r, own)
+        case _:
+            return False
+
+
+def _times(kernel: n.Stmt, buffer: n.Buffer) -> int:
+    """How often the text of a kernel reads a buffer; often, where something else than reads and stores names it."""
+    found = 0
+    for part in walk(kernel):
+        match part:
+            case n.BufferLoad(b) if b is buffer:
+                found += 1
+            case n.DeclBuffer(b, data) if b is not buffer and data is not None and _names(data, buffer):
+                return 1 << 30
+            case n.Call(args=arguments) if any(_names(a, buffer) for a in arguments):
+                return 1 << 30
+            case _:
+                pass
+    return found
+
+
+def _names(part: n.Node, buffer: n.Buffer) -> bool:
+    return part is buffer or part is buffer.data
+
+
+def _asked_for(reader: Reader, block: Block, rest: Sequence[n.Stmt], row: _Row, kernel: n.Stmt) -> int | None:
+    """Every how many threads one reads what was folded, where the next statement that does so says it."""
+    assert row.own is not None
+    buffer = row.own.buffer
+    if any(name in reader.ranges and not _is_block(reader, name) for name in reader.loops):
+        return None  # another round would begin with what the others hold
+    for part in rest:
+        times = _times(part, buffer)
+        if not times:
+            continue
+        match part:
+            case n.IfThenElse(condition, _, None) if not _times(n.Evaluate(condition), buffer):
+                before = _times(kernel, buffer) - row.loads[buffer]
+                which = _where(reader, block, condition)
+                if times != before or which is None or not len(which):
+                    return None
+                # in groups, so that all have as many threads; only the first thread has no need of others
+                return gcd(row.steps[0].group, *(int(k) for k in which)) if which.any() else block.count
+            case _:
+                return None
+    return None
+
+
+def _is_block(reader: Reader, name: str) -> bool:
+    return any(t.name == name and t.block for t in (reader.threads or {}).values())
+
+
+def _where(reader: Reader, block: Block, condition: n.Expr) -> Numbers | None:
+    """The numbers of the threads for which a condition holds; None where more than they decide it."""
+    threads = {t.name: t.extent for t in reader.lanes}
+    grids: dict[str, Numbers] = dict(zip(threads, np.indices(tuple(threads.values())), strict=True))
+    holds, number_of = values(reader.term(condition), grids), values(block.thread, grids)
+    if holds is None or number_of is None:
+        return None
+    return np.broadcast_to(number_of, tuple(threads.values()))[np.broadcast_to(holds, tuple(threads.values()))]
+
+
+def _fold(reader: Reader, block: Block, own: n.BufferLoad, kind: str, every: int, size: int) -> list[Node]:
+    """The fold of `size` threads from every so many on, which all threads up to the next then hold."""
+    buffer, indices = place(reader.scope, own.buffer, own.indices, _ZERO, 1, own.span)
+    value = Load(buffer, indices, own.span)
+    element, groups = value.element, -(-block.count // every)
+    if element.is_float and kind in ("Add", "Mul"):
+        line = f"line {own.span.line}: " if own.span is not NOWHERE else ""
+        reader.scope.notes[f"{line}a tree of shuffles is one fold, which takes its terms in another order."] = None
+    total = reader.buffer("total", element, (groups,) if groups > 1 else (), own.span)
+    total.private = tuple(t.name for t in (reader.threads or {}).values() if t.block and t.extent != 1)
+    op, group = ARITHMETIC[kind].integer, reader.loop_name("group")
+    first: Node = Store(total, (Index(group, INT32),) if groups > 1 else (), _start(reader, op, value), (), own.span)
+    if groups > 1:
+        first = Loop(group, _ZERO, Number(groups, INT32), (first,), True, own.span, "warp")
+    which, lane = (settled(_of(name, block.thread, every), reader.ranges) for name in ("floordiv", "mod"))
+    here = (which,) if groups > 1 else ()
+    old = Load(total, here, own.span)
+    within = () if size == every or size == block.count else (Op("less", (lane, Number(size, INT32)), BOOL),)
+    new = reader.placed(Store(total, here, Op(op, (old, value), element), within, own.span), in_order=True)
+    return [
+        first,
+        in_turn(new, {t.name for t in reader.lanes}),
+        reader.placed(Store(buffer, indices, old, (), own.span)),
+    ]
+
+
+def _start(reader: Reader, op: str, value: Load) -> Term:
+    """What a fold starts from: what the source says, or what changes nothing."""
+    reducer = reader.reducer
+    if reducer is not None and len(reducer.identity_element) == 1:
+        said = reader.term(reducer.identity_element[0])
+        if said.element == value.element:
+            return said
+    return number(neutral(op, value.element), value.element)
+
+
+def _of(name: str, a: Term, by: int) -> Term:
+    return Op(name, (a, Number(by, INT32)), INT32)

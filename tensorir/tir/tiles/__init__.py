@@ -7,7 +7,7 @@ values; `nests` writes each operation as a nest of loops.
 from __future__ import annotations
 
 from tensorir.tir.tiles.nests import without_tiles
-from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import OPERATIONS, Box, operation
+from tensorir.tir.tiles.warp_groups import normal
 
 __all__ = ["OPERATIONS", "Box", "normal", "operation", "without_tiles"]

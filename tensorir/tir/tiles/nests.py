@@ -22,8 +22,6 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32
 from tensorir.tir.ranges import Bounds, interval
-from tensorir.tir.tiles.folds import combined, identity
-from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import (
     Atomic,
     Box,
@@ -35,9 +33,12 @@ from tensorir.tir.tiles.operations import (
     Reduce,
     Scan,
     Transpose,
+    combined,
+    identity,
     is_tile,
     operation,
 )
+from tensorir.tir.tiles.warp_groups import normal
 from tensorir.tir.trees import transform, walk
 
 __all__ = ["without_tiles"]

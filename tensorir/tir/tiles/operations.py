@@ -1,4 +1,13 @@
-"""The table of tile operations, and calls as records of their operands: the boxes that they read and write.
+"""The table of tile operations, calls as records of their operands, and folds.
+
+Expressions of integers as numbers, where the values of their variables are known.
+
+>>> from tensorir.tir.dtypes import INT32
+>>> k = n.Var("k", n.PrimType(INT32))
+>>> number(n.FloorMod(n.Add(k, n.IntImm(1, INT32)), n.IntImm(2, INT32)), {k: 3})
+0
+
+The table of tile operations, and calls as records of their operands: the boxes that they read and write.
 
 A call whose arguments are not those of its row, or whose boxes do not fit, is refused where it stands.
 
@@ -10,23 +19,140 @@ A call whose arguments are not those of its row, or whose boxes do not fit, is r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import INT32
+from tensorir.tir.dtypes import INT32, DataType
 from tensorir.tir.trees import walk
 
 __all__ = [
     "OPERATIONS", "REDUCTIONS", "Atomic", "Box", "Copy", "Fill", "Gemm", "Im2col", "Nothing", "Operation", "Record",
-    "Reduce", "Scan", "Transpose", "is_tile", "operation",
+    "Reduce", "Scan", "Transpose", "Undecided", "Values", "combined", "identity", "is_tile", "number", "operation",
 ]  # fmt: skip
 
+# What the folds of tiles start from, and how they combine.
+
+
+def identity(kind: str, dtype: DataType) -> n.Expr:
+    """What a fold starts from.
+
+    >>> from tensorir.tir.dtypes import FLOAT32, INT32
+    >>> identity("min", FLOAT32), identity("bitand", INT32), identity("absmax", INT32)
+    (T.float32("inf"), -1, 0)
+    """
+    match kind:
+        case "max" | "min":
+            if dtype.is_float:
+                return const(float("-inf") if kind == "max" else float("inf"), dtype)
+            low, high = dtype.range
+            return n.IntImm(low if kind == "max" else high, dtype)
+        case "bitand":
+            return n.IntImm(dtype.range[1] if dtype.is_uint or dtype.is_bool else -1, dtype)
+        case _:
+            return const(0, dtype)
+
+
+def combined(kind: str, old: n.Expr, new: n.Expr) -> n.Expr:
+    """The fold of one more element, which is cast to the type of what there is.
+
+    >>> from tensorir.tir.dtypes import FLOAT32
+    >>> x = const(1.0, FLOAT32)
+    >>> combined("absmax", x, x)
+    T.max(T.float32(1.0), T.fabs(T.float32(1.0)))
+    """
+    if new.dtype != old.dtype:
+        new = n.Cast(new, old.dtype)
+    if kind.startswith("abs"):
+        new = _absolute(new)
+    if old.dtype.is_bool and kind in _OF_BOOLS:
+        return _OF_BOOLS[kind](old, new)
+    return _COMBINED[kind](old, new)
+
+
+def _absolute(x: n.Expr) -> n.Expr:
+    if x.dtype.is_float:
+        return n.Call(x.dtype, "fabs", (x,))
+    return n.Select(n.GE(x, const(0, x.dtype)), x, n.Sub(const(0, x.dtype), x)) if x.dtype.is_int else x
+
+
+def _bitwise(name: str) -> Callable[[n.Expr, n.Expr], n.Expr]:
+    return lambda old, new: n.Call(old.dtype, name, (old, new))
+
+
+_OF_BOOLS: dict[str, Callable[[n.Expr, n.Expr], n.Expr]] = {"bitand": n.And, "bitor": n.Or, "bitxor": n.NE}
+_COMBINED: dict[str, Callable[[n.Expr, n.Expr], n.Expr]] = {
+    "sum": n.Add,
+    "abssum": n.Add,
+    "max": n.Max,
+    "absmax": n.Max,
+    "min": n.Min,
+    "bitand": _bitwise("bitwise_and"),
+    "bitor": _bitwise("bitwise_or"),
+    "bitxor": _bitwise("bitwise_xor"),
+}
+
+Values = Mapping[n.Var, int]
+
+_BITS: dict[str, Callable[[int, int], int]] = {
+    "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
+    "shift_left": lambda a, b: a << b, "shift_right": lambda a, b: a >> b,
+}  # fmt: skip
+_OPERATORS: dict[type[n.Expr], Callable[[int, int], int]] = {
+    n.Add: operator.add, n.Sub: operator.sub, n.Mul: operator.mul, n.Min: min, n.Max: max, n.EQ: operator.eq,
+    n.NE: operator.ne, n.LT: operator.lt, n.LE: operator.le, n.GT: operator.gt, n.GE: operator.ge,
+    n.FloorDiv: lambda a, b: a // b, n.FloorMod: operator.mod,
+}  # fmt: skip
+_DIVISIONS = (n.FloorDiv, n.FloorMod)
+
+
+class Undecided(Exception):
+    """Constants do not decide a number; the variable that would, where there is one."""
+
+    def __init__(self, var: n.Var | None = None) -> None:
+        super().__init__()
+        self.var = var
+
+
+def number(expr: n.Expr, values: Values) -> int:
+    """The number that an expression is; raises Undecided for what is read from memory, or for an unknown variable."""
+    match expr:
+        case n.IntImm(value):
+            return value
+        case n.Var():
+            if expr not in values:
+                raise Undecided(expr)
+            return values[expr]
+        case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer and dtype.bits >= value.dtype.bits:
+            return number(value, values)
+        case n.Not(value):
+            return int(not number(value, values))
+        case n.And(a, b):
+            return int(bool(number(a, values)) and bool(number(b, values)))
+        case n.Or(a, b):
+            return int(bool(number(a, values)) or bool(number(b, values)))
+        case n.Call(op="if_then_else", args=(n.Expr() as condition, n.Expr() as a, n.Expr() as b)):
+            return number(a if number(condition, values) else b, values)
+        case n.Call(op=str(op), args=(n.Expr() as a, n.Expr() as b)) if op in _BITS:
+            return _BITS[op](number(a, values), number(b, values))
+        case n.Add(a, b) | n.Sub(a, b) | n.Mul(a, b) | n.Min(a, b) | n.Max(a, b) | n.FloorDiv(a, b) | n.FloorMod(a, b):
+            pass
+        case n.EQ(a, b) | n.NE(a, b) | n.LT(a, b) | n.LE(a, b) | n.GT(a, b) | n.GE(a, b):
+            pass
+        case _:
+            raise Undecided
+    x, y = number(a, values), number(b, values)
+    if a.dtype.is_float or (y == 0 and isinstance(expr, _DIVISIONS)):
+        raise Undecided
+    return int(_OPERATORS[type(expr)](x, y))
+
+
 REDUCTIONS = ("sum", "abssum", "max", "min", "absmax", "bitand", "bitor", "bitxor")
-_BITS = ("bitand", "bitor", "bitxor")
+_operations_BITS = ("bitand", "bitor", "bitxor")
 READ, WRITE = 1, 2
 
 
@@ -278,7 +404,7 @@ def _reduce(given: Arguments) -> Reduce:
     kind, dim = given.word(2, "reduction", REDUCTIONS), given.number(3, "the dim")
     if not 0 <= dim < len(src.extents):
         given.wrong("TT03", f"dim {dim} is reduced, and {src.buffer.name!r} has {len(src.extents)}.")
-    if kind in _BITS and not dst.buffer.dtype.is_integer and not dst.buffer.dtype.is_bool:
+    if kind in _operations_BITS and not dst.buffer.dtype.is_integer and not dst.buffer.dtype.is_bool:
         given.wrong("TT02", f"{kind} is for integers, and {dst.buffer.name!r} holds {dst.buffer.dtype}.")
     nan = given.call.attrs.get("nan_propagate")
     carries = isinstance(nan, n.IntImm) and bool(nan.value) and dst.buffer.dtype.bits == 16
