@@ -101,6 +101,10 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "stencils are summed in parts, without XLA's fusion", "stencils are summed by XLA's fusion for sums",
         "that fusion computes what it sums without vector instructions", "it is switched off",
     ),
+    "native_kernels": LoweringChoice(
+        "one kernel for its scans", "XLA's own loops", "states stay in registers, and what scans hand on in a cache",
+        "it is switched off, or llvmlite is missing",
+    ),
     "kernels": LoweringChoice(
         "one kernel", "XLA's own kernels", "each array is read once, and states stay in registers",
         "numerics='exact' rounds every operation, and kernels contract products and sums",
