@@ -302,7 +302,8 @@ class Executable:
         flat, structure = jax.tree_util.tree_flatten((arrays, prepared))
 
         def function(*flat: Any) -> list[Any]:
-            outputs, failures = self._program(*jax.tree_util.tree_unflatten(structure, flat), native)
+            given, tables = jax.tree_util.tree_unflatten(structure, flat)
+            outputs, failures = self._program(given, tables, native)
             return [*(leaf for p in self.fencil.results for leaf in outputs[p.name]), *failures]
 
         closed = jax.make_jaxpr(function)(*flat)

@@ -15,6 +15,8 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from threading import Lock
@@ -43,11 +45,7 @@ def is_available() -> bool:
 
     Says once where it is not known.
     """
-    try:
-        import llvmlite.binding  # noqa: F401
-    except ImportError:
-        return False
-    if sys.platform not in ("linux", "darwin"):
+    if find_spec("llvmlite") is None or sys.platform not in ("linux", "darwin"):
         return False
     text = (Path(jax.ffi.include_dir()) / "xla/ffi/api/c_api.h").read_text()
     numbers = [re.search(rf"#define XLA_FFI_API_{name} (\d+)", text) for name in ("MAJOR", "MINOR")]
@@ -95,25 +93,28 @@ LOCK = Lock()
 
 def _registered(kernel: Kernel) -> str:
     """The name by which XLA calls a kernel, which is compiled where that was not done before."""
-    import llvmlite.binding as llvm
-
+    llvm: Any = import_module("llvmlite.binding")
     most = threads()
     size = -(-kernel.blocks // (most * PER_THREAD)) if kernel.work >= WORTH_THREADS else kernel.blocks
     parts = -(-kernel.blocks // size)
     count, inputs = len(kernel.arrays), len(kernel.arrays) - len(kernel.results)
     # a buffer begins where a line of the cache does
     buffer, header = -(-kernel.buffer // 64) * 64, -(-(32 + 8 * count) // 64) * 64 + 64
-    pointers = [f"  %p{k} = getelementptr ptr, ptr %arrays, i64 {k}\n  %a{k} = load ptr, ptr %p{k}" for k in range(count)]
-    given = [
-        f"  %g{k} = getelementptr ptr, ptr {'%args' if k < inputs else '%rets'}, i64 {k if k < inputs else k - inputs}\n"
-        f"  %h{k} = load ptr, ptr %g{k}\n  %d{k} = getelementptr i8, ptr %h{k}, i64 24\n  %x{k} = load ptr, ptr %d{k}\n"
-        f"  %s{k} = getelementptr ptr, ptr %arrays, i64 {k}\n  store ptr %x{k}, ptr %s{k}"
-        for k in range(count)
+    pointers = [
+        f"  %p{k} = getelementptr ptr, ptr %arrays, i64 {k}\n  %a{k} = load ptr, ptr %p{k}" for k in range(count)
     ]
+    frame = [f"%args, i64 {k}" for k in range(inputs)] + [f"%rets, i64 {k}" for k in range(len(kernel.results))]
+    given = [
+        f"  %g{k} = getelementptr ptr, ptr {of}\n  %h{k} = load ptr, ptr %g{k}\n"
+        f"  %d{k} = getelementptr i8, ptr %h{k}, i64 24\n  %x{k} = load ptr, ptr %d{k}\n"
+        f"  %s{k} = getelementptr ptr, ptr %arrays, i64 {k}\n  store ptr %x{k}, ptr %s{k}"
+        for k, of in enumerate(frame)
+    ]
+    most = min(most, parts)
     text = kernel.text + HANDLER.substitute(
         pointers="\n".join(pointers), given="\n".join(given), call=", ".join(f"ptr %a{k}" for k in range(count)),
-        parts=parts, size=size, blocks=kernel.blocks, helpers=min(most, parts) - 1, shared="true" if min(most, parts) > 1 else "false", buffer=buffer, header=header,
-        bytes=header + buffer * min(most, parts),
+        parts=parts, size=size, blocks=kernel.blocks, helpers=most - 1, shared=str(most > 1).lower(), buffer=buffer,
+        header=header, bytes=header + buffer * most,
     )  # fmt: skip
     with LOCK:
         llvm.initialize_native_target()
@@ -138,8 +139,7 @@ def _registered(kernel: Kernel) -> str:
 
 def _object(name: str, text: str, machine: Any) -> bytes:
     """The code of a kernel: compiled, or read from the folder in which XLA's programs are kept, if there is one."""
-    import llvmlite.binding as llvm
-
+    llvm: Any = import_module("llvmlite.binding")
     switches: Any = jax.config
     folder = switches.jax_compilation_cache_dir
     file = None if folder is None else Path(folder) / f"{name}.o"
@@ -148,8 +148,10 @@ def _object(name: str, text: str, machine: Any) -> bytes:
         if hashlib.sha256(code).digest() == digest:
             return code
     module = llvm.parse_assembly(text)
-    builder = llvm.create_pass_builder(machine, llvm.PipelineTuningOptions(speed_level=1))
-    builder.getModulePassManager().run(module, builder)
+    # the text is in single assignments, and nothing is computed twice: what is left is to choose instructions
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_instruction_combine_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.PipelineTuningOptions(speed_level=1)))
     code = machine.emit_object(module)
     if file is not None:
         # whoever reads it at the same time sees all of it, or nothing

@@ -37,6 +37,7 @@ PROGRAMS = 264
 """Programs that keep a device of 132 multiprocessors busy: with fewer, blocks are smaller."""
 WARP = 32
 
+
 def launched(
     program: Program, region: Grid | Swept, made: Sequence[Variable], env: Mapping[Any, Any], interpret: bool = False
 ) -> list[Any]:

@@ -1,8 +1,8 @@
 """The equations that a kernel computes: of each primitive what it costs, for which elements, and what it reads where.
 
 Triton has other operations than XLA under some names. What differs is not in the table for GPUs, and stays with XLA:
-casts of floats to integers (which saturate there), shifts of bits by as many as there are, remainders of floats. Kernels
-for CPUs (`native.py`) have those, and no floats of 16 bits.
+casts of floats to integers (which saturate there), shifts of bits by as many as there are, remainders of floats.
+Kernels for CPUs (`native.py`) have those, and no floats of 16 bits.
 """
 
 from __future__ import annotations
@@ -182,7 +182,8 @@ def _is_pointwise(e: JaxprEqn, row: Pointwise, native: bool) -> bool:
             return len(e.invars) == 3 and elements[0] == "bool"
         case "convert_element_type":
             old, new = element_of(e.invars[0]), element_of(e.outvars[0])
-            return native or new.kind != "b" and (old.kind not in "fV" or (new.kind in "fV" and old.itemsize <= new.itemsize * 2))
+            wide = old.kind not in "fV" or (new.kind in "fV" and old.itemsize <= new.itemsize * 2)
+            return native or (new.kind != "b" and wide)
         case "bitcast_convert_type":
             return element_of(e.invars[0]).itemsize == element_of(e.outvars[0]).itemsize
         case _:

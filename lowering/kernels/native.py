@@ -98,7 +98,7 @@ class _Columns(Points):
     results: tuple[Variable, ...]
     lanes: int
     lines: list[str] = field(default_factory=list[str])
-    declared: dict[str, None] = field(default_factory=dict[str, None])
+    declared: dict[str, None] = field(default_factory=lambda: {"declare i64 @llvm.smin.i64(i64, i64)": None})
     known: dict[str, str] = field(default_factory=dict[str, str])
     """Names by what they are, where that was computed already."""
     buffers: dict[Any, str] = field(default_factory=dict[Any, str])
@@ -143,6 +143,9 @@ class _Columns(Points):
     def call(self, result: str, name: str, *arguments: str) -> str:
         kinds = ", ".join(_kind_of(a) for a in arguments)
         self.declared[f"declare {result} @{name}({kinds})"] = None
+        if result == "void":
+            self.lines.append(f"  call void @{name}({', '.join(arguments)})")
+            return ""
         return self.put(f"call {result} @{name}({', '.join(arguments)})")
 
     def vector(self, kind: str) -> str:
@@ -169,7 +172,9 @@ class _Columns(Points):
                 entry = self.entries[of, at]
                 kind, sign = _kind(entry.element), "z" if entry.element.startswith("u") else "s"
                 wide = self.vector("i64")
-                name = entry.name if kind == "i64" else self.put(f"{sign}ext {self.vector(kind)} {entry.name} to {wide}")
+                name = (
+                    entry.name if kind == "i64" else self.put(f"{sign}ext {self.vector(kind)} {entry.name} to {wide}")
+                )
                 found = Number(name, True)
             case axis if axis == self.lane:
                 base = self._splat("i64", self.axes[axis])
@@ -266,10 +271,11 @@ class _Columns(Points):
 
     def _first_lane(self, position: Position, numbers: Sequence[Number]) -> list[Number]:
         """The numbers of the first column of the block."""
-        return [
-            self._linear([(Number(self.axes[self.lane]), i.factor)], i.offset) if i.symbol == self.lane is not None else n
-            for i, n in zip(position, numbers, strict=True)
-        ]
+        if self.lane is None:
+            return list(numbers)
+        base = Number(self.axes[self.lane])
+        pairs = zip(position, numbers, strict=True)
+        return [self._linear([(base, i.factor)], i.offset) if i.symbol == self.lane else n for i, n in pairs]
 
     def _gathered(self, names: Sequence[str], kind: str) -> str:
         found = "poison"
@@ -366,11 +372,28 @@ class _Columns(Points):
                     for j in range(side)
                 ]
                 inside = [
-                    self._at(buffer, element, self.put(f"add i64 {self.put(f'mul i64 {first}, {self.lanes}')}, {self.lanes * j + group}"))
+                    self._at(
+                        buffer,
+                        element,
+                        self.put(f"add i64 {self.put(f'mul i64 {first}, {self.lanes}')}, {self.lanes * j + group}"),
+                    )
                     for j in range(side)
                 ]
                 tile = f"<{side} x {kind}>"
                 sources, targets = (outside, inside) if inwards else (inside, outside)
+                for place in outside if inwards else ():
+                    # the columns of the next block, which no prefetcher of the processor expects
+                    ahead = self._at(place, element, str(stride * self.lanes))
+                    self.call("void", "llvm.prefetch.p0", f"ptr {ahead}", "i32 0", "i32 3", "i32 1")
+                tile = f"<{side} x {kind}>"
+                sources, targets = (outside, inside) if inwards else (inside, outside)
+                import os
+
+                if inwards and os.environ.get("PF"):
+                    for place in outside:
+                        self.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+                        ahead = self._at(place, element, str(stride * self.lanes))
+                        self.lines.append(f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
                 rows = [self._loaded(tile, p, element) for p in sources]
                 for name, place in zip(self._transposed(rows, tile), targets, strict=True):
                     self._store(tile, name, place, element)
@@ -387,8 +410,7 @@ class _Columns(Points):
                 high = [k + step if not k & step else side + k for k in range(side)]
                 rows[i], rows[i + step] = (
                     self.put(
-                        f"shufflevector {kind} {a}, {kind} {b}, "
-                        f"<{side} x i32> <{', '.join(f'i32 {k}' for k in mask)}>"
+                        f"shufflevector {kind} {a}, {kind} {b}, <{side} x i32> <{', '.join(f'i32 {k}' for k in mask)}>"
                     )
                     for mask in (low, high)
                 )
@@ -403,7 +425,9 @@ class _Columns(Points):
 
     def select(self, condition: Lanes, a: Lanes, b: Lanes) -> Lanes:
         kind = self.vector(_kind(a.element))
-        return Lanes(self.put(f"select {self.vector('i1')} {condition.name}, {kind} {a.name}, {kind} {b.name}"), a.element)
+        return Lanes(
+            self.put(f"select {self.vector('i1')} {condition.name}, {kind} {a.name}, {kind} {b.name}"), a.element
+        )
 
     def fold(self, e: JaxprEqn, a: Lanes, b: Lanes) -> Lanes:
         return self._operation(FOLDS[e.primitive.name], [a, b], a.element, {})
@@ -481,7 +505,11 @@ class _Columns(Points):
             case "convert_element_type":
                 return self._converted(x, element)
             case "bitcast_convert_type":
-                return x if _kind(own) == _kind(element) else of(f"bitcast {kind} {x.name} to {self.vector(_kind(element))}")
+                return (
+                    x
+                    if _kind(own) == _kind(element)
+                    else of(f"bitcast {kind} {x.name} to {self.vector(_kind(element))}")
+                )
             case "is_finite":
                 size = self._intrinsic("fabs", x)
                 return of(f"fcmp olt {kind} {size.name}, {number(np.inf).name}", "bool")
@@ -569,7 +597,9 @@ class _Columns(Points):
         if element == x.element or (old == new and "bool" not in (element, x.element)):
             return Lanes(x.name, element)
         if element == "bool":
-            return Lanes(self.put(f"{'fcmp une' if x.element in FLOAT else 'icmp ne'} {kind} {x.name}, zeroinitializer"), element)
+            return Lanes(
+                self.put(f"{'fcmp une' if x.element in FLOAT else 'icmp ne'} {kind} {x.name}, zeroinitializer"), element
+            )
         if x.element in FLOAT and element in FLOAT:
             return of("fpext" if old == "float" else "fptrunc")
         if element in FLOAT:
@@ -652,7 +682,7 @@ class _Columns(Points):
             states = [Lanes(name, x.element) for name, x in carried.items()]
             self.evaluate(self.program, around, lambda position: True)
             for v, asked in sweep.inner.loads.items():
-                for position, box in asked.items():
+                for position in asked:
                     outer = sweep.outer(v, position)
                     if outer is None:
                         self.entries[v, position] = states[sweep.body.inputs.index(v) - sweep.constants]

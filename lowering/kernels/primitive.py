@@ -195,7 +195,9 @@ def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     return [*last, *made]
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool) -> tuple[Any, Any]:
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool
+) -> tuple[Any, Any]:
     varied = [k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
     given = [tangents[k] for k in varied]
     if not all(map(_is_cheap, parted(body, native).left)):
@@ -232,7 +234,9 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, cou
     return [None] * count + kernels.bind(*known, *given, body=found, count=len(known) + len(given), native=native)
 
 
-def _batched(args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool) -> tuple[Any, Any]:
+def _batched(
+    args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool
+) -> tuple[Any, Any]:
     found = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(body), tuple(axes)))(*args)
     return kernels.bind(*args, body=found, count=count, native=native), [0] * len(found.out_avals)
 

@@ -191,11 +191,22 @@ class _Choice:
             else:
                 continue
             self.stored.update(e.outvars)
+        if self.native:
+            self._store_what_is_turned()
         self._store_what_is_dear()
         regions = self._regions()
         return Parts(program, sorted(regions, key=lambda r: r.level), self.native)
 
     # What is stored
+
+    def _store_what_is_turned(self) -> None:
+        """What scans make is stored as it is read: a kernel writes levels wherever they lie."""
+        made = {v for k in self.sweeps for v in self.program.equations[k].outvars}
+        for k, e in enumerate(self.program.equations):
+            if k not in self.sweeps and k not in self.left and not made.isdisjoint(filter(_is_variable, e.invars)):
+                made.update(e.outvars)
+                if e.primitive.name == "transpose":
+                    self.stored.update(e.outvars)
 
     def _store_what_is_dear(self) -> None:
         """In the order of the program, so that what a value is computed of is settled before it is."""
@@ -382,6 +393,10 @@ def _why(e: JaxprEqn, native: bool) -> str:
     """Why an equation is XLA's."""
     inside = sum(len(parted(closed, native).kernels) for closed in inner_programs(e))
     return f"what it runs has {inside} kernel{'s' if inside > 1 else ''}" if inside else e.primitive.name
+
+
+def _is_variable(v: Any) -> bool:
+    return not isinstance(v, Literal)
 
 
 def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

@@ -80,9 +80,13 @@ def swept(e: JaxprEqn, native: bool = False) -> Sweep | None:
     if len(shapes) != 1 or not all(is_fusible(one, native) for one in body.equations):
         return None
     (columns,) = shapes
+    if native and 0 in columns:
+        return None
     own, box = identity(len(columns)), box_of(e, columns)
     try:
-        inner = instances_of(body, [Operand(v, own, box) for v in body.results], (), MOST_IN_NATIVE_STEP if native else MOST_IN_STEP)
+        inner = instances_of(
+            body, [Operand(v, own, box) for v in body.results], (), MOST_IN_NATIVE_STEP if native else MOST_IN_STEP
+        )
     except (Unplaced, TooMany):
         return None
     reads: list[Operand] = []
