@@ -102,8 +102,9 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "that fusion computes what it sums without vector instructions", "it is switched off",
     ),
     "native_kernels": LoweringChoice(
-        "one kernel for its scans", "XLA's own loops", "states stay in registers, and what scans hand on in a cache",
-        "it is switched off, or llvmlite is missing",
+        "scans are kernels of LLVM", "scans are XLA's loops",
+        "states stay in registers, and what one scan hands on to the next in a cache",
+        "numerics='exact' rounds every operation, or `pip install tensorir[native]` is missing",
     ),
     "kernels": LoweringChoice(
         "one kernel", "XLA's own kernels", "each array is read once, and states stay in registers",
@@ -284,14 +285,15 @@ def _lowered(executable: Executable) -> list[Decision]:
 
 
 def _regions(executable: Executable) -> list[Decision]:
-    """What becomes a kernel, and what stays with XLA."""
-    options = executable.options
-    if options.platform != "gpu":
-        return []
+    """What becomes a kernel, and, on GPUs, what stays with XLA."""
+    options, native = executable.options, executable.options.platform == "cpu"
     if executable.parts is None:
-        return [_row("kernels", False, 0, "whole program")] if options.numerics == "exact" else []
-    regions = told(executable.parts, executable.leaves)
-    return [Decision("kernels", t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
+        has = "scan" in executable.operations if native else options.platform == "gpu"
+        untaken = has and (options.numerics == "exact" or native)
+        return [_row("native_kernels" if native else "kernels", False, 0, "whole program")] if untaken else []
+    regions = [t for t in told(executable.parts, executable.leaves) if t.taken or not native]
+    name = "native_kernels" if native else "kernels"
+    return [Decision(name, t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
 
 
 def _chosen(one: Chosen, places: Places) -> Decision:

@@ -27,7 +27,7 @@ import jax
 from lowering.kernels.native import Kernel, kernel_of
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Swept
-from lowering.tracing import axes_of, shaped, varying
+from lowering.tracing import axes_of, varying
 
 __all__ = ["is_available", "launched"]
 
@@ -61,10 +61,10 @@ def launched(program: Program, region: Swept, made: Sequence[Variable], env: Map
     constants = {v: x for s in region.sweeps for v, x in s.body.constants.items()}
     kernel = kernel_of(program, region, made)
     given = [constants[v] if v in constants else env[v] for v in kernel.arrays[: len(kernel.arrays) - len(made)]]
-    given = varying(list(map(jax.numpy.asarray, given)), axes_of(given))
-    like = given[0] if given else jax.numpy.zeros(())
-    shapes = [shaped(shape_of(v), element_of(v), like) for v in made]
-    return list(jax.ffi.ffi_call(_registered(kernel), shapes)(*given))
+    given = list(map(jax.numpy.asarray, given))
+    shapes = [jax.ShapeDtypeStruct(shape_of(v), element_of(v)) for v in made]
+    # the types of arrays in `shard_map` say where they vary; the call does not know
+    return varying(list(jax.ffi.ffi_call(_registered(kernel), shapes)(*given)), axes_of(given))
 
 
 def threads() -> int:
