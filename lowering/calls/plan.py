@@ -15,7 +15,7 @@ from lowering.calls import executable as host_results
 from lowering.calls.executable import Executable, Options
 from lowering.context import Chosen
 from lowering.gradients import checkpointed_loop
-from lowering.kernels import equations, regions, sweeps, told
+from lowering.kernels import custom_calls, equations, native, regions, sweeps, told
 from lowering.raising import NAMES, RULES, contractions
 from lowering.raising import contractions as convolutions
 from lowering.raising import reductions as prefixes
@@ -147,6 +147,9 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _SET),
     Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _SET),
     Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _SET),
+    Threshold("MOST_IN_NATIVE_STEP", sweeps.MOST_IN_NATIVE_STEP, "the same on CPUs", _SET),
+    Threshold("WORTH_THREADS", custom_calls.WORTH_THREADS, "instructions that several threads share", _SET),
+    Threshold("SMALL", native.SMALL, "bytes of a block from which on it has fewer columns", _SET),
     Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
     Threshold("ROUNDS", checkpointed_loop.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )
@@ -256,12 +259,19 @@ def planned(
     return Plan(
         source.name, options.platform, tuple(decisions), own,
         Memory(
-            sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results), own.temporaries
+            sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results),
+            # what kernels on CPUs hand on is in caches
+            sum(d.bytes for d in decisions if d.name == "native_kernels") if _in_native(executable) else own.temporaries,
         ),
         comparisons, median(base) if base else None,
         tuple(p.name() for p in options.passes if p.name() not in kept),
         tuple(t for p in options.passes for t in p.thresholds()) + THRESHOLDS,
     )  # fmt: skip
+
+
+def _in_native(executable: Executable) -> bool:
+    """Whether scans are kernels on CPUs."""
+    return executable.parts is not None and executable.options.platform == "cpu"
 
 
 def _lowered(executable: Executable) -> list[Decision]:

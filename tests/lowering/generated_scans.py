@@ -1,17 +1,28 @@
 """Random programs of `jax.lax` with scans over columns, on data with NaN, infinities, signed zeros and extremes."""
 
-import jax
 import numpy as np
 from jax import lax
 
 WIDE = "float64", "float32"
 INTEGERS = "int32", "int64", "int8", "uint8", "uint32", "uint64", "int16"
 ELEMENTS = (*WIDE, *WIDE, "int32", "int64", "bool", *INTEGERS)
-ROUNDED = frozenset(["div", "sqrt", "rsqrt", "logistic", "integer_pow", "exp", "log", "tanh", "atan2", "pow", "sin", "log1p"])
+ROUNDED = frozenset(
+    ["div", "sqrt", "rsqrt", "logistic", "integer_pow", "exp", "log", "tanh", "atan2", "pow", "sin", "log1p"]
+)
 """Operations on floats whose results are no whole numbers: contraction shows in what is computed of them."""
 
 UNARY = {
-    "f": ["neg", "abs", "sign", "floor", "ceil", "round", "square", "is_finite", *sorted(ROUNDED - {"div", "atan2", "pow"})],
+    "f": [
+        "neg",
+        "abs",
+        "sign",
+        "floor",
+        "ceil",
+        "round",
+        "square",
+        "is_finite",
+        *sorted(ROUNDED - {"div", "atan2", "pow"}),
+    ],
     "i": ["neg", "abs", "sign", "not", "population_count", "clz", "square"],
     "u": ["not", "sign", "population_count", "clz"],
     "b": ["not"],
@@ -101,12 +112,12 @@ def generated(seed, exact=True):
         if choice == 0 and levels > 1:
             first = lax.pad(lax.slice_in_dim(first, 1, levels, axis=0), zero, [(0, 1, 0), *[(0, 0, 0)] * len(columns)])
         if choice == 1 and levels > 1:
-            first = lax.concatenate([lax.slice_in_dim(first, 0, 1, axis=0), lax.slice_in_dim(first, 0, levels - 1, axis=0)], 0)
+            first = lax.concatenate(
+                [lax.slice_in_dim(first, 0, 1, axis=0), lax.slice_in_dim(first, 0, levels - 1, axis=0)], 0
+            )
         if choice == 2 and columns and columns[-1] > 1:
             n, d = columns[-1], len(columns)
-            first = lax.concatenate(
-                [lax.slice_in_dim(first, 1, n, axis=d), lax.slice_in_dim(first, 0, 1, axis=d)], d
-            )
+            first = lax.concatenate([lax.slice_in_dim(first, 1, n, axis=d), lax.slice_in_dim(first, 0, 1, axis=d)], d)
         return first
 
     def function(*arrays):
