@@ -3,8 +3,10 @@
 import contextlib
 import ctypes
 import gc
+import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,11 +57,57 @@ of users are."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is marked `nightly` runs in `make nightly` alone."""
-    if not NIGHTLY:
-        left = [item for item in items if item.get_closest_marker("nightly")]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+    """Tests with the mark `nightly`, and those that `nightly.txt` lists for their time, run in `make nightly` alone.
+
+    A test that is named on the command line runs.
+    """
+    if NIGHTLY:
+        return
+    listed = set((TESTS / "nightly.txt").read_text(encoding="utf-8").splitlines()) - set(config.args)
+    left = [item for item in items if item.get_closest_marker("nightly") or item.nodeid in listed]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in set(left)]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seconds", metavar="FILE", help="write the processor's seconds of each test, as JSON")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    begin = time.process_time()
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("seconds", time.process_time() - begin))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    begin = time.process_time()
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("seconds", time.process_time() - begin))
+
+
+class _Seconds:
+    """Seconds of each test, collected from all test processes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.taken = path, dict[str, float]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            self.taken[report.nodeid] = sum(float(s) for name, s in report.user_properties if name == "seconds")
+
+    def pytest_sessionfinish(self) -> None:
+        self.path.write_text(json.dumps(self.taken, indent=0), encoding="utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (path := config.getoption("--seconds")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Seconds(Path(path)))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,10 +1,15 @@
 """Programs as deep and as shared as memory allows: typed, printed, parsed, interpreted and lowered in linear time."""
 
+from functools import partial
+from itertools import pairwise
+
 import jax
 import numpy as np
+import pytest
 
 import tensorir as ti
 from tensorir.ir.build import apply, call, cartesian_shift, closure, fencil, function, literal, var
+from tests.effort import count_lines
 
 ROW = ti.tensor("float", I=(0, 4))
 DEPTH = 3_000
@@ -71,3 +76,38 @@ def test_five_thousand_nodes_are_typed_as_they_are_built():
     for k in range(2500):
         e = call("plus", cartesian_shift(e, "I", k % 3 - 1), literal(1.0))
     assert e.type.dims["I"].start == 1 or len(e.type.dims["I"]) < 100_000
+
+
+def chain(n: int) -> str:
+    """A program of about n operations: shifted, scaled and added, stage by stage."""
+    stages = max(n // 4, 1)
+    names = ["x", *(f"t{k}" for k in range(1, stages + 1))]
+    shift = lambda k: f"⟪I, {1 if k % 2 else -1}⟫({names[k - 1]})"
+    lets = "\n".join(f"let {names[k]} = 0.5 × {shift(k)} + {names[k - 1]} × x;" for k in range(1, stages + 1))
+    inner = f"I[{stages + 1}:{stages + 9}]"
+    return f"f(out: tensor<float, {inner}>, x: tensor<float, I[0:{2 * stages + 10}]>) {{ out ← {lets} {names[-1]}; }}"
+
+
+def pointwise(n: int) -> str:
+    """A program of about n operations at one point: what XLA compiles as one loop."""
+    stages = max(n // 3, 1)
+    names = ["x", *(f"t{k}" for k in range(1, stages + 1))]
+    lets = "\n".join(f"let {new} = 0.5 × {old} + {old} × x;" for old, new in pairwise(names))
+    return f"f(out: tensor<float, I[0:8]>, x: tensor<float, I[0:8]>) {{ out ← {lets} {names[-1]}; }}"
+
+
+STAGES = {
+    "parse": lambda program: ti.parse(str(program)),
+    "print": str,
+    "passes": lambda program: ti.compile(program).pipeline(),
+    "lower": lambda program: ti.compile(program).lowered(),
+}
+
+
+@pytest.mark.parametrize("text", [chain, pointwise])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_program_four_times_as_long_takes_four_times_as_many_lines(stage, text):
+    run = STAGES[stage]
+    run(ti.parse(text(8)))
+    short, long = (count_lines(partial(run, ti.parse(text(n)))) for n in (200, 800))
+    assert long < 4.2 * short

@@ -261,7 +261,8 @@ def planned(
         Memory(
             sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results),
             # what kernels on CPUs hand on is in caches
-            sum(d.bytes for d in decisions if d.name == "native_kernels") if _in_native(executable) else own.temporaries,
+            own.temporaries if not _in_native(executable) else
+            sum(d.bytes for d in decisions if d.name == "native_kernels"),
         ),
         comparisons, median(base) if base else None,
         tuple(p.name() for p in options.passes if p.name() not in kept),

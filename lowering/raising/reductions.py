@@ -167,7 +167,7 @@ def _at_once(
 # The best element of each row and its index as one reduction of pairs, where NaN need not be kept.
 #
 # It compiles in less time than the reductions that keep NaN, and as fast as `lax.argmax`, of which it takes 0.22 of
-# the time for 1,024 rows of 1,024 elements ("argmax" in `tests/benchmarks/lift.py`; `compile_time.py`): there, which
+# the time for 1,024 rows of 1,024 elements ("argmax" in `tests/benchmarks/lift.py`): there, which
 # value stays depends on both the values and the indices, so that each step waits for the index of the last one as
 # well.
 

@@ -93,9 +93,9 @@ def _named_apart(x: Dense, names: Sequence[str]) -> Dense:
 def _at_one(leaf: Leaf, name: str, c: AffineIndex) -> Leaf:
     """One dim read at a constant, or along a coordinate."""
     if not c.terms:
-        return select_slot(leaf, name, c.constant)
+        return select_slot(leaf, name, c.sum.constant)
     ((dim, step),) = c.terms.items()
-    return _strided(leaf, name, dim, step, c.constant, c.intervals[dim])
+    return _strided(leaf, name, dim, step, c.sum.constant, c.intervals[dim])
 
 
 def _at_two(leaf: Leaf, name: str, c: AffineIndex) -> tuple[Leaf, Window]:
@@ -106,9 +106,9 @@ def _at_two(leaf: Leaf, name: str, c: AffineIndex) -> tuple[Leaf, Window]:
     dilation, stride = (step_a, step_b) if inner == a else (step_b, step_a)
     interval = c.intervals[inner]
     slots = tuple(
-        _strided(leaf, name, outer, stride, c.constant + dilation * point, c.intervals[outer]) for point in interval
+        _strided(leaf, name, outer, stride, c.sum.constant + dilation * point, c.intervals[outer]) for point in interval
     )
-    return Slots(inner, interval.start, slots), Window(name, outer, stride, inner, dilation, c.constant)
+    return Slots(inner, interval.start, slots), Window(name, outer, stride, inner, dilation, c.sum.constant)
 
 
 def _strided(leaf: Leaf, name: str, dim: str, step: int, constant: int, points: Interval) -> Leaf:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.integers.intervals import combined, hull
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
 from tensorir.ir.rewrite import Applier, Bound, evaluate
 from tensorir.ir.types import Interval, Scalar, TensorType, TupleElement, leaves
@@ -93,7 +94,7 @@ class Known:
 
 
 def _hull(a: Range, b: Range) -> Range:
-    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+    return None if a is None or b is None else hull(a, b)
 
 
 def _moved(absent: frozenset[Missing], move: Any) -> frozenset[Missing]:
@@ -403,70 +404,9 @@ def integer_range(node: Expr, ranges: Sequence[Range]) -> Range:
     if not all(t.leaves[0].is_integer for t in operands):
         return None
     known = [r if r is not None else _whole(t.leaves[0]) for r, t in zip(ranges, operands, strict=True)]
-    found: Range = None
-    if node.op in _OF_ONE and len(known) == 1:
-        found = _OF_ONE[node.op](known[0])
-    elif node.op in _OF_TWO and len(known) == 2:
-        found = _OF_TWO[node.op](known[0], known[1])
+    found = combined(node.op, *known)
     return found if found is not None and element.range.covers(Interval(found[0], found[1] + 1)) else None
 
 
 def _whole(element: Scalar) -> tuple[int, int]:
     return element.range.start, element.range.stop - 1
-
-
-Pair = tuple[int, int]
-
-
-def _corners(combine: Callable[[int, int], int]) -> Callable[[Pair, Pair], Range]:
-    def rule(a: Pair, b: Pair) -> Range:
-        found = [combine(x, y) for x in a for y in b]
-        return min(found), max(found)
-
-    return rule
-
-
-def _by_positive(combine: Callable[[int, int], int]) -> Callable[[Pair, Pair], Range]:
-    """Division by something that is known to be positive."""
-
-    def rule(a: Pair, b: Pair) -> Range:
-        return _corners(combine)(a, b) if b[0] > 0 else None
-
-    return rule
-
-
-def _modulo(a: Pair, b: Pair) -> Range:
-    if b[0] <= 0:
-        return None
-    return a if a[0] >= 0 and a[1] < b[0] else (0, b[1] - 1)
-
-
-def _magnitude(a: Pair) -> Range:
-    low, high = sorted((abs(a[0]), abs(a[1])))
-    return 0 if a[0] <= 0 <= a[1] else low, high
-
-
-def _masked(a: Pair, b: Pair) -> Range:
-    return (0, min(a[1], b[1])) if a[0] >= 0 and b[0] >= 0 else None
-
-
-def _negative(a: Pair) -> Range:
-    return -a[1], -a[0]
-
-
-def _same(a: Pair) -> Range:
-    return a
-
-
-_OF_ONE: dict[str, Callable[[Pair], Range]] = {"neg": _negative, "abs": _magnitude, "cast": _same}
-_OF_TWO: dict[str, Callable[[Pair, Pair], Range]] = {
-    "plus": _corners(lambda x, y: x + y),
-    "minus": _corners(lambda x, y: x - y),
-    "multiplies": _corners(lambda x, y: x * y),
-    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "floordiv": _by_positive(lambda x, y: x // y),
-    "divides": _by_positive(lambda x, y: abs(x) // y * (1 if x >= 0 else -1)),
-    "mod": _modulo,
-    "bit_and": _masked,
-}

@@ -5,8 +5,8 @@ Indices that are sums of coordinates: `2 × pos(Y, y) + pos(R, r) - 1` is affine
 >>> from tensorir.text import parse_expr
 >>> from tensorir.ir.types import tensor
 >>> found = affine_index(parse_expr("2 × pos(Y, y) - 1", {"y": tensor("float", Y=(0, 4))}))
->>> dict(found.terms), found.constant, found.range
-({'Y': 2}, -1, (-1, 5))
+>>> print(found.sum, found.range)
+Y*2 - 1 (-1, 5)
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorir.analysis.integer_sets import Factor, IntegerSet, coordinates, factor_of
 from tensorir.binding.arrays import Array
+from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.sets import Factor, IntegerSet, coordinates, factor_of
 from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Operator
 from tensorir.ir.types import Dims, Interval, TensorType, bcast
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
@@ -33,68 +34,51 @@ __all__ = ["RULES", "AffineIndex", "Rule", "affine_index", "levels", "rule_of", 
 class AffineIndex:
     """A sum of coordinates with whole coefficients, and the intervals of its dims."""
 
-    terms: Mapping[str, int]
-    constant: int
+    sum: Affine
     intervals: Mapping[str, Interval]
 
     @property
+    def terms(self) -> Mapping[str, int]:
+        return {str(name): c for name, c in self.sum.terms}
+
+    @property
     def range(self) -> tuple[int, int]:
-        low = high = self.constant
-        for name, c in self.terms.items():
-            ends = self.intervals[name].start * c, (self.intervals[name].stop - 1) * c
-            low, high = low + min(ends), high + max(ends)
-        return low, high
+        found = self.sum.range({name: (i.start, i.stop - 1) for name, i in self.intervals.items()})
+        assert found is not None
+        return found
 
 
 def affine_index(e: Expr) -> AffineIndex | None:
     """The sum that an index is; None for any other."""
-    found: dict[int, AffineIndex] = {}
+    intervals: dict[str, Interval] = {}
+    sums: dict[int, Affine] = {}
     stack = [(e, False)]
     while stack:
         node, ready = stack.pop()
-        if id(node) in found:
+        if id(node) in sums:
             continue
         match node:
             case Literal(value, element) if element.is_integer:
-                found[id(node)] = AffineIndex({}, int(value), {})
+                sums[id(node)] = number(int(value))
             case Call("pos", _, (dim,)):
-                found[id(node)] = AffineIndex({dim: 1}, 0, {dim: node.tensor.dims[dim]})
+                sums[id(node)], intervals[dim] = variable(dim), node.tensor.dims[dim]
             case Call("plus" | "minus" | "multiplies" | "neg", args) if not ready:
                 stack += [(node, True), *((a, False) for a in args)]
             case Call(op, args) if ready:
-                total = _combined(op, [found[id(a)] for a in args])
-                if total is None:
-                    return None
-                found[id(node)] = total
+                match op, [sums[id(a)] for a in args]:
+                    case "plus", [x, y]:
+                        sums[id(node)] = x.plus(y)
+                    case "minus", [x, y]:
+                        sums[id(node)] = x.minus(y)
+                    case "neg", [x]:
+                        sums[id(node)] = x.times(-1)
+                    case _, [x, Affine((), by)] | [Affine((), by), x]:
+                        sums[id(node)] = x.times(by)
+                    case _:
+                        return None
             case _:
                 return None
-    return found[id(e)]
-
-
-def _combined(op: str, terms: Sequence[AffineIndex]) -> AffineIndex | None:
-    nothing = AffineIndex({}, 0, {})
-    match op, terms:
-        case "plus", (x, y):
-            return _sum(x, y, 1)
-        case "minus", (x, y):
-            return _sum(x, y, -1)
-        case "neg", (x,):
-            return _sum(nothing, x, -1)
-        case _, (x, y) if not y.terms:
-            return _sum(nothing, x, y.constant)
-        case _, (x, y) if not x.terms:
-            return _sum(nothing, y, x.constant)
-        case _:
-            return None
-
-
-def _sum(a: AffineIndex, b: AffineIndex, factor: int) -> AffineIndex:
-    terms = dict(a.terms)
-    for name, c in b.terms.items():
-        terms[name] = terms.get(name, 0) + factor * c
-    intervals = {**a.intervals, **b.intervals}
-    kept = {n: c for n, c in terms.items() if c}
-    return AffineIndex(kept, a.constant + factor * b.constant, {n: intervals[n] for n in kept})
+    return AffineIndex(sums[id(e)], {name: intervals[name] for name in sums[id(e)].names})
 
 
 # Which points of its operands a node reads: a rule per builtin, for the points of the node that are needed.

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from tensorir.analysis.access_functions import Rule, rule_of, updates_all
-from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.arrays import Array
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, values, with_values

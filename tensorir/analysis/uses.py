@@ -41,15 +41,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.access_functions import Rule, elementwise, levels, rule_of
 from tensorir.analysis.conditions import acts, control_dependence
 from tensorir.analysis.domains import Needs, Reads
-from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.arrays import Array
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call
 from tensorir.ir.builtins import LAST, TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
@@ -58,7 +58,8 @@ from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TensorType, TupleElement
 
 __all__ = [
-    "MOST", "Needed", "Offset", "further", "independent", "loop_invariants", "needed", "on_block", "reads", "surface",
+    "MOST", "Needed", "Offset", "further", "independent", "loop_invariants", "names_in", "needed", "on_block", "reads",
+    "surface",
 ]  # fmt: skip
 
 MOST = 64
@@ -249,13 +250,25 @@ def independent(node: Expr, dims: Dims) -> bool:
                 return False
             if op in ALONG_OTHERS:
                 named = ALONG_OTHERS[op]
-                return named is None or not any(_names(getattr(node.static, named), d) for d in dims)
+                return named is None or names_in(getattr(node.static, named)).isdisjoint(dims.names)
             return row.elementwise or op == "add_dim"
 
 
-def _names(static: str | Sequence[str] | Dims, dim: str) -> bool:
-    """Whether a static parameter, a dim or several, names a dim."""
-    return static == dim if isinstance(static, str) else dim in static
+def names_in(static: Any) -> set[str]:
+    """The names that static parameters hold, those of dims among them.
+
+    >>> sorted(names_in(("I", 3, Dims.of(J=(0, 4)))))
+    ['I', 'J']
+    """
+    match static:
+        case str():
+            return {static}
+        case Dims():
+            return set(static.names)
+        case tuple():
+            return {name for member in cast("tuple[Any, ...]", static) for name in names_in(member)}
+        case _:
+            return set()
 
 
 def _same(node: Expr, dims: Dims) -> bool:

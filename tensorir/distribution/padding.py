@@ -282,11 +282,9 @@ class Masking:
 
     def hull(self, ends: Ends) -> Interval:
         """The points that an interval has at any size."""
-        start, stop = ends
-        return Interval(self._extreme(start, min), max(self._extreme(start, min), self._extreme(stop, max)))
-
-    def _extreme(self, form: Affine, choose: Callable[[int, int], int]) -> int:
-        return form.constant + sum(choose(0, factor * self.ends.most[n]) for n, factor in form.coefficients.items())
+        start, stop = (end.range({n: (0, most) for n, most in self.ends.most.items()}) for end in ends)
+        assert start is not None and stop is not None
+        return Interval(start[0], max(start[0], stop[1]))
 
     def dims(self, node: Expr) -> Dims:
         """The hulls of a tensor's intervals; without those that nobody can tell."""

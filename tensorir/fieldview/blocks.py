@@ -25,10 +25,11 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from tensorir.analysis.uses import names_in
 from tensorir.backends import field_type
 from tensorir.binding.arrays import is_tuple, kind_of, refuse
 from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
@@ -143,24 +144,11 @@ def local_dims(fencil: Fencil) -> frozenset[str]:
             whole |= dims
         changed = {d for h in have for d in h.names if d not in node.type.dims or h[d] != node.type.dims[d]}
         changed |= {d for d in node.type.dims.names if not any(d in h for h in have)}
-        whole |= changed | {d for d in dims if d in _named(node.static)}
+        whole |= changed | {d for d in dims if d in names_in(node.static)}
     return frozenset(every - whole)
 
 
 _LOCAL = ("cartesian_shift", "make_tuple", "tuple_get", "cast", "bitcast", "if")
-
-
-def _named(static: Any) -> set[str]:
-    """The dims that the static part of a call names."""
-    match static:
-        case str():
-            return {static}
-        case Dims():
-            return set(static.names)
-        case tuple():
-            return {d for member in cast("tuple[Any, ...]", static) for d in _named(member)}
-        case _:
-            return set()
 
 
 def _has_axes(value: Any) -> bool:

@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir.analysis.integer_sets import IntegerSet
 from tensorir.binding.arrays import Array, accept, refuse
 from tensorir.binding.calls import BoundProgram
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, fencil_of, hue, middle, subject, width_of
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir import build
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.types import DTYPES, Dims, Interval, Scalar

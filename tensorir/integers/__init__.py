@@ -1,4 +1,5 @@
-"""Integers that programs are made of: affine terms in normal form, for all that reasons about indices and sizes.
+"""Integers that programs are made of, for all that reasons about indices, sizes and points.
 
-It imports nothing of the package. Begin with `affine`.
+`affine` has sums of variables in normal form, `intervals` what operations make of bounds, `sets` boxes and sets of
+points. It imports `ir.types` alone. Begin with `affine`.
 """

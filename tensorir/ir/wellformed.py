@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import binders
-from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.ir.types import Interval, TensorType
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 
 __all__ = ["check_closure", "check_fencil", "needed_parameters"]
@@ -182,26 +183,10 @@ def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var
 def needed_parameters(fencil: Fencil) -> tuple[Var, ...]:
     """The parameters that must be passed: read before they are covered, or left partly unwritten."""
     needed: set[str] = set()
-    missing: dict[str, list[Dims]] = {p.name: [p.type.dims] for p in fencil.params}
+    missing = {p.name: IntegerSet.box(p.type.dims) for p in fencil.params}
     for closure in fencil.closures:
         needed |= {v.name for v in closure.value.free if missing[v.name]}
-        parts = missing[closure.output.name]
-        missing[closure.output.name] = [rest for part in parts for rest in _minus(part, closure.target.dims)]
+        missing[closure.output.name] = missing[closure.output.name].without(closure.target.dims)
     needed |= {v.name for v in fencil.outputs if missing[v.name]}
     written = {v.name for v in fencil.outputs}
     return tuple(p for p in fencil.params if p.name in needed or p.name not in written)
-
-
-def _minus(box: Dims, other: Dims) -> Iterator[Dims]:
-    """The points of a box without those of another, as disjoint boxes; empty boxes are left out."""
-    if box.size == 0:
-        return
-    for dim, interval in box.items:
-        common = interval & other[dim]
-        if not common:
-            yield box
-            return
-        for part in (Interval(interval.start, common.start), Interval(common.stop, interval.stop)):
-            if part:
-                yield box.with_interval(dim, part)
-        box = box.with_interval(dim, common)

@@ -21,8 +21,7 @@ from tensorir.binding.arrays import is_traced
 from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.iterator.imports import from_gt4py
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
-from tensorir.iterator.lift.compilation import compiled
-from tensorir.iterator.lift.program import Options, Specialised, natural, options_of, specialise
+from tensorir.iterator.lift.program import Options, Specialised, compiled, natural, options_of, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType, refused
 from tensorir.iterator.running import coordinates, in_order, is_labelled, labelled

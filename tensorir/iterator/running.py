@@ -28,8 +28,7 @@ import numpy as np
 from tensorir.backends import backend
 from tensorir.ir.types import DTYPES, Dims, Interval, scalar_of
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
-from tensorir.iterator.lift.compilation import compiled
-from tensorir.iterator.lift.program import Leaf, Options, Specialised, specialise
+from tensorir.iterator.lift.program import Leaf, Options, Specialised, compiled, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, ParamType, Program, TupleType, located, refused
 from tensorir.iterator.recorded import TAPE, Form

@@ -11,6 +11,8 @@ from tensorir.ir.nodes import Expr, Fencil
 from tensorir.ir.rewrite import substitute_all
 from tensorir.ir.types import BOOL, TensorType
 from tensorir.lifting.accesses.last_store import last_store
+from tensorir.lifting.dataflow.nests import region_of
+from tensorir.lifting.dataflow.uncovered import Uncovered
 from tensorir.lifting.emission.closures import ordered_closures
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.tensors import filled
@@ -22,17 +24,22 @@ from tensorir.lifting.hazards.touches import Touches
 from tensorir.lifting.hazards.undecided import undecided_races
 from tensorir.lifting.hazards.unseen import told_by_data, with_unseen_checked
 from tensorir.lifting.hazards.unwritten import doubts_of_reads, with_writes_flagged
-from tensorir.lifting.loops.report import Report
+from tensorir.lifting.loops.abreast import abreast
+from tensorir.lifting.loops.report import Decision, Report
 from tensorir.lifting.loops.rolled import rolled
 from tensorir.lifting.loops.shorter import with_loops_shortened
 from tensorir.lifting.loops.unfused import unfused
 from tensorir.lifting.nests.adjacent import with_parts_joined
 from tensorir.lifting.nests.nest import Node, leaves, written
 from tensorir.lifting.nests.terms import Buffer
+from tensorir.lifting.region.nodes import Check, walk
 from tensorir.lifting.rewrites.tidy import tidied
+from tensorir.lifting.schedule.program import values_of
+from tensorir.lifting.storage.mirrors import read_through
 from tensorir.lifting.storage.sharing import with_shared_terms
-from tensorir.lifting.ways import Chosen, Way, chosen
-from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span
+from tensorir.lifting.storage.threads import with_threads_apart
+from tensorir.lifting.storage.trees import with_trees_folded
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
 __all__ = ["Built", "assemble"]
 
@@ -122,32 +129,20 @@ def assemble(
     if on_hazard != "ignore":
         nodes = with_doubts_checked(nodes, touches)
         nodes = with_unseen_checked(nodes) if checked else nodes
-    source = nodes
+    source, trees = nodes, list[Span]()
+    nodes = nodes if exact else with_trees_folded(nodes, trees)
+    # whiles of iterations that are abreast are one, in which each iteration has a place of its own
+    nodes = read_through(abreast(with_threads_apart(nodes)))
+    emitter = _emitted(name, arguments, nodes, checked, exact, report)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
-
-    def finish(way: Way) -> Chosen:
-        emitter = way.emitter
-        values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
-        return _finished(name, arguments, way, _without_starts(values, emitter, source, touches), exact)
-
-    found = chosen(name, arguments, source, outputs, checked, exact, finish)
-    way, made, merged, emitter = found.way, found.fencil, found.merged, found.way.emitter
-    report.decisions += way.report.decisions
-    report.uncovered = way.report.uncovered
-    for note in way.report.notes:
-        report.note(note)
-    for span in dict.fromkeys(merged):
-        line = f"line {span.line}: " if span is not NOWHERE else ""
-        report.note(f"{line}a fold in parts is one fold, which takes its terms in another order.")
-    for span in dict.fromkeys(way.trees):
-        line = f"line {span.line}: " if span is not NOWHERE else ""
-        report.note(f"{line}a tree of steps is one fold, which takes its terms in another order.")
-    for span in dict.fromkeys(way.dropping):
-        line = f"line {span.line}: " if span is not NOWHERE else ""
-        report.note(
-            f"{line}a fold in parts is one fold, and what its comparisons do with a NaN depends on their order."
-        )
-    names = tuple(p.name for p in found.params)
+    values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
+    values = _without_starts(values, emitter, source, touches)
+    made, merged = _closed(name, arguments, values, emitter, exact)
+    for told, what in ((merged, "fold in parts"), (trees, "tree of steps")):
+        for span in dict.fromkeys(told):
+            line = f"line {span.line}: " if span is not NOWHERE else ""
+            report.note(f"{line}a {what} is one fold, which takes its terms in another order.")
+    names = tuple(p.name for p in made.params[: len(arguments)])
     # what is not read after all, or alike wherever it is read, has left no note
     leaving = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
     if leaving:
@@ -156,11 +151,32 @@ def assemble(
     return Built(made, names, outputs, report, unchecked, arguments=tuple(arguments), nodes=read)
 
 
-def _finished(
-    name: str, arguments: Sequence[Buffer], way: Way, values: Sequence[tuple[Buffer, Expr]], exact: bool
-) -> Chosen:
-    """The program of the values that a way gives to arguments, in canonical form."""
-    emitter, merged = way.emitter, list(way.merged)
+def _emitted(
+    name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool, exact: bool, report: Report
+) -> Emitter:
+    """What arguments become, by exact dataflow; the report gets how loops run."""
+    try:
+        translated = region_of(name, arguments, nodes)
+        told = ["assertion"] if any(isinstance(node, Check) for node in walk(translated.region.body)) else []
+        emitter = Emitter(checked=checked, taken={b.name for b in arguments}, notes=told)
+        made, decided = values_of(translated.region, emitter, translated.arguments, exact, masked=False)
+    except Uncovered as reason:
+        span = next((leaf.span for leaf in leaves(nodes) if leaf.span is not NOWHERE), NOWHERE)
+        help = "let loops run in order (T.serial), and make indices of sums of their variables."
+        raise DiagnosticError(Diagnostic("TL06", f"this has no tensor program: {reason}.", span, (), help)) from None
+    for b in arguments:
+        emitter.tensor(b)
+    emitter.tensors.update({translated.arguments[n]: x for n, x in made.items()})
+    for d in decided:
+        if d.dim in translated.loops:
+            report.add(Decision(translated.loops[d.dim], d.strategy, d.reason, (d.statement.span,)))
+    return emitter
+
+
+def _closed(
+    name: str, arguments: Sequence[Buffer], values: Sequence[tuple[Buffer, Expr]], emitter: Emitter, exact: bool
+) -> tuple[Fencil, list[Span]]:
+    """The program of the values of arguments in canonical form, and the folds whose terms it takes in another order."""
     values = [(b, emitter.asserting(x) if k == 0 else x) for k, (b, x) in enumerate(values)]
     params = [emitter.param(b) for b in arguments]
     closures, buffers = ordered_closures(values, params, emitter)
@@ -169,9 +185,9 @@ def _finished(
         # a program that leaves nothing behind still has to be one
         nothing = var("nothing", TensorType(BOOL))
         every, closures = [*params, nothing], [closure(nothing, emitter.asserting(literal(False, BOOL)))]
-    made = tidied(fencil(_identifier(name), every, closures), exact, merged)
-    made = replace(made, buffers=frozenset(b.name for b in buffers))
-    return Chosen(way, made, made.params[: len(arguments)], tuple(merged))
+    merged: list[Span] = []
+    made = tidied(fencil(name if name.isidentifier() else "lifted", every, closures), exact, merged)
+    return replace(made, buffers=frozenset(b.name for b in buffers)), merged
 
 
 def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:
@@ -193,7 +209,3 @@ def _without_starts(
     starts = {emitter.param(b): filled(0, b.element, emitter.intervals(b)) for b in full}
     new = substitute_all(tuple(e for _, e in values), starts) if starts else [e for _, e in values]
     return [(b, e) for (b, _), e in zip(values, new, strict=True)]
-
-
-def _identifier(name: str) -> str:
-    return name if name.isidentifier() else "lifted"

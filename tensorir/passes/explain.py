@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.analysis.domains import Domains, domains
-from tensorir.analysis.integer_sets import IntegerSet
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.runtime.errors import Displayed

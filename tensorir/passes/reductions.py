@@ -340,14 +340,12 @@ def _factors(product: Expr) -> list[Expr]:
 # Folds over windows of several dims: over the window of one dim after the other.
 #
 # The largest of 3 × 3 elements is the largest of three in a row, of the largest of three in a column: 4 comparisons a
-# point in the place of 8, and 6 strided slices in the place of 9 ("max-pool" in `tests/benchmarks/lift.py`, and in
-# `compile_time.py` there).
+# point in the place of 8, and 6 strided slices in the place of 9 ("max-pool" in `tests/benchmarks/lift.py`).
 #
 # Inner folds by max or min over long or strided windows are kept in memory: as a fold of slices, a backend would make
 # each of them anew wherever the next fold reads it. A window of 5 × 5 takes 0.4 of the time so, one of 3 × 3 with a
-# stride of 2 takes 0.6 to 1.3 (three shapes; "pools" in `tests/benchmarks/forms.py`), and compiles in 0.85 ("max-
-# pool" in `compile_time.py` there). Shorter ones gain nothing, nor do windows that lie side by side (7 × 7 with a
-# stride of 7 would take 1.2 to 1.4).
+# stride of 2 takes 0.6 to 1.3 (three shapes; "pools" in `tests/benchmarks/forms.py`), and compiles in 0.85 (once).
+# Shorter ones gain nothing, nor do windows that lie side by side (7 × 7 with a stride of 7 would take 1.2 to 1.4).
 
 MOST_POINTS = 32
 """Points of a window up to which it is folded by slices."""
@@ -471,7 +469,7 @@ class _Axis:
         points, of = self.affine.intervals[self.window], self.affine.intervals[outer]
         if stride < 1 or dilation < 1 or len(points) < (STRIDED if stride > 1 else LONG):
             return False
-        first = stride * of.start + dilation * points.start + self.affine.constant
+        first = stride * of.start + dilation * points.start + self.affine.sum.constant
         reach = stride * (len(of) - 1) + dilation * (len(points) - 1) + 1
         # of a part of the axis a copy would be made
         whole = first == interval.start and len(interval) - reach < stride

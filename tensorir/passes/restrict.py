@@ -32,12 +32,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from tensorir.analysis.access_functions import updates_all
 from tensorir.analysis.domains import Domains, domains
-from tensorir.analysis.integer_sets import IntegerSet
+from tensorir.analysis.uses import names_in
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call, closure, cut, free_name, literal, operator, var
 from tensorir.ir.build import fencil as make_fencil
 from tensorir.ir.builtins import TABLE
@@ -80,22 +81,12 @@ def free_of_coordinates(fencil: Fencil, dims: Iterable[str]) -> frozenset[str]:
     named = tables | {d.removeprefix("_NB_") for d in tables}
     for node in nodes:
         if isinstance(node, Call) and node.op not in _TYPES_ALONE:
-            named |= _names(node.static)
+            named |= names_in(node.static)
     return frozenset(dims) - named
 
 
 _TYPES_ALONE = ("cartesian_shift", "subset", "add_dim")
 """The builtins that name dims and are the same in other coordinates."""
-
-
-def _names(static: Any) -> set[str]:
-    match static:
-        case str():
-            return {static}
-        case tuple():
-            return {n for member in cast("tuple[Any, ...]", static) for n in _names(member)}
-        case _:
-            return set()
 
 
 def translated(fencil: Fencil, origin: Mapping[str, int]) -> Fencil:

@@ -10,8 +10,8 @@ from tensorir.relax.operators import named
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT64, DataType
+from tensorir.tir.ranges import linear
 from tensorir.tir.script.arithmetic import binary
-from tensorir.tir.script.subscripts import linear
 from tensorir.tir.script.values import members
 
 __all__ = [
@@ -51,11 +51,7 @@ def word(kind: r.RelaxType) -> str:
 
 def differ(a: n.Expr, b: n.Expr) -> bool:
     """Whether two sizes are proven to be different."""
-    total = linear(a)
-    for atom, factor in linear(b).items():
-        total[atom] = total.get(atom, 0) - factor
-    constant = total.pop(None, 0)
-    return constant != 0 and not any(total.values())
+    return set(linear((a, 1), (b, -1))) == {None}
 
 
 def say(size: n.Expr) -> str:
@@ -237,7 +233,7 @@ def broadcast(a: r.TensorType, b: r.TensorType, op: object) -> tuple[Sizes | Non
             raise Contradiction(f"R.{op} cannot broadcast sizes {say(x)} and {say(y)}.")
         elif int_of(x) is not None or int_of(y) is not None:
             sizes.append(x if int_of(x) is not None else y)
-        elif linear(x) == linear(y):
+        elif not linear((x, 1), (y, -1)):
             sizes.append(x)
         else:
             return None, ndim

@@ -34,7 +34,7 @@ __all__ = [
     "equal_tir", "estimate_tensix", "hash_tir", "inline_program", "interpret_graph_function", "lift_graph_function",
     "needed_parameters", "parse_program", "place_tensix", "print_expression", "print_graph_function",
     "print_graph_node", "print_iterator", "print_program", "print_tensix", "print_tile", "print_tir", "read_call",
-    "read_graph_function", "read_returned", "read_statement", "schedule_statements", "solve_sizes", "when_imported",
+    "read_graph_function", "read_returned", "read_statement", "solve_sizes", "when_imported",
 ]  # fmt: skip
 
 
@@ -84,7 +84,6 @@ print_iterator: ExtensionPoint = ExtensionPoint("the text of a program of iterat
 print_tensix: ExtensionPoint = ExtensionPoint("the files of a program of Tensix kernels")
 estimate_tensix: ExtensionPoint = ExtensionPoint("what a program of Tensix kernels costs at least")
 place_tensix: ExtensionPoint = ExtensionPoint("the file and line that print a statement of Tensix kernels")
-schedule_statements: ExtensionPoint = ExtensionPoint("how statements under the same loops run")
 compile_expression: ExtensionPoint = ExtensionPoint("the function of an expression in the interpreter of TIR")
 compile_statement: ExtensionPoint = ExtensionPoint("the function of a statement in the interpreter of TIR")
 read_statement: ExtensionPoint = ExtensionPoint("a statement of TIR as nests")
@@ -116,7 +115,6 @@ PROVIDERS = {
     print_tir: ("tensorir.tir.printer", "show"),
     equal_tir: ("tensorir.tir.trees", "structurally_equal"),
     hash_tir: ("tensorir.tir.trees", "structural_hash"),
-    schedule_statements: ("tensorir.lifting.loops.schedule", "schedule"),
     compile_expression: ("tensorir.tir.interpret.expressions", "compile_expression"),
     compile_statement: ("tensorir.tir.interpret.statements", "compile_statement"),
     read_statement: ("tensorir.tir.lift.statements", "statement"),

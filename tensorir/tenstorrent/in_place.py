@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,11 +17,12 @@ from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.build import seq
 from tensorir.tir.interpret.machine import Machine, compiled
+from tensorir.tir.ranges import values
 from tensorir.tir.tiles.normal import normal
 from tensorir.tir.tiles.operations import Box
 from tensorir.tir.trees import first_difference, transform, walk
 
-__all__ = ["Blocks", "blocks_of_tiles", "is_safe_in_place", "kinds_of_tiles", "meet_nowhere", "values"]
+__all__ = ["Blocks", "blocks_of_tiles", "is_safe_in_place", "kinds_of_tiles", "meet_nowhere"]
 
 # Buffers that are loaded and stored: whether the reader, which runs ahead, ever loads what a store changes.
 #
@@ -308,31 +309,3 @@ class _Told:
                 continue
             yield np.minimum(first, 0)
             yield np.minimum(end - first, count)
-
-
-_NUMBERS: Mapping[type[n.Expr], Any] = {
-    n.Add: np.add, n.Sub: np.subtract, n.Mul: np.multiply, n.FloorDiv: np.floor_divide, n.FloorMod: np.remainder,
-    n.Min: np.minimum, n.Max: np.maximum, n.LT: np.less, n.LE: np.less_equal, n.GT: np.greater,
-    n.GE: np.greater_equal, n.EQ: np.equal, n.NE: np.not_equal, n.And: np.logical_and, n.Or: np.logical_or,
-}  # fmt: skip
-
-
-def values(expr: n.Expr, env: Mapping[n.Var, Any]) -> Any:
-    """A whole number, or a condition on some, for all tiles; None where it is made of anything else."""
-    match expr:
-        case n.IntImm(value):
-            return np.asarray(value, np.int64)
-        case n.Var():
-            return env.get(expr)
-        case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer and value.dtype.bits <= dtype.bits:
-            return values(value, env)
-        case n.Not(value):
-            made = values(value, env)
-            return None if made is None else np.logical_not(made)
-        case n.FloorDiv(_, b) | n.FloorMod(_, b) if not (values(b, env) is not None and np.all(values(b, env) > 0)):
-            return None
-        case n.BinaryOp() | n.CmpOp() | n.And() | n.Or() if type(expr) in _NUMBERS:
-            x, y = values(expr.a, env), values(expr.b, env)
-            return None if x is None or y is None else _NUMBERS[type(expr)](x, y)
-        case _:
-            return None

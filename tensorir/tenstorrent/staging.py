@@ -20,7 +20,7 @@ from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.ranges import Bounds, interval
 from tensorir.tir.trees import transform, walk
 
-__all__ = ["Staged", "staged"]
+__all__ = ["Staged", "bound_by", "staged"]
 
 _PLACES = frozenset(("address_of", "access_ptr", "region", "tvm_access_ptr"))
 
@@ -50,7 +50,7 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
                     _refuse(used, part.span)
     if not uses:
         return None
-    nest = _Nest(_bounds(node), {v for part in walk(node) if (v := _bound_by(part)) is not None})
+    nest = _Nest(_bounds(node), {v for part in walk(node) if (v := bound_by(part)) is not None})
     covered = _covering(node)
     for part in uses:
         if isinstance(part, n.BufferStore):
@@ -129,7 +129,8 @@ def _refuse(buffer: n.Buffer, span: Span, why: str = "") -> NoReturn:
     raise DiagnosticError(Diagnostic("TN07", message, span, help=help))
 
 
-def _bound_by(node: n.Node) -> n.Var | None:
+def bound_by(node: n.Node) -> n.Var | None:
+    """The variable that a loop or a let binds."""
     match node:
         case n.For(var) | n.LetStmt(var) | n.Let(var):
             return var

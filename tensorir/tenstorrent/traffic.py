@@ -13,11 +13,11 @@ import numpy as np
 
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tenstorrent.grid import layout_of
-from tensorir.tenstorrent.in_place import values
 from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.metal.values import TILE, Card, Shapes, matrix_box, shapes_of
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
+from tensorir.tir.ranges import values
 from tensorir.tir.tiles.operations import Box, Copy, operation
 
 __all__ = ["Line", "Reached", "Sharded", "lines_of", "moves", "reached", "row_of", "shards_of", "starts_of"]

@@ -1,22 +1,32 @@
-"""Intervals of integer expressions: what an index can be at most, from the bounds of the loops around it.
+"""Integer expressions: their intervals, from the bounds of loops; as sums of multiples; their values on a grid.
 
 >>> from tensorir.tir.dtypes import INT32
 >>> i = n.Var("i", n.PrimType(INT32))
 >>> interval(n.Add(i, n.IntImm(3, INT32)), {i: (0, 7)})
 (3, 10)
+>>> linear((n.Add(i, n.IntImm(3, INT32)), 2), (i, -1))
+{i: 1, None: 6}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+
+from tensorir.integers.intervals import combined
 from tensorir.tir import nodes as n
 
-__all__ = ["Bounds", "interval"]
+__all__ = ["Bounds", "interval", "linear", "values"]
 
 Bounds = tuple[int, int]
 
 _DEEPEST = 40
+_OPERATIONS: Mapping[type[n.Expr], str] = {
+    n.Add: "plus", n.Sub: "minus", n.Mul: "multiplies", n.FloorDiv: "floordiv", n.FloorMod: "mod", n.Min: "min",
+    n.Max: "max",
+}  # fmt: skip
 
 
 def interval(expr: n.Expr, known: Mapping[n.Var, Bounds], depth: int = 0) -> Bounds | None:
@@ -30,35 +40,55 @@ def interval(expr: n.Expr, known: Mapping[n.Var, Bounds], depth: int = 0) -> Bou
             return known.get(expr)
         case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer and dtype.bits >= value.dtype.bits:
             return interval(value, known, depth + 1)
-        case n.Add(a, b) | n.Sub(a, b) | n.Mul(a, b) | n.FloorDiv(a, b) | n.FloorMod(a, b) | n.Min(a, b) | n.Max(a, b):
-            x, y = interval(a, known, depth + 1), interval(b, known, depth + 1)
-            return _mod(x, y) if isinstance(expr, n.FloorMod) else None if x is None or y is None else _both(expr, x, y)
+        case n.BinaryOp(a=a, b=b) if type(expr) in _OPERATIONS:
+            return combined(_OPERATIONS[type(expr)], interval(a, known, depth + 1), interval(b, known, depth + 1))
         case _:
             return None
 
 
-def _mod(x: Bounds | None, y: Bounds | None) -> Bounds | None:
-    if y is None or y[0] != y[1] or y[0] <= 0:
-        return None
-    if x is not None and x[0] // y[0] == x[1] // y[0]:
-        return x[0] % y[0], x[1] % y[0]
-    return 0, y[0] - 1
+def linear(*parts: tuple[n.Expr, int]) -> dict[n.Expr | None, int]:
+    """The sum of multiples of expressions as multiples of terms, in their order; the constant stands under None."""
+    total: dict[n.Expr | None, int] = {}
+    pending = list(reversed(parts))
+    while pending:
+        term, factor = pending.pop()
+        match term:
+            case n.IntImm(value):
+                total[None] = total.get(None, 0) + factor * value
+            case n.Add(a, b):
+                pending += [(b, factor), (a, factor)]
+            case n.Sub(a, b):
+                pending += [(b, -factor), (a, factor)]
+            case n.Mul(a, n.IntImm(value)) | n.Mul(n.IntImm(value), a):
+                pending.append((a, factor * value))
+            case _:
+                total[term] = total.get(term, 0) + factor
+    return {term: factor for term, factor in total.items() if factor}
 
 
-def _both(expr: n.Expr, x: Bounds, y: Bounds) -> Bounds | None:
+_NUMBERS: Mapping[type[n.Expr], Any] = {
+    n.Add: np.add, n.Sub: np.subtract, n.Mul: np.multiply, n.FloorDiv: np.floor_divide, n.FloorMod: np.remainder,
+    n.Min: np.minimum, n.Max: np.maximum, n.LT: np.less, n.LE: np.less_equal, n.GT: np.greater,
+    n.GE: np.greater_equal, n.EQ: np.equal, n.NE: np.not_equal, n.And: np.logical_and, n.Or: np.logical_or,
+}  # fmt: skip
+
+
+def values(expr: n.Expr, env: Mapping[n.Var, Any]) -> Any:
+    """An integer expression, or a condition on such, where variables have the values of arrays; None for any other."""
     match expr:
-        case n.Add():
-            return x[0] + y[0], x[1] + y[1]
-        case n.Sub():
-            return x[0] - y[1], x[1] - y[0]
-        case n.Mul():
-            corners = [a * b for a in x for b in y]
-            return min(corners), max(corners)
-        case n.FloorDiv() if y[0] == y[1] > 0:
-            return x[0] // y[0], x[1] // y[0]
-        case n.Min():
-            return min(x[0], y[0]), min(x[1], y[1])
-        case n.Max():
-            return max(x[0], y[0]), max(x[1], y[1])
+        case n.IntImm(value):
+            return np.asarray(value, np.int64)
+        case n.Var():
+            return env.get(expr)
+        case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer and value.dtype.bits <= dtype.bits:
+            return values(value, env)
+        case n.Not(value):
+            made = values(value, env)
+            return None if made is None else np.logical_not(made)
+        case n.FloorDiv(_, b) | n.FloorMod(_, b) if not (values(b, env) is not None and np.all(values(b, env) > 0)):
+            return None
+        case n.BinaryOp() | n.CmpOp() | n.And() | n.Or() if type(expr) in _NUMBERS:
+            x, y = values(expr.a, env), values(expr.b, env)
+            return None if x is None or y is None else _NUMBERS[type(expr)](x, y)
         case _:
             return None

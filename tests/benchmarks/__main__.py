@@ -6,7 +6,7 @@ and by the peer of its field. Results are compared first; then all ways take tur
 come figures: overhead of calls, first calls, loading, peak memory.
 
 `--compare OLD.json` measures what that file has ratios to JAX by hand of, and fails where two measurements in a row
-are worse by more than 15 %. `python -m tests.benchmarks growth` measures how costs grow with sizes.
+are worse by more than 15 %.
 """
 
 from __future__ import annotations
@@ -102,8 +102,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["growth"]:
-        from tests.benchmarks.growth import main as growth
-
-        sys.exit(growth(sys.argv[2:]))
     sys.exit(main(sys.argv[1:]))

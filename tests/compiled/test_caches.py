@@ -5,11 +5,11 @@ import weakref
 
 import numpy as np
 import pytest
+from dropped_programs import KINDS, TEMPLATE, alive, drop
 
 import tensorir as ti
 from lowering.calls.executable import Executable
 from tensorir.runtime.memory import SIZES, RecentCache
-from tests.benchmarks.collected import KINDS, TEMPLATE, alive, drop
 
 TEXT = "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← 2.0 × x; }"
 FIXED = TEXT.replace("n]", "3]")
@@ -73,7 +73,6 @@ def test_emptied_caches_fill_again():
 
 PARTS = {"Call", "Diagnostic", "Executable", "Fencil", "For", "Operator", "Statement", "Store", "Unbounded"}
 """Types of which only programs have objects."""
-DROPPED = [kind for kind in KINDS if kind != "gt4py"]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +84,7 @@ def collected():
     with pytest.MonkeyPatch.context() as patched:
         plain = Executable.__post_init__
         patched.setattr(Executable, "__post_init__", lambda self: compiled.append(weakref.ref(self)) or plain(self))
-        for kind in DROPPED:
+        for kind in KINDS:
             KINDS[kind](1)
             made[kind] = compiled.copy()
             compiled.clear()
@@ -93,7 +92,7 @@ def collected():
     return made, alive() - before
 
 
-@pytest.mark.parametrize("kind", DROPPED)
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_was_compiled_for_a_dropped_program_is_gone(collected, kind):
     made, _ = collected
     assert made[kind] and not [1 for executable in made[kind] if executable() is not None]

@@ -22,13 +22,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-import islpy as isl
-
 from tensorir.equality.reals.tensors import Unsupported
 from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
+from tensorir.integers.sets import isl_set
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, Scalar
-from tensorir.lifting.accesses.sets import decided, text
+from tensorir.lifting.accesses.sets import decided
 
 __all__ = [
     "Algebra", "Case", "Extent", "Fold", "Limits", "Piece", "Term", "Undecided", "Vacuous", "affine", "halves",
@@ -51,10 +50,6 @@ class Undecided(Exception):
         self.condition = condition
 
 
-def _text(a: Affine) -> str:
-    return text(a, {n: n for n in a.names})
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
     """Names of whole numbers, and sums of them that are not negative."""
@@ -67,7 +62,7 @@ class Case:
 
     @staticmethod
     def of(*names: str) -> Case:
-        return Case(names, (), isl.Set(f"[{', '.join(names)}] -> {{ [] }}"))
+        return Case(names, (), isl_set(names, ()))
 
     def __repr__(self) -> str:
         return f"Case({', '.join(f'{c} >= 0' for c in self.conditions)})"
@@ -79,8 +74,7 @@ class Case:
 
     def set_of(self, *conditions: Affine) -> Any:
         """The values of the names for which sums are not negative."""
-        told = " and ".join(f"{_text(c)} >= 0" for c in conditions) or "true"
-        return isl.Set(f"[{', '.join(self.names)}] -> {{ [] : {told} }}")
+        return isl_set(self.names, (), ((c, False) for c in conditions))
 
     def where(self, *conditions: Affine) -> Case:
         """The part of the case where sums are not negative."""

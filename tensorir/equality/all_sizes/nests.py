@@ -12,16 +12,17 @@ from typing import Any, TypeVar
 import islpy as isl
 
 from tensorir.equality.all_sizes.cases import Algebra, Case, Term, unsupported
-from tensorir.integers.affine import Affine, number, quotient, variable
+from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.sets import affine_from_isl, conditions_of, isl_map, isl_set
 from tensorir.ir.types import BOOL, INT32
-from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided, text
+from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided
 from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.nest import Check as Checked
 from tensorir.lifting.nests.nest import Leaf, Store, SymbolicNest, is_true, leaves
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, loads, rebuilt
 from tensorir.lifting.nests.terms import Term as Scalars
 
-__all__ = ["Flow", "Nest", "Place", "Statement", "conditions_of", "flow_of", "known_sum", "nest_of", "reads_of", "sure"]
+__all__ = ["Flow", "Nest", "Place", "Statement", "flow_of", "known_sum", "nest_of", "reads_of", "sure"]
 
 # Which store of loops around stores each read comes from, where bounds depend on sizes.
 #
@@ -51,14 +52,12 @@ class Statement:
     own: Load
     """The element that it stores to, as one that is read."""
     value: Scalars
-    conditions: tuple[str, ...]
+    domain: Any
+    """The iterations that run it, as a set of isl."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(n for n, _, _ in self.loops)
-
-    def tuple(self, values: Sequence[str]) -> str:
-        return f"{self.name}[{', '.join(values)}]"
 
 
 def _linear(a: Affine) -> Scalars:
@@ -97,6 +96,11 @@ class Flow:
         if declared is None:
             return [number(e) for e in buffer.shape]
         return [known_sum(linear(e, self.ranges)) for e in declared]
+
+    def at_sizes(self, points: Any) -> Any:
+        """The points of a set at sizes that the program may have."""
+        bounds = [b for n in map(variable, self.sizes) for b in (n, number(self.nest.largest).minus(n))]
+        return points.intersect_params(isl_set(self.sizes, (), ((b, False) for b in bounds)).params())
 
     def buffer(self, name: str) -> Buffer:
         found = self.nest.arguments[self.names[name]]
@@ -145,14 +149,14 @@ def flow_of(nest: SymbolicNest, names: Mapping[str, int]) -> Flow:
 
 def _check_told(flow: Flow, s: Statement) -> None:
     """Raise where data tell which element of what is written is read, or written and written again."""
-    reads = [load for load, _ in (*reads_of(s.value, {}, ()), *reads_of(s.own, {}, ()))]
+    reads = [load for load, _ in (*reads_of(s.value), *reads_of(s.own))]
     for load in reads:
         written = any(other.buffer is load.buffer for other in flow.statements)
         if written and any(loads(i) for i in load.indices) and (load != s.own or s.at is not None):
             raise unsupported("an index into what is written that data tell")
     for other in flow.statements:
         if s.at is None and other is not s:
-            uses = {other.buffer, *(load.buffer for load, _ in reads_of(other.value, {}, ()))}
+            uses = {other.buffer, *(load.buffer for load, _ in reads_of(other.value))}
             if s.buffer in uses and other.leaf.place[0] >= s.leaf.place[0]:
                 raise unsupported("a store whose place data tell, and others after it")
     if s.at is None and any(load.buffer is s.buffer and load != s.own for load in reads):
@@ -180,8 +184,9 @@ def _statement(name: str, leaf: Leaf, sizes: Mapping[str, tuple[int, int]]) -> S
             pass
         case _:
             raise unsupported("a loop whose end data tell")
-    names = {n: n for n in ranges}
-    conditions = [c for n, low, extent in loops for c in _bounds(n, low, extent, names)]
+    names = [n for n, _, _ in loops]
+    rounds = ((a, False) for n, low, extent in loops for a in _between(variable(n).minus(low), extent))
+    domain = isl_set(list(sizes), names, rounds)
     if buffer.memory is not None or buffer.value is not None:
         raise unsupported("memory of several types")
     told = any(loads(i) for i in indices)
@@ -189,12 +194,24 @@ def _statement(name: str, leaf: Leaf, sizes: Mapping[str, tuple[int, int]]) -> S
     own = Load(buffer, tuple(settled(i, ranges) for i in indices) if at is None else tuple(map(_linear, at)))
     value = _chosen(value, ranges)
     for guard in (part for g in guards for part in conjuncts(_chosen(g, ranges))):
-        told = condition_text(guard, names)
-        if told is not None:
-            conditions.append(told)
+        holds = _where(guard, domain)
+        if holds is not None:
+            domain = domain.intersect(holds)
         else:
             value = Op("if", (guard, value, own), value.element)
-    return Statement(name, leaf, tuple(loops), buffer, at, own, value, tuple(conditions))
+    return Statement(name, leaf, tuple(loops), buffer, at, own, value, domain)
+
+
+def _where(condition: Scalars, domain: Any) -> Any:
+    """The points in the space of a set at which a condition holds; None where data decide it."""
+    sizes, names = (domain.get_var_names(kind) for kind in (isl.dim_type.param, isl.dim_type.set))
+    told = condition_text(condition, {n: n for n in (*sizes, *names)})
+    return None if told is None else isl.Set(f"[{', '.join(sizes)}] -> {{ [{', '.join(names)}] : {told} }}")
+
+
+def _between(a: Affine, extent: Affine) -> tuple[Affine, Affine]:
+    """What is not negative where a sum lies in an extent."""
+    return a, extent.minus(a).plus(number(-1))
 
 
 def _chosen(term: Scalars, ranges: Mapping[str, tuple[int, int]]) -> Scalars:
@@ -229,89 +246,81 @@ def _split(args: tuple[Scalars, ...], made: Callable[[tuple[Scalars, ...]], Scal
     return None
 
 
-def _bounds(name: str, low: Affine, extent: Affine, names: Mapping[str, str]) -> list[str]:
-    return [f"{name} >= {text(low, names)}", f"{name} < {text(low.plus(extent), names)}"]
-
-
-def _inside(shape: Sequence[Affine], at: Sequence[Affine], names: Mapping[str, str]) -> str:
-    told = [f"0 <= {text(a, names)} < {text(extent, names)}" for a, extent in zip(at, shape, strict=True)]
-    return " and ".join(told) or "true"
-
-
 def _check_inside(flow: Flow, s: Statement) -> None:
     """Raise where an access may leave its array: what a program does then is not followed."""
-    names = {n: n for n in (*flow.sizes, *s.names)}
-    for load, told in (*reads_of(s.value, names, ()), *reads_of(s.own, names, ())):
-        shape = flow.extents(load.buffer)
+    domain = flow.at_sizes(s.domain)
+    for load, runs in (*reads_of(s.value, domain), *reads_of(s.own, domain)):
         # what data tell is checked where it is read
-        pairs = [(known_sum(affine_of(i)), e) for i, e in zip(load.indices, shape, strict=True) if not loads(i)]
-        at, shape = [a for a, _ in pairs], [e for _, e in pairs]
-        conditions = " and ".join((*s.conditions, *told)) or "true"
-        params = ", ".join(flow.sizes)
-        outside = f"[{params}] -> {{ [{', '.join(s.names)}] : ({conditions}) and not ({_inside(shape, at, names)})"
-        sizes = " and ".join(f"0 <= {n} <= {flow.nest.largest}" for n in flow.sizes)
-        if not sure(lambda told=f"{outside} and {sizes} }}": isl.Set(told).is_empty()):
+        pairs = [
+            (known_sum(affine_of(i)), e)
+            for i, e in zip(load.indices, flow.extents(load.buffer), strict=True)
+            if not loads(i)
+        ]
+        inside = isl_set(flow.sizes, s.names, ((a, False) for pair in pairs for a in _between(*pair)))
+        if not sure(lambda runs=runs, inside=inside: runs.is_subset(inside)):
             raise unsupported(f"an access to '{load.buffer.name}' that may leave it")
 
 
-def reads_of(term: Scalars, names: Mapping[str, str], told: tuple[str, ...]) -> Iterator[tuple[Load, tuple[str, ...]]]:
-    """The reads of a term, each with the conditions of the choices that lead to it."""
+def reads_of(term: Scalars, runs: Any = None) -> Iterator[tuple[Load, Any]]:
+    """The reads of a term, each with those of the iterations `runs` whose choices lead to it."""
     match term:
         case Op("if", (condition, first, second)):
-            yield from reads_of(condition, names, told)
-            known = condition_text(condition, names)
-            yield from reads_of(first, names, told if known is None else (*told, known))
-            yield from reads_of(second, names, told if known is None else (*told, f"not ({known})"))
+            yield from reads_of(condition, runs)
+            both = runs, runs
+            if runs is not None and (holds := _where(condition, runs)) is not None:
+                both = runs.intersect(holds), runs.subtract(holds)
+            for branch, where in zip((first, second), both, strict=True):
+                yield from reads_of(branch, where)
         case Op(_, args):
             for a in args:
-                yield from reads_of(a, names, told)
+                yield from reads_of(a, runs)
         case Load(_, indices):
             for i in indices:
-                yield from reads_of(i, names, told)
-            yield term, told
+                yield from reads_of(i, runs)
+            yield term, runs
         case _:
             pass
 
 
-def _turns(leaf: Leaf) -> Iterator[Any]:
+def _turns(leaf: Leaf) -> list[Affine]:
+    """When an iteration of a statement runs: its place in each body, and the loop's variable there, by turns."""
+    turns: list[Affine] = []
     for k, place in enumerate(leaf.place):
-        yield place
-        if k < len(leaf.loops):
-            yield leaf.loops[k].name
+        turns.append(number(place))
+        turns += [variable(loop.name) for loop in leaf.loops[k : k + 1]]
+    return turns
 
 
 def _sources(flow: Flow, sink: Statement | None, load: Load) -> Iterator[Source]:
     writers = [(s, s.at) for s in flow.statements if s.buffer is load.buffer and s.at is not None]
     if not writers or any(loads(i) for i in load.indices):
         return
-    params = f"[{', '.join(flow.sizes)}] -> "
-    depth = 1 + max(len(list(_turns(s.leaf))) for s in flow.statements)
-    sizes = " and ".join(f"0 <= {n} <= {flow.nest.largest}" for n in flow.sizes)
+    depth = 1 + max(len(_turns(s.leaf)) for s in flow.statements)
 
-    def scheduled(s: Statement) -> str:
-        turns = [str(t) for t in _turns(s.leaf)]
-        return f"{s.tuple(s.names)} -> [{', '.join([*turns, *(['0'] * (depth - len(turns)))])}]"
+    def scheduled(domain: Any, name: str, turns: Sequence[Affine]) -> Any:
+        turns = [*turns, *([number(0)] * (depth - len(turns)))]
+        return isl.UnionMap.from_map(isl_map(domain, turns).set_tuple_name(isl.dim_type.in_, name))
 
+    def touched(domain: Any, name: str, at: Sequence[Affine]) -> Any:
+        found = isl_map(flow.at_sizes(domain), at).set_tuple_name(isl.dim_type.in_, name)
+        return isl.UnionMap.from_map(found.set_tuple_name(isl.dim_type.out, "M"))
+
+    cell = [known_sum(affine_of(i)) for i in load.indices]
     if sink is None:
-        free = [next(iter(known_sum(affine_of(i)).names)) for i in load.indices]
+        names: tuple[str, ...] = tuple(next(iter(a.names)) for a in cell)
         extents = flow.nest.extents[flow.nest.arguments.index(load.buffer)]
         shape = [known_sum(linear(e, flow.ranges)) for e in extents]
-        known = {n: n for n in (*free, *flow.sizes)}
-        here, conditions = f"END[{', '.join(free)}]", (_inside(shape, [*map(variable, free)], known),)
-        when = f"{here} -> [{', '.join([str(10**6), *(['0'] * (depth - 1))])}]"
-        names: tuple[str, ...] = tuple(free)
+        inside = ((a, False) for n, e in zip(names, shape, strict=True) for a in _between(variable(n), e))
+        read = touched(isl_set(flow.sizes, names, inside), "END", cell)
+        schedule = scheduled(isl_set(flow.sizes, names), "END", [number(10**6)])
     else:
-        here, conditions, when, names = sink.tuple(sink.names), sink.conditions, scheduled(sink), sink.names
-    known = {n: n for n in (*names, *flow.sizes)}
-    cell = ", ".join(text(known_sum(affine_of(i)), known) for i in load.indices)
-    read = isl.UnionMap(f"{params}{{ {here} -> M[{cell}] : {' and '.join((*conditions, sizes)) or 'true'} }}")
-    written, schedule = isl.UnionMap(f"{params}{{ }}"), isl.UnionMap(f"{params}{{ {when} }}")
+        names = sink.names
+        read = touched(sink.domain, sink.name, cell)
+        schedule = scheduled(isl_set(flow.sizes, names), sink.name, _turns(sink.leaf))
+    written = isl.UnionMap.empty(read.get_space())
     for s, at in writers:
-        own = {n: n for n in (*s.names, *flow.sizes)}
-        told = " and ".join((*s.conditions, sizes)) or "true"
-        cells = ", ".join(text(a, own) for a in at)
-        written = written.union(isl.UnionMap(f"{params}{{ {s.tuple(s.names)} -> M[{cells}] : {told} }}"))
-        schedule = schedule.union(isl.UnionMap(f"{params}{{ {scheduled(s)} }}"))
+        written = written.union(touched(s.domain, s.name, at))
+        schedule = schedule.union(scheduled(isl_set(flow.sizes, s.names), s.name, _turns(s.leaf)))
     info = isl.UnionAccessInfo.from_sink(read).set_must_source(written).set_schedule_map(schedule)
     found: list[Any] = []
     info.compute_flow().get_must_dependence().reverse().foreach_map(found.append)
@@ -319,7 +328,7 @@ def _sources(flow: Flow, sink: Statement | None, load: Load) -> Iterator[Source]
     for m in found:
         statement = by_name[m.get_tuple_name(isl.dim_type.out)]
         for domain, ma in _pieces(m):
-            at = tuple(_affine(ma.get_aff(k), names) for k in range(len(statement.loops)))
+            at = tuple(affine_from_isl(ma.get_aff(k), names) for k in range(len(statement.loops)))
             for basic in domain.compute_divs().make_disjoint().get_basic_sets():
                 yield Source(tuple(conditions_of(basic, names)), statement, at)
 
@@ -329,40 +338,6 @@ def _pieces(m: Any) -> list[tuple[Any, Any]]:
     found: list[tuple[Any, Any]] = []
     isl.PwMultiAff.from_map(m).foreach_piece(lambda domain, function: found.append((domain, function)))
     return found
-
-
-def conditions_of(basic: Any, names: Sequence[str]) -> Iterator[tuple[Affine, bool]]:
-    """The sums that are not negative in a set, or, where that is true, 0."""
-    for c in basic.get_constraints():
-        yield _affine(c.get_aff(), names), bool(c.is_equality())
-
-
-def _affine(aff: Any, names: Sequence[str]) -> Affine:
-    """What isl writes as a quasi-affine function, as a sum."""
-    total = number(0)
-    by = aff.get_denominator_val().to_python()
-
-    def whole(value: Any) -> int:
-        return (value * isl.Val.int_from_si(isl.DEFAULT_CONTEXT, by)).to_python()
-
-    total = total.plus(number(whole(aff.get_constant_val())))
-    for k in range(aff.dim(isl.dim_type.param)):
-        c = whole(aff.get_coefficient_val(isl.dim_type.param, k))
-        total = total.plus(variable(aff.get_dim_name(isl.dim_type.param, k)).times(c))
-    for k, n in enumerate(names):
-        total = total.plus(variable(n).times(whole(aff.get_coefficient_val(isl.dim_type.in_, k))))
-    for k in range(aff.dim(isl.dim_type.div)):
-        c = whole(aff.get_coefficient_val(isl.dim_type.div, k))
-        if c:
-            total = total.plus(_floor(aff.get_div(k), names).times(c))
-    if by != 1:
-        raise unsupported("a quotient of no whole numbers")
-    return total
-
-
-def _floor(div: Any, names: Sequence[str]) -> Affine:
-    by = div.get_denominator_val().to_python()
-    return quotient(_affine(div.scale_val(isl.Val.int_from_si(isl.DEFAULT_CONTEXT, by)), names), by, {})
 
 
 # Loops around stores whose bounds depend on sizes: an element of a result at symbolic coordinates.
@@ -477,7 +452,7 @@ class _Asked:
         """What a statement stores at values of its loops."""
         if s.name in self.waiting:
             raise unsupported("statements that read each other's earlier rounds")
-        own = [load for load, _ in reads_of(s.value, {}, ()) if self._carried(s, load)]
+        own = [load for load, _ in reads_of(s.value) if self._carried(s, load)]
         self.waiting.append(s.name)
         try:
             if not own:
@@ -574,9 +549,7 @@ class _Asked:
 
     def runs(self, algebra: Algebra, s: Statement, place: Place) -> bool:
         """Whether a statement runs at values of its loops."""
-        told = " and ".join(s.conditions) or "true"
-        here = f"[{', '.join(self.flow.sizes)}] -> {{ [{', '.join(s.names)}] : {told} }}"
-        parts = sure(lambda: isl.Set(here).compute_divs().make_disjoint().get_basic_sets())
+        parts = sure(lambda: s.domain.compute_divs().make_disjoint().get_basic_sets())
         return any(
             all(_holds(algebra.case, a.replaced(place, {}), zero) for a, zero in conditions_of(basic, s.names))
             for basic in parts
@@ -608,25 +581,13 @@ def _stepped(flow: Flow, s: Statement, load: Load) -> list[str]:
 
 def _in_order(flow: Flow, s: Statement, load: Load, turns: Sequence[str]) -> bool:
     """Whether what a statement reads of itself is from the round before, and is so in all rounds but the first."""
-    params = f"[{', '.join(flow.sizes)}] -> "
-    old, new = [f"{n}_" for n in s.names], list(s.names)
-    told = " and ".join((*s.conditions, *(f"0 <= {n} <= {flow.nest.largest}" for n in flow.sizes))) or "true"
-    domain = isl.Set(f"{params}{{ [{', '.join(new)}] : {told} }}")
-    fixed = [f"{n}_ = {n}" for n in new if n not in turns]
-    earlier = [
-        " and ".join([*(f"{n}_ = {n}" for n in turns[:k]), f"{turns[k]}_ < {turns[k]}"]) for k in range(len(turns))
-    ]
-    before = " and ".join([*fixed, f"({' or '.join(f'({e})' for e in earlier)})"])
-    rounds = isl.Map(f"{params}{{ [{', '.join(new)}] -> [{', '.join(old)}] : {before} }}")
+    domain = flow.at_sizes(s.domain)
+    whole = isl_set(flow.sizes, s.names)
+    when, apart = (isl_map(whole, [variable(n) for n in s.names if (n in turns) == turn]) for turn in (True, False))
+    rounds = when.lex_gt_map(when).intersect(apart.apply_range(apart.reverse()))
     last = rounds.intersect_domain(domain).intersect_range(domain).lexmax()
-    own = isl.Map(f"{params}{{ [{', '.join(new)}] -> [{', '.join(old)}] : 1 = 0 }}")
+    own = isl.Map.empty(last.get_space())
     for source in flow.of(s, load):
-        if source.statement is not s:
-            continue
-        names = {n: n for n in (*flow.sizes, *new)}
-        conditions = [f"{text(a, names)} {'=' if zero else '>='} 0" for a, zero in source.conditions]
-        where = [f"{a} = {text(b, names)}" for a, b in zip(old, source.at, strict=True)]
-        own = own.union(
-            isl.Map(f"{params}{{ [{', '.join(new)}] -> [{', '.join(old)}] : {' and '.join([*conditions, *where])} }}")
-        )
+        if source.statement is s:
+            own = own.union(isl_map(isl_set(flow.sizes, s.names, source.conditions), source.at))
     return bool(own.intersect_domain(domain).is_equal(last))

@@ -29,9 +29,10 @@ from tensorir.equality.reals.formulas import Condition, Formal, Formula, Monomia
 from tensorir.equality.reals.tensors import Unsupported
 from tensorir.equality.verdict import Level
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.sets import isl_map, isl_set
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL
-from tensorir.lifting.accesses.sets import decided, point, text
+from tensorir.lifting.accesses.sets import decided, point
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.text.sizes import Template
 
@@ -196,10 +197,8 @@ class Reals:
 
     def _over(self, monomial: Monomial, case: Case, place: str) -> Sum:
         """The sum of a monomial over the values of a place in a case; a sum in it is one over both."""
-        bound, names = (place,), {n: n for n in case.names}
-        told = [f"{text(c, names)} >= 0" for c in case.conditions]
-        outer = [n for n in case.names if n != place]
-        places = isl.Set(f"[{', '.join(outer)}] -> {{ [{place}] : {' and '.join(told)} }}")
+        bound, outer = (place,), [n for n in case.names if n != place]
+        places = isl_set(outer, bound, ((c, False) for c in case.conditions))
         nested = [(a, e) for a, e in monomial if a[0] == "sum"]
         if len(nested) > 1 or any(e != 1 for _, e in nested):
             raise Unsupported("a sum of products of sums")
@@ -221,10 +220,7 @@ class Reals:
         if any(n.startswith("@") for a in reads for n in a.names):
             raise Unsupported("a coordinate that a loop and data tell")
         if reads and not hidden:
-            told = [f"u{k} = {text(part, {n: n for n in part.names})}" for k, part in enumerate(reads)]
-            shown = ", ".join(f"u{k}" for k in range(len(reads)))
-            space = f"[{', '.join(outer)}] -> {{ [{', '.join(bound)}] -> [{shown}] : {' and '.join(told)} }}"
-            by_reads = isl.Map(space).intersect_domain(places)
+            by_reads = isl_map(isl_set(outer, bound), reads).intersect_domain(places)
             if by_reads.is_injective():
                 return Sum(_mapped(monomial, lambda a: _renamed(a, bound, reads)), by_reads.range())
         if nested:
@@ -269,10 +265,7 @@ class Reals:
             at = b.minus(a.minus(here.times(sign))).times(sign)
             if abs(sign) == 1 and _mapped(whole, lambda x, at=at: x.replaced({"u0": at}, {})) == monomial:
                 outside = [n for n in self.case.names if n in at.names]
-                told = text(at, {n: n for n in at.names})
-                return isl.Set(f"[{', '.join(outside)}] -> {{ [u0] : u0 = {told} }}").intersect_params(
-                    self.case.points.params()
-                )
+                return isl_set(outside, ["u0"], [(at.minus(here), True)]).intersect_params(self.case.points.params())
         return None
 
 
@@ -469,17 +462,16 @@ class Found:
             while left is not None and not left.is_empty() and len(found) <= most:
                 at = point(left)
                 found[at] = None
-                told = " and ".join(f"{size_name(k)} = {v}" for k, v in enumerate(at))
-                left = left.subtract(isl.Set(f"{{ [{', '.join(map(size_name, range(count)))}] : {told} }}"))
+                names = [size_name(k) for k in range(count)]
+                sizes = [(variable(n).plus(number(-v)), True) for n, v in zip(names, at, strict=True)]
+                left = left.subtract(isl_set((), names, sizes))
             if left is None or len(found) > most:
                 return None
         return list(found)
 
 
 def _sizes(case: Case, count: int) -> isl.Set:
-    names = {n: n for n in case.names}
-    told = " and ".join(f"{text(c, names)} >= 0" for c in case.conditions)
-    found = isl.Set(f"{{ [{', '.join(case.names)}] : {told or 'true'} }}")
+    found = isl_set((), case.names, ((c, False) for c in case.conditions))
     return found.project_out(isl.dim_type.set, count, len(case.names) - count)
 
 

@@ -32,6 +32,7 @@ from typing import Any, Protocol, cast
 from tensorir.equality.reals.decisions import Decisions, Node, asks, half, possible
 from tensorir.equality.reals.formulas import ONE, Condition, Formal, Formula, integer, literal
 from tensorir.equality.reals.tensors import Unsupported
+from tensorir.integers.intervals import combined, hull
 from tensorir.ir.types import BOOL, Scalar
 
 __all__ = ["Ends", "Model", "Path", "Solver"]
@@ -295,15 +296,8 @@ class _Whole:
             return x
         return _Between((x.term - low) % (1 << element.bits) + low, low, high)
 
-    def _floor(self, x: _Between, by: int) -> _Between:
-        return _Between(x.term / by, x.low // by, x.high // by)
-
-    def _scaled(self, x: _Between, by: int) -> _Between:
-        ends = sorted((x.low * by, x.high * by))
-        return _Between(x.term * by, *ends)
-
     def _if(self, condition: Any, x: _Between, y: _Between) -> _Between:
-        return _Between(self.z3.If(condition, x.term, y.term), min(x.low, y.low), max(x.high, y.high))
+        return _Between(self.z3.If(condition, x.term, y.term), *hull((x.low, x.high), (y.low, y.high)))
 
     def compute(self, op: str, element: Scalar, kind: Scalar, args: Sequence[Any]) -> Any:
         z3 = self.z3
@@ -320,37 +314,39 @@ class _Whole:
                 return x.term == y.term
             case "less", (x, y):
                 return x.term < y.term
-            case "plus", (x, y):
-                return self._wrapped(_Between(x.term + y.term, x.low + y.low, x.high + y.high), element)
-            case "minus", (x, y):
-                return self._wrapped(_Between(x.term - y.term, x.low - y.high, x.high - y.low), element)
-            case "neg", (x,):
-                return self._wrapped(self._scaled(x, -1), element)
-            case "multiplies", (x, _Between(_, by, top)) if by == top:
-                return self._wrapped(self._scaled(x, by), element)
-            case "shift_left", (x, _Between(_, by, top)) if by == top and 0 <= by < element.bits:
-                return self._wrapped(self._scaled(x, 1 << by), element)
-            case "shift_right", (x, _Between(_, by, top)) if by == top and 0 <= by < element.bits:
-                return self._floor(x, 1 << by)
-            case "floordiv", (x, _Between(_, by, top)) if by == top > 0:
-                return self._floor(x, by)
-            case "divides", (x, _Between(_, by, top)) if by == top > 0:
-                up = self._scaled(self._floor(self._scaled(x, -1), by), -1)
-                return self._if(x.term < 0, up, self._floor(x, by))
-            case "mod", (x, _Between(_, by, top)) if by == top > 0:
-                return _Between(x.term % by, 0, by - 1)
-            case "bit_and", (x, _Between(_, mask, top)) if mask == top > 0 and not mask & (mask + 1):
-                return _Between(x.term % (mask + 1), 0, mask)
-            case "abs", (x,):
-                return self._wrapped(self._if(x.term < 0, self._scaled(x, -1), x), element)
             case "cast", (x,) if kind == BOOL and element.is_integer:
                 return self._if(x, self.number(1, element), self.number(0, element))
             case "cast", (x,) if element == BOOL:
                 return x.term != 0
             case (("cast" | "bitcast"), (x,)) if element.is_integer:
                 return self._wrapped(x, element)
+            case "plus", (x, y):
+                term = x.term + y.term
+            case "minus", (x, y):
+                term = x.term - y.term
+            case "neg", (x,):
+                term = x.term * -1
+            case "multiplies", (x, _Between(_, by, top)) if by == top:
+                term = x.term * by
+            case "shift_left", (x, _Between(_, by, top)) if by == top and 0 <= by < element.bits:
+                term = x.term * (1 << by)
+            case "shift_right", (x, _Between(_, by, top)) if by == top and 0 <= by < element.bits:
+                term = x.term / (1 << by)
+            case "floordiv", (x, _Between(_, by, top)) if by == top > 0:
+                term = x.term / by
+            case "divides", (x, _Between(_, by, top)) if by == top > 0:
+                term = z3.If(x.term < 0, x.term * -1 / by * -1, x.term / by)
+            case "mod", (x, _Between(_, by, top)) if by == top > 0:
+                term = x.term % by
+            case "bit_and", (x, _Between(_, mask, top)) if mask == top > 0 and not mask & (mask + 1):
+                term = x.term % (mask + 1)
+            case "abs", (x,):
+                term = z3.If(x.term < 0, x.term * -1, x.term)
             case _:
                 raise _Nonlinear
+        ends = combined(op, *((x.low, x.high) for x in args))
+        assert ends is not None
+        return self._wrapped(_Between(term, *ends), element)
 
 
 # Elements that are decisions, compared at the ends of all conditions that can hold at once.

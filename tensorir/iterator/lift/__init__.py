@@ -12,8 +12,7 @@ from typing import Any
 
 from tensorir.iterator.imports import Imported
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
-from tensorir.iterator.lift.lifted import LiftedProgram
-from tensorir.iterator.lift.program import options_of, specialise
+from tensorir.iterator.lift.program import LiftedProgram, options_of, specialise
 from tensorir.iterator.nodes import Program, refused
 
 __all__ = ["lift"]

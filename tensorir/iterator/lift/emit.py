@@ -11,16 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.integers.sets import Box, Cut, intersection
 from tensorir.ir import build
 from tensorir.ir.build import displaced
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Expr, Lambda, Var
 from tensorir.ir.rewrite import with_label
 from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, Dims, Interval, TensorType, TupleElement
-from tensorir.iterator.lift.boxes import Box, Cut, intersection
-from tensorir.iterator.lift.causes import why
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
-from tensorir.iterator.lift.needs import region_left
+from tensorir.iterator.lift.needs import region_left, why
 from tensorir.iterator.nodes import refused
 from tensorir.runtime.errors import NOWHERE, DiagnosticError
 

@@ -18,11 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Region
+from tensorir.integers.sets import ALWAYS, NEVER, Region
 from tensorir.iterator.lift.folding import Folding
-from tensorir.iterator.lift.graph import Graph, Node, Table
-from tensorir.iterator.lift.known import Known
-from tensorir.iterator.lift.scalars import elementwise
+from tensorir.iterator.lift.graph import Graph, Node, Table, elementwise
 from tensorir.iterator.lift.structural import BUILTINS, PARTIALS
 from tensorir.iterator.lift.values import (
     Builtin,
@@ -30,6 +28,7 @@ from tensorir.iterator.lift.values import (
     Domain,
     Env,
     Iterator,
+    Known,
     Lifted,
     Partial,
     Step,

@@ -1,7 +1,7 @@
 """A program at its sizes as a fencil: its statements in order, each stored tensor an output of its own.
 
 What a statement stores later statements read as computed, so an output is no input, and the caller's buffers are
-written when everything is computed.
+written when everything is computed. A lifted program is the fencil, how it came about, and a function of arrays.
 """
 
 # What programs evaluate to is of many kinds, which only running tells.
@@ -13,23 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tensorir.analysis.absence import analyse_absence
+from tensorir.backends import compile
+from tensorir.binding.calls import bind
+from tensorir.integers.sets import ALWAYS, NEVER, Box, is_empty
 from tensorir.ir import build
 from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType
-from tensorir.iterator.lift.boxes import ALWAYS, NEVER, Box, is_empty
-from tensorir.iterator.lift.causes import begins_elsewhere
 from tensorir.iterator.lift.emit import Emission
 from tensorir.iterator.lift.evaluate import Evaluator
 from tensorir.iterator.lift.graph import Node, Table, postorder
-from tensorir.iterator.lift.known import Known
-from tensorir.iterator.lift.needs import extents, needs
+from tensorir.iterator.lift.needs import begins_elsewhere, extents, needs
 from tensorir.iterator.lift.values import Closure as FunctionValue
-from tensorir.iterator.lift.values import Domain, Env, Target, leaves, tree_map
+from tensorir.iterator.lift.values import Domain, Env, Known, Target, leaves, tree_map
 from tensorir.iterator.nodes import (
     Call,
     Expr,
@@ -47,7 +48,9 @@ from tensorir.iterator.nodes import (
 )
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["Leaf", "Options", "Output", "Specialised", "natural", "options_of", "specialise"]
+__all__ = [
+    "Leaf", "LiftedProgram", "Options", "Output", "Specialised", "compiled", "natural", "options_of", "specialise",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,3 +338,69 @@ def _filled(c: Closure) -> Closure:
 
 def _local(emission: Emission, ev: Evaluator, dim: str) -> str:
     return emission.local(dim) if dim in ev.slots else dim
+
+
+def compiled(special: Specialised, **options: Any) -> Any:
+    """The program with its tables, on the default backend."""
+    assert special.fencil is not None
+    program: Any = special.fencil
+    if special.tables:
+        program = bind(program, special.arrays)
+    return compile(program, **options)
+
+
+@dataclass(eq=False)
+class LiftedProgram:
+    """A program of iterator IR as a pure tensor program.
+
+    Called with arrays for the parameters that are no outputs, in order, it gives what is stored, in order.
+    """
+
+    name: str
+    special: Specialised
+    places: tuple[Any, ...]
+    """The leaves of each parameter."""
+
+    @property
+    def fencil(self) -> Fencil:
+        """The tensor program; its neighbour tables are parameters."""
+        if self.special.fencil is None:
+            raise refused("TI06", f"'{self.name}' stores nothing on these domains, so there is no tensor program.")
+        return self.special.fencil
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """The neighbour tables that are read, by the names of their parameters."""
+        return self.special.arrays
+
+    @property
+    def report(self) -> str:
+        """What is stored where, and the domain of each tensor that is read at several offsets."""
+        return "\n".join(self.special.report)
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The program with its tables, compiled."""
+        return compiled(self.special)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The leaves that a call is given."""
+        return self.special.inputs
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        """The stored tensors, in order, for the arguments of all parameters; what is only stored may be None."""
+        given: dict[str, Any] = {}
+        for place, value in zip(self.places, args, strict=True):
+            if value is None:
+                continue
+            for leaf, part in zip(leaves(place), leaves(value), strict=True):
+                if leaf.name in self.special.inputs:
+                    given[leaf.name] = getattr(part, "ndarray", part)
+        if self.special.fencil is None:
+            return ()
+        results = self.compiled(**given)
+        return tuple(results[o.name] for o in self.special.outputs)
+
+    def __str__(self) -> str:
+        return str(self.fencil)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tensorir.integers.sets import Region
 from tensorir.ir.types import INT32
-from tensorir.iterator.lift.boxes import Region
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.lift.values import (
     Builtin,

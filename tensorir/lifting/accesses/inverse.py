@@ -18,13 +18,16 @@ from dataclasses import dataclass
 
 from tensorir.integers.affine import Affine, Ranges, quotient, remainder
 from tensorir.ir.types import Interval, Scalar
-from tensorir.lifting.accesses.sets import condition_text, domain, integer_set, text
 from tensorir.lifting.accesses.space import digits
-from tensorir.lifting.nests.linear import settled, term_of
-from tensorir.lifting.nests.nest import Leaf, is_true
+from tensorir.lifting.nests.linear import term_of
 from tensorir.lifting.nests.terms import Index, Linear, Term, rebuilt
 
-__all__ = ["Inverse", "Step", "at_iteration", "inverse", "written_at"]
+__all__ = [
+    "Inverse",
+    "Step",
+    "at_iteration",
+    "inverse",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,35 +135,3 @@ def at_iteration(term: Term, values: Mapping[str, Affine], as_term: Callable[[Af
                 return None
 
     return rebuilt(term, rule)
-
-
-def written_at(
-    iteration: Mapping[str, Affine], dims: Mapping[str, Interval], guards: Sequence[Term], leaf: Leaf, ranges: Ranges
-) -> bool:
-    """Whether an iteration is one of a box in which guards hold, for all iterations of the leaf that it depends on.
-
-    It may depend on what has a range and is no loop of the leaf, such as a part of an index that data tell.
-    """
-    doubts: list[str] = []
-    same = {n: f"part{k}" if n.startswith(" ") else n for k, n in enumerate(ranges)}
-    for name, a in iteration.items():
-        inside, spread = dims[name], a.range(ranges)
-        if not a.names <= ranges.keys():
-            return False
-        if spread is None or spread[0] < inside.start or spread[1] >= inside.stop:
-            doubts.append(f"{inside.start} <= {text(a, same)} < {inside.stop}")
-    for guard in guards:
-        held = settled(at_iteration(guard, iteration), ranges)
-        if is_true(held):
-            continue
-        told = condition_text(held, same)
-        if told is None:
-            return False
-        doubts.append(told)
-    if not doubts:
-        return True
-    here = domain(leaf, ranges, (), "")
-    parts = {same[n]: spread for n, spread in ranges.items() if n not in here.names}
-    bounds = [f"{low} <= {n} <= {high}" for n, (low, high) in parts.items()]
-    names, constraints = [*here.names.values(), *parts], [*here.constraints, *bounds]
-    return integer_set(names, [*constraints, f"not ({' and '.join(doubts)})"]).is_empty()

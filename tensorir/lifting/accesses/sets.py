@@ -71,8 +71,20 @@ def decided(question: Callable[[], T], times: float = 1) -> T | None:
         if not any(word in str(error) for word in (_EXHAUSTED, *_CONSEQUENCES)):
             raise
         return None
+    except TypeError:  # the text of a result that is not there is None
+        if not _is_exhausted():
+            raise
+        return None
     finally:
         context.set_max_operations(0)
+
+
+def _is_exhausted() -> bool:
+    """Whether isl's budget is spent: then its smallest operation fails, or gives nothing."""
+    try:
+        return _isl().Val(1).add(_isl().Val(1)).to_str() is None
+    except _isl().Error:
+        return True
 
 
 def point(found: Any) -> tuple[int, ...]:

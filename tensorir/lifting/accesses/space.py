@@ -31,7 +31,7 @@ from tensorir.lifting.nests.unknowns import NO_FACTS, told
 
 __all__ = [
     "Space", "as_it_is", "bounds_of_guard", "boxed", "digits", "hull_of", "in_order", "interval_of", "joined_name",
-    "met", "substituted", "value_of_guard",
+    "substituted", "value_of_guard",
 ]  # fmt: skip
 
 MOST_STEPS = 64
@@ -112,17 +112,6 @@ def hull_of(loops: Sequence[Loop], ranges: Ranges) -> tuple[dict[str, Interval],
             stop = Op("plus", (loop.low, loop.extent), loop.low.element)
             guards.append(Op("less", (Index(loop.name, INT32), stop), BOOL))
     return dims, guards
-
-
-def met(space: Space) -> dict[str, None]:
-    """The dims of a space in the order in which its terms name them."""
-    found: dict[str, None] = {}
-    for term in space.terms():
-        for t in walk(term):
-            if isinstance(t, Linear):
-                found.update({n: None for n, _ in t.affine.terms if isinstance(n, str) and n in space.dims})
-                found.update(dict.fromkeys(sorted((t.affine.names & space.dims.keys()) - found.keys())))
-    return found
 
 
 def _settle(space: Space) -> Space:

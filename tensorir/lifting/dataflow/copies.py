@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensorir.integers.affine import Affine
 from tensorir.ir.nodes import Var
-from tensorir.lifting.accesses.sets import decided
-from tensorir.lifting.dataflow.flow import PARTS, Source, isl, sources_of
+from tensorir.lifting.accesses.sets import decided, text
+from tensorir.lifting.dataflow.flow import PARTS, Source, box_of, domain_of, isl, sources_of
 from tensorir.lifting.dataflow.statements import Statement
 
 __all__ = ["through_copies"]
@@ -70,6 +71,9 @@ def _composed(
         if source.writer != copy.number:
             found.append(source)
             continue
+        if (only := _seen_through(statements, read, source, copy, origins)) is not None:
+            found.append(only)
+            continue
         for origin in origins:
             start = origin.relation.set_tuple_name(isl().dim_type.in_, source.relation.range().get_tuple_name())
             relation = source.relation.apply_range(start)
@@ -77,3 +81,26 @@ def _composed(
                 loops = () if origin.writer is None else statements[origin.writer].names
                 found += sources_of(relation, names, origin.writer, origin.buffer, loops)
     return found
+
+
+def _seen_through(
+    statements: Sequence[Statement], read: int, source: Source, copy: Statement, origins: Sequence[Source]
+) -> Source | None:
+    """What a copy of one thing was made of, as a sum of what the reader says; None where isl has to tell."""
+    reader = statements[read]
+    if len(origins) != 1 or not domain_of(copy).set_tuple_name("R").is_subset(origins[0].domain.set_tuple_name("R")):
+        return None
+    (origin,) = origins
+    values = dict(zip(copy.names, source.at, strict=True))
+    ranges = {n: (i.start, i.stop - 1) for n, i in box_of(domain_of(reader), reader.names).items()}
+    at: list[Affine] = []
+    for a in origin.at:
+        places = zip(copy.at, reader.at, strict=True) if reader.buffer is copy.buffer else ()
+        same = next((r for w, r in places if w == a), None)
+        at.append(same if same is not None else a.replaced(values, ranges))
+    name = origin.relation.get_tuple_name(isl().dim_type.out)
+    names = {n: f"i{k}" for k, n in enumerate(reader.names)}
+    place = ", ".join(text(a, names) for a in at)
+    here = f"R{read}[{', '.join(names.values())}]"
+    relation = isl().Map(f"{{ {here} -> {name}[{place}] }}").intersect_domain(source.domain)
+    return Source(origin.writer, tuple(at), source.domain, relation, origin.buffer)

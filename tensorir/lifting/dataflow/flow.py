@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 
 from tensorir.integers.affine import Affine, number, quotient, variable
 from tensorir.ir.types import BOOL, INT32, Interval
+from tensorir.lifting.accesses.inverse import inverse
 from tensorir.lifting.accesses.sets import decided, text
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.nests.linear import term_of
@@ -54,7 +55,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-MOST_PARTS = 6
+MOST_PARTS = 16
 """How many sums of indices may tell where in one write the value of a read comes from: each is a choice."""
 
 PARTS = 1 / 16
@@ -138,9 +139,68 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
     found: dict[int, list[Source]] = {}
     for together, sources in _reaching(reads, writes, maps).items():
         asking, given = [s for s in reads if s.number in together], [s for s in writes if s.number in sources]
+        if len(given) == 1:
+            known = {r.number: [s] for r in asking if (s := _by_inverse(r, given[0], maps)) is not None}
+            found |= known
+            asking = [r for r in asking if r.number not in known]
+        if not asking:
+            continue
         flow = _within_budget(partial(_Flow.of, asking, given, name, maps), name, 4)
         found.update({r.number: flow.sources(r) for r in asking})
     return found
+
+
+def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
+    """The source of a read whose buffer one write fills before it, by the inverse of the write's access map.
+
+    None where that does not tell it: then isl's flow analysis does. Loops of which each round writes first are told
+    by their variables.
+    """
+    common = _rounds_in_common(w, r)
+    dims = box_of(maps.domain[w.number], w.names)
+    here = box_of(maps.domain[r.number], r.names)
+    if common is None or not all(dims.values()) or not all(here.values()):
+        return None
+    ranges = {n: (i.start, i.stop - 1) for n, i in here.items()}
+    known = [variable(n) for n in common]
+    kept = [k for k, (a, b) in enumerate(zip(w.at, r.at, strict=True)) if not (a == b and a.names <= set(common))]
+    written, read = ([*known, *(s.at[k] for k in kept)] for s in (w, r))
+    found = inverse(written, dims)
+    if found is None:
+        # the place row by row tells an element where all indices but the first are inside
+        box = isl().Set(f"{{ A[{', '.join(f'a{k}' for k in range(len(w.at)))}]{_inside(w, kept[1:])} }}")
+        if not decided(lambda: all(maps.element[s.number].range().is_subset(box) for s in (w, r)), PARTS):
+            return None
+        rows = [number(0), number(0)]
+        for k in kept:
+            rows = [row.times(w.buffer.shape[k]).plus(s.at[k]) for row, s in zip(rows, (w, r), strict=True)]
+        written, read = ([*known, row] for row in rows)
+        found = inverse(written, dims)
+    at = None if found is None else found.at(read, ranges)
+    if at is None or any(n not in at and len(i) > 1 for n, i in dims.items()):
+        return None
+    place = tuple(at[n] if n in at else number(i.start) for n, i in dims.items())
+    names = _named(r)
+    relation = isl().Map(f"{{ {_tuple(r)} -> W{w.number}[{', '.join(text(a, names) for a in place)}]{_where(r)} }}")
+    if not decided(lambda: relation.range().is_subset(maps.domain[w.number]), 1 / 4):
+        return None
+    return Source(w.number, place, maps.domain[r.number], relation)
+
+
+def _inside(s: Statement, dims: Sequence[int]) -> str:
+    bounds = [f"0 <= a{k} < {s.buffer.shape[k]}" for k in dims]
+    return f" : {' and '.join(bounds)}" if bounds else ""
+
+
+def _rounds_in_common(w: Statement, r: Statement) -> list[str] | None:
+    """The loops in each round of which a write comes before a read; None where it does not, or not always."""
+    found: list[str] = []
+    for a, b in zip(w.order, r.order, strict=False):
+        if a != b:
+            return found if isinstance(a, int) and isinstance(b, int) and a < b else None
+        if isinstance(a, str):
+            found.append(a)
+    return None
 
 
 def _within_budget(question: Callable[[], T], buffer: str, times: float) -> T:
@@ -168,7 +228,7 @@ class _Accesses:
         return _Accesses(
             {s.number: i.Map(_relations([s], _access)) for s in every},
             {s.number: i.Map(_relations([s], lambda s: _order(s, longest))) for s in every},
-            {s.number: domain_of(s) for s in reads},
+            {s.number: domain_of(s) for s in every},
         )
 
     def box(self, s: Statement) -> _Box | None:

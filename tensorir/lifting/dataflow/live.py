@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorir.lifting.dataflow.flow import Source
 from tensorir.lifting.dataflow.statements import Statement
+from tensorir.lifting.region.nodes import While
 
 __all__ = ["live"]
 
@@ -20,6 +21,9 @@ def live(statements: Sequence[Statement], flow: Mapping[int, Sequence[Source]], 
     """
     reads = {s.result: s.number for s in statements if s.result is not None}
     pending = [s.number for s in statements if s.is_end or (checked and s.message is not None)]
+    if checked:
+        # what leaves a buffer inside of a while has to be said, whoever sees what it writes
+        pending += [s.number for s in statements if s.opaque is not None and isinstance(s.opaque.node, While)]
     found: set[int] = set()
     while pending:
         k = pending.pop()

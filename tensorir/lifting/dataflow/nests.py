@@ -188,7 +188,28 @@ class _Translation:
                 case _:
                     return None
 
-        return settled(terms.rebuilt(term, rule), scope.ranges)
+        return self.ordered(settled(terms.rebuilt(term, rule), scope.ranges), scope)
+
+    def ordered(self, term: Term, scope: _Scope) -> Term:
+        """A term in which the larger of two sums of indices is one of them, where that is always the same one."""
+        seen = False
+
+        def rule(t: Term) -> Term | None:
+            nonlocal seen
+            match t:
+                case Op("max" | "min" as op, (a, b)):
+                    x, y = affine_of(a), affine_of(b)
+                    if x is None or y is None or not (x.names | y.names) <= scope.ranges.keys():
+                        return None
+                    less = _never(x.minus(y).plus(number(-1)), scope)
+                    more = less or _never(y.minus(x).plus(number(-1)), scope)
+                    seen = seen or more
+                    return ((b if op == "max" else a) if less else (a if op == "max" else b)) if more else None
+                case _:
+                    return None
+
+        found = terms.rebuilt(term, rule)
+        return settled(found, scope.ranges) if seen else term
 
     def affine(self, term: Term, scope: _Scope) -> Affine:
         found = linear(self.renamed(term, scope), scope.ranges)
@@ -303,6 +324,16 @@ def _inside(a: Affine, extent: int, scope: _Scope, bounds: Sequence[r.Bound]) ->
     holds += [f"{text(b.affine, names)} {'=' if b.equal else '>='} 0" for b in bounds]
     outside = integer_set(list(names), [*holds, f"({text(a, names)} < 0 or {text(a, names)} >= {extent})"])
     return bool(decided(outside.is_empty, PARTS))
+
+
+def _never(a: Affine, scope: _Scope) -> bool:
+    """Whether a sum is negative in all iterations."""
+    reach = a.range(scope.ranges)
+    if reach is not None and reach[1] < 0:
+        return True
+    names = {n: n for n in sorted(a.names)}
+    holds = [f"{scope.ranges[n][0]} <= {n} <= {scope.ranges[n][1]}" for n in names]
+    return bool(decided(integer_set(list(names), [*holds, f"{text(a, names)} >= 0"]).is_empty, PARTS))
 
 
 def _branches(c: Term, asked: _Asked) -> tuple[_Asked, _Asked]:

@@ -31,12 +31,13 @@ from tensorir.lifting.region.nodes import (
     Node,
     Read,
     Region,
+    Rule,
     While,
     Write,
     walk,
 )
 
-__all__ = ["Opaque", "free_values", "inside_of", "touched", "whole_of"]
+__all__ = ["Opaque", "free_values", "in_steps", "inside_of", "touched", "whole_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +96,7 @@ def free_values(node: While) -> list[Var]:
                 ask(part)
             else:
                 affine = part.affine if isinstance(part, Bound) else part
-                used.update({Var(n, TensorType(INT32)): None for n in affine.names if n not in dims})
+                used.update({_index(n): None for n in affine.names if n not in dims})
 
     for inner in walk((node,)):
         match inner:
@@ -133,11 +134,32 @@ def _names(carried: Sequence[Carried]) -> set[str]:
     return {name for c in carried for name in (c.inside.name, c.result.name)}
 
 
+def in_steps(node: For, fresh: Callable[[str], str]) -> tuple[Node, ...]:
+    """A loop as a while over a counter in memory, for which its variable is a value that data tell."""
+    if node.rule is Rule.LOCKSTEP or node.carried:
+        raise Uncovered("threads in lockstep in a loop that runs step by step")
+    first, end = (
+        i if isinstance(i, Var) else sum_of(i, {n: _index(n) for n in i.names}) for i in (node.start, node.stop)
+    )
+    counter, now, i = Buffer(fresh(node.dim), INT32, ()), _index(fresh(node.dim)), _index(node.dim)
+    body = (Read(i, counter, ()), *node.body, Write(counter, (), call("plus", i, literal(1, INT32))))
+    rounds = None if isinstance(node.start, Var) or isinstance(node.stop, Var) else node.stop.minus(node.start)
+    most = rounds.constant if rounds is not None and rounds.is_number else None
+    goes, reason = call("less", now, end), "what it hands on is told by data"
+    again = While((Read(now, counter, ()),), goes, body, (), node.span, most, node.dim, reason)
+    return Write(counter, (), first), again
+
+
+def _index(name: str) -> Var:
+    return Var(name, TensorType(INT32))
+
+
 def inside_of(
     node: While, buffers: Sequence[Buffer], given: Sequence[tuple[Var, Buffer]], fresh: Callable[[str], str]
 ) -> tuple[Region, Region, Buffer]:
     """What tells whether a while goes on, in a buffer of its own, and one round of it, as regions on buffers."""
-    handed = frozenset(v.name for v, _ in given)
+    values = (inner.result for inner in (*node.before, *node.body) if isinstance(inner, Read))
+    handed = frozenset(v.name for v in (*(v for v, _ in given), *values))
     reads: list[Node] = [Read(v, b, whole_of(b.dims), (), None, node.span) for v, b in given]
     before = [n for inner in node.before for n in _told(inner, handed, fresh)]
     again = [n for inner in node.body for n in _told(inner, handed, fresh)]
@@ -161,12 +183,12 @@ def _told(node: Node, handed: frozenset[str], fresh: Callable[[str], str]) -> It
             return i
         if i.names & set(dims):
             raise Uncovered("a window of a while that values tell")
-        return value(sum_of(i, {n: Var(n, TensorType(INT32)) for n in i.names}))
+        return value(sum_of(i, {n: _index(n) for n in i.names}))
 
     def condition(c: Condition) -> Condition:
         if isinstance(c, Var) or not c.affine.names & handed:
             return c
-        x = sum_of(c.affine, {n: Var(n, TensorType(INT32)) for n in c.affine.names})
+        x = sum_of(c.affine, {n: _index(n) for n in c.affine.names})
         return value(call("eq" if c.equal else "greater_equal", *alike([x, literal(0, INT32)])))
 
     def bodies(nodes: Sequence[Node]) -> tuple[Node, ...]:

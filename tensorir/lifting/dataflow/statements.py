@@ -18,7 +18,7 @@ from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.rewrite import rebuild
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import text
-from tensorir.lifting.dataflow.opaque import Opaque, free_values, inside_of, touched, whole_of
+from tensorir.lifting.dataflow.opaque import Opaque, free_values, in_steps, inside_of, touched, whole_of
 from tensorir.lifting.dataflow.uncovered import Uncovered
 from tensorir.lifting.emission.tensors import sum_of
 from tensorir.lifting.region.nodes import (
@@ -138,6 +138,7 @@ class _Place:
 class _Walk:
     shared: Mapping[Node, int]
     """For writes whose places data tell, how many loops are around others that touch the buffer, too."""
+    in_steps: bool = False
     found: list[Statement] = field(default_factory=list[Statement])
     values: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
     spelled: dict[int, tuple[Expr, Expr]] = field(default_factory=dict[int, "tuple[Expr, Expr]"])
@@ -227,6 +228,8 @@ class _Walk:
         self.found.append(replace(made, message=message))
 
     def loop(self, node: For, place: _Place, count: int) -> int:
+        if isinstance(node.start, Var) or isinstance(node.stop, Var) or (self.in_steps and not place.loops):
+            return self.nodes(in_steps(node, self.fresh), place, count)
         start, stop = (self.affine(i) for i in (node.start, node.stop))
         if stop.minus(start) == number(1) and not node.carried:
             return self.once(node, start, place, count)
@@ -403,13 +406,17 @@ class _Walk:
         return Var(self.fresh(f"{buffer.name}_old"), like.tensor.of(buffer.element))
 
 
-def statements_of(region: Region, asked: Collection[str] | None = None) -> list[Statement]:
+def statements_of(
+    region: Region, asked: Collection[str] | None = None, in_steps: bool = False
+) -> list[Statement]:  # fmt: skip
     """The reads and writes of a region, and for each argument that is written a last read of all of it.
 
-    It may be `asked` for other buffers than arguments. Raises Uncovered for what has no such form.
+    It may be `asked` for other buffers than arguments. Outermost loops that run `in_steps` are whiles. Raises Uncovered
+    for what has no such form.
     """
     ends = {b.name for b in region.buffers if b.argument} if asked is None else asked
-    found = _Walk(_shared(region.body), taken={b.name for b in region.buffers} | _names(region.body))
+    taken = {b.name for b in region.buffers} | _names(region.body)
+    found = _Walk(_shared(region.body), in_steps, taken=taken)
     count = found.nodes(region.body, _Place())
     for b in region.buffers:
         if b.name in ends and any(not s.is_read and s.buffer is b for s in found.found):

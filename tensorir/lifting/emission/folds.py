@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, literal, operator, reduce
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Expr
 from tensorir.ir.types import BOOL, Scalar, TensorType, bcast
-from tensorir.lifting.accesses.space import Space
-from tensorir.lifting.emission.emit import Emitter
-from tensorir.lifting.emission.stores import Place, forward, holding, place_of, put, scatter, wanted_names
-from tensorir.lifting.emission.tensors import constant_of, cut, spread
-from tensorir.lifting.nests.linear import affine_of, term_of
 from tensorir.lifting.nests.nest import Store
-from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, loads
+from tensorir.lifting.nests.terms import Load, Number, Op, Term, buffers_of, loads
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = ["accumulate", "fold_of", "folded", "neutral", "rounds"]
+__all__ = ["fold_of", "folded", "neutral", "rounds"]
 
 WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}
 """Of which the lowest bits of the result are those of the lowest bits of the operands."""
@@ -110,59 +103,6 @@ def _nested(op: str, a: Term, b: Term, old: Load | Op) -> Fold | None:
 def rounds(op: str, element: Scalar) -> bool:
     """Whether another order of folding gives other numbers."""
     return element.is_float and op in ("plus", "multiplies")
-
-
-def accumulate(emitter: Emitter, buffer: Buffer, op: str, space: Space, span: Span = NOWHERE) -> bool:
-    """Fold the value of a space into a buffer; False, with nothing done, where the place is told by data."""
-    standing = _standing(space)
-    place, moves = place_of(standing), standing is not space
-    if place is None or (moves and space.dims.keys() <= place.dims):
-        if op in ("plus", "multiplies", "min", "max"):
-            scatter(emitter, buffer, space, op, span)
-            return True
-        return False
-    if not moves:
-        standing = space = forward(space)
-        place = place_of(space) or place
-    emitter.dims_of(buffer, wanted_names(standing))
-    guard = holding(space.guards)
-    box = space.dims
-    over = [n for n in box if n not in place.dims]
-    element = buffer.element
-    value = emitter.emit(space.value, box, guard)
-    if guard is not None:
-        value = call("if", emitter.emit(guard, box), value, literal(neutral(op, element), element))
-    value = cut(value, box)
-    if TABLE[op].idempotent:
-        over = [n for n in over if n in value.tensor.dims]  # what all iterations have alike counts once
-    value = spread(value, {n: box[n] for n in over})
-    old = _old(emitter, buffer, space, place)
-    total = folded(op, old, value, over, element, buffer.exact, span)
-    left = {n: i for n, i in box.items() if n not in over}
-    if moves:
-        scatter(emitter, buffer, replace(space, dims=left, guards=()), None, span, total)
-    else:
-        put(emitter, buffer, place, total, left)
-    return True
-
-
-def _standing(space: Space) -> Space:
-    """The space with its place as it were if all loops that run step by step stood at nothing."""
-    location: list[Term] = []
-    for term in space.location:
-        a = affine_of(term)
-        if a is None or not a.is_linear:
-            return space
-        kept = Affine(tuple((n, c) for n, c in a.terms if n in space.dims), a.constant)
-        location.append(term if len(kept.terms) == len(a.terms) else term_of(kept, term.element))
-    same = all(x is y for x, y in zip(location, space.location, strict=True))
-    return space if same else replace(space, location=tuple(location))
-
-
-def _old(emitter: Emitter, buffer: Buffer, space: Space, place: Place) -> Expr:
-    box = {n: i for n, i in space.dims.items() if n in place.dims}
-    old = emitter.emit(Load(buffer, space.location), box)
-    return constant_of(old) or cut(old, box)
 
 
 def folded(

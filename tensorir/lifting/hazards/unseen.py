@@ -34,12 +34,12 @@ def with_unseen_checked(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 def told_by_data(nodes: Sequence[Node]) -> bool:
     """Whether data tell any index of the nodes."""
-    for leaf in _all(nodes):
-        indices = [
-            *(leaf.node.indices if isinstance(leaf.node, Store) else ()),
-            *(i for r in leaf.reads for i in r.indices),
-        ]
-        if any(loads(i) for i in indices):
+    for leaf in leaves(nodes):
+        stored = leaf.node.indices if isinstance(leaf.node, Store) else ()
+        asked = loads(leaf.node.condition) if isinstance(leaf.node, While) else ()
+        if any(loads(i) for i in (*stored, *(i for r in (*leaf.reads, *asked) for i in r.indices))):
+            return True
+        if isinstance(leaf.node, While) and told_by_data(leaf.node.body):
             return True
     return False
 

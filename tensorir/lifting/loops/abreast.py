@@ -18,9 +18,8 @@ from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import domain, integer_set, text
 from tensorir.lifting.emission.stores import holding
 from tensorir.lifting.nests.linear import linear
-from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Moves, Node, Store, While, leaves, moved, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
-from tensorir.lifting.storage.copies import Moves, moved
 from tensorir.lifting.storage.filled import filled_first
 
 __all__ = ["abreast"]

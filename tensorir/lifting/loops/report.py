@@ -45,9 +45,6 @@ class Report:
     ask: Callable[[], Sequence[tuple[str, str]]] = field(default=tuple, repr=False, compare=False)
     """Asks the compiled program, which takes a trace of it."""
 
-    uncovered: str = ""
-    """Why loops that run step by step do so, where exact dataflow could not tell: what it does not cover."""
-
     numerics: tuple[Difference, ...] = ()
     """Where numerics="fast" and "exact" differ."""
 

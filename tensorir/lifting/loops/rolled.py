@@ -28,7 +28,18 @@ from tensorir.ir.build import fresh
 from tensorir.ir.types import INT32
 from tensorir.lifting.loops.bounded import with_bounds_in_full
 from tensorir.lifting.nests.linear import settled, term_of
-from tensorir.lifting.nests.nest import Loop, Node, Rounds, Store, While, leaves, names_of_loops, ranges_of, written
+from tensorir.lifting.nests.nest import (
+    Loop,
+    Node,
+    Rounds,
+    Store,
+    While,
+    changed,
+    leaves,
+    names_of_loops,
+    ranges_of,
+    written,
+)
 from tensorir.lifting.nests.terms import (
     Buffer,
     Index,
@@ -41,7 +52,6 @@ from tensorir.lifting.nests.terms import (
     children,
     indexed_by_data,
 )
-from tensorir.lifting.storage.copies import changed
 
 __all__ = ["rolled"]
 

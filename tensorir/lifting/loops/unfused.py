@@ -25,7 +25,7 @@ from tensorir.integers.affine import Quotient, number, variable
 from tensorir.ir.build import fresh
 from tensorir.ir.types import INT32
 from tensorir.lifting.nests.linear import Ranges, linear
-from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While, names_of_loops, written
+from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While, changed, names_of_loops, written
 from tensorir.lifting.nests.terms import (
     Buffer,
     Index,
@@ -39,7 +39,6 @@ from tensorir.lifting.nests.terms import (
     rebuilt,
     walk,
 )
-from tensorir.lifting.storage.copies import changed
 
 __all__ = ["unfused"]
 

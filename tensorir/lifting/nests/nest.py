@@ -7,19 +7,18 @@ and its place in the text, which is what dependences, regions and strategies are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tensorir.ir.nodes import Expr
 from tensorir.lifting.nests.linear import Ranges, linear
-from tensorir.lifting.nests.terms import Buffer, Load, Number, Term, buffers_of, loads
+from tensorir.lifting.nests.terms import Buffer, Load, Number, Term, buffers_of, loads, rebuilt
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.runtime.memory import remembered
 
 __all__ = [
-    "Bottom", "Check", "External", "Leaf", "Loop", "Node", "Rounds", "Store", "SymbolicNest", "While",
-    "leaves",
-    "names_of_loops", "ranges_of",
+    "Bottom", "Check", "External", "Leaf", "Loop", "Moves", "Node", "Rounds", "Store", "SymbolicNest", "While",
+    "changed", "common_loops", "is_true", "leaves", "moved", "names_of_loops", "ranges_of", "read_elsewhere", "written",
 ]  # fmt: skip
 
 
@@ -247,3 +246,72 @@ def _with_ranges(outer: Ranges, loops: Sequence[Loop]) -> dict[str, tuple[int, i
 
 def is_true(term: Term) -> bool:
     return isinstance(term, Number) and bool(term.value)
+
+
+def common_loops(a: Leaf, b: Leaf) -> int:
+    """How many loops two leaves share, from the outside in."""
+    count = 0
+    for x, y in zip(a.loops, b.loops, strict=False):
+        if x is not y:
+            break
+        count += 1
+    return count
+
+
+Moves = Mapping[Buffer, tuple[Buffer, tuple[Term, ...]]]
+"""What stands in the place of buffers, and at which first indices their elements are there."""
+
+
+def moved(
+    nodes: Sequence[Node], moves: Moves, under: Mapping[Buffer, tuple[Term, ...]] | None = None
+) -> tuple[Node, ...]:
+    """The nodes with other buffers in the place of some, with further dims, stored to under further conditions."""
+    guards = under or {}
+
+    def inner(node: Node) -> Node:
+        if isinstance(node, Store) and guards.get(node.buffer):
+            node = replace(node, guards=(*guards[node.buffer], *node.guards))
+        return changed(
+            node, lambda t: _moved(t, moves), inner, lambda b: moves[b][0] if b in moves else b,
+            lambda b: moves[b][1] if b in moves else (),
+        )  # fmt: skip
+
+    return tuple(map(inner, nodes)) if moves else tuple(nodes)
+
+
+def read_elsewhere(nodes: Sequence[Node], moves: Moves) -> tuple[Node, ...]:
+    """The nodes with what they read of some buffers read from others, with further dims."""
+
+    def inner(node: Node) -> Node:
+        return changed(node, lambda t: _moved(t, moves), inner, lambda b: b, lambda _: ())
+
+    return tuple(map(inner, nodes))
+
+
+def _moved(term: Term, moves: Moves) -> Term:
+    def rule(t: Term) -> Term | None:
+        if isinstance(t, Load) and t.buffer in moves:
+            new, place = moves[t.buffer]
+            return Load(new, (*place, *t.indices), t.span)
+        return None
+
+    return rebuilt(term, rule) if buffers_of(term) & moves.keys() else term
+
+
+def changed(
+    node: Node, over: Callable[[Term], Term], inner: Callable[[Node], Node], target: Callable[[Buffer], Buffer],
+    prefix: Callable[[Buffer], tuple[Term, ...]],
+) -> Node:  # fmt: skip
+    """A node with its terms and buffers changed."""
+    match node:
+        case Loop():
+            return replace(node, low=over(node.low), extent=over(node.extent), body=tuple(map(inner, node.body)))
+        case Store(buffer, indices, value, guards):
+            places, held = (*prefix(buffer), *map(over, indices)), tuple(map(over, guards))
+            return replace(node, buffer=target(buffer), indices=places, value=over(value), guards=held)
+        case While(condition, body, guards, span, most):
+            return While(over(condition), tuple(map(inner, body)), tuple(map(over, guards)), span, most)
+        case Check(condition, _, guards):
+            return replace(node, condition=over(condition), guards=tuple(map(over, guards)))
+        case External():
+            return replace(node, guards=tuple(map(over, node.guards)))

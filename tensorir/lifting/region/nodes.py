@@ -163,6 +163,7 @@ class While:
     """The most rounds, where something bounds them."""
     title: str = ""
     """Under which what is decided of it is told."""
+    reason: str = "runs until its condition fails"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tensorir.ir.build import call
 from tensorir.ir.types import BOOL, Interval
 from tensorir.lifting.dataflow.flow import condition_of, domain_of, set_of
-from tensorir.lifting.dataflow.statements import Statement, Uncovered
+from tensorir.lifting.dataflow.statements import Statement
 from tensorir.lifting.emission.stores import holding
 from tensorir.lifting.emission.tensors import cut, renamed
 from tensorir.lifting.nests.linear import settled
@@ -54,9 +54,6 @@ def all_of(run: Run, r: Statement, places: Mapping[str, tuple[Term, int]]) -> Te
     found = run.found(r)
     if not run.emitter.checked or not any(loads(p) for p, _ in places.values()):
         return found
-    if run.steps:
-        # what an index is, and in which rounds, is told by loops that step by dependences
-        raise Uncovered("a place that data tell, which is checked, in a loop that steps")
     if is_whole(found, places):
         return found
     used = index_names(found)

@@ -24,7 +24,7 @@ from tensorir.lifting.dataflow.flow import condition_of, domain_of, elements_of,
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import store
-from tensorir.lifting.emission.tensors import cut, spread
+from tensorir.lifting.emission.tensors import cut, renamed, spread
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, walk
 from tensorir.lifting.schedule.placed import Made, with_indices
@@ -53,6 +53,8 @@ class Memory:
     """The reads that find here what was there before the first round, too, and where."""
     before: Term
     """What was there, under the names of the box."""
+    around: Buffer | None = None
+    """The elements as a loop around keeps them, where these are what was there: all rounds write in place."""
 
     def variable(self, run: Run) -> Var:
         return var(run.fresh(f"{self.buffer.name}_now"), TensorType(self.buffer.element, Dims(tuple(self.box.items()))))
@@ -65,11 +67,20 @@ class Memory:
             yield (w, FAR), Made(self.buffer, self.indices[w])
 
     def first(self, run: Run) -> Expr:
+        if self.around is not None:
+            return self.as_mine(run.emitter, self.around)
         scope = run.emitter.scope(self.box)
         return spread(cut(run.emitter.emit(settled(self.before, scope), self.box), self.box), self.box)
 
+    def as_mine(self, emitter: Emitter, other: Buffer) -> Expr:
+        """What another loop keeps of the same elements, under the names of the box."""
+        names = dict(zip(emitter.dims_of(other), self.box, strict=True))
+        return spread(renamed(emitter.tensors[other], names), self.box)
+
     def after(self, step: Run, rounds: Interval) -> Expr:
         """The elements after a round."""
+        if (inner := step.in_place.get(self.buffer)) is not None:
+            return self.as_mine(step.emitter, inner)
         steps = {n: Interval(low, high + 1) for n, (low, high) in step.emitter.ranges.items() if n in step.steps}
         steps[self.dim] = rounds
         writes = [step.statements[w] for w in self.writes]
@@ -93,6 +104,9 @@ class Memory:
         run.emitter.tensors[self.buffer] = x
         for w in self.writes:
             run.made[w] = Made(self.buffer, self.indices[w])
+        run.nested.add(self.buffer.name)
+        if self.around is not None:
+            run.in_place[self.around] = self.buffer
 
 
 def _outside(w: Statement, dim: str) -> list[str]:
@@ -153,12 +167,31 @@ def _memory(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[
     box = {n: Interval(0, e) for n, e in zip(names, extents, strict=True)}
     lows = [variable(n).minus(number(around[n].start)) for n in outside]
     buffer = Buffer(own.name, own.element, tuple(extents))
-    known = _before(run, dim, writes, outside, [around[n].start for n in outside], names, inside)
+    kept = None if outside else _kept_around(run, writes, inside)
+    if kept is not None:
+        known = kept[0], Number(0, own.element)
+    else:
+        known = _before(run, dim, writes, outside, [around[n].start for n in outside], names, inside)
     begun, before = (frozenset[int](), Number(0, own.element)) if known is None else known
     places = {r: tuple(term_of(a, INT32) for a in (*lows, *run.statements[r].at)) for r in begun}
     return Memory(dim, buffer, tuple(w.number for w in writes), box,
                   {w.number: (*lows, *w.at) for w in writes},
-                  {r: Load(buffer, at) for r, at in places.items()}, before)  # fmt: skip
+                  {r: Load(buffer, at) for r, at in places.items()}, before, kept and kept[1])  # fmt: skip
+
+
+def _kept_around(
+    run: Run, writes: Sequence[Statement], inside: Collection[int]
+) -> tuple[frozenset[int], Buffer] | None:  # fmt: skip
+    """The reads of a buffer whose elements a loop around keeps for the same writes, and the buffer that has them."""
+    numbers = {w.number for w in writes}
+    kept = next((made.buffer for (w, d), made in run.states.items() if w in numbers and d == FAR), None)
+    # where other loops around are dims of it, it has another shape
+    if kept is None or kept.shape != writes[0].buffer.shape:
+        return None
+    if {w for (w, _), made in run.states.items() if made.buffer is kept} != numbers:
+        return None
+    reads = {r for r in inside if any(s.writer in numbers for s in run.flow.get(r, ()))}
+    return (frozenset(reads), kept) if reads <= run.begun.keys() else None
 
 
 def _before(

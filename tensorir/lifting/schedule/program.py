@@ -20,10 +20,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from tensorir.ir.build import fencil
 from tensorir.ir.nodes import Expr, Fencil
@@ -36,14 +34,12 @@ from tensorir.lifting.dataflow.statements import Uncovered, statements_of
 from tensorir.lifting.emission.closures import ordered_closures
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.nests.terms import Buffer
-from tensorir.lifting.region.nodes import Region, While
+from tensorir.lifting.region.nodes import For, Region, Rule
 from tensorir.lifting.schedule.decided import Decided
 from tensorir.lifting.schedule.placed import names_along
 from tensorir.lifting.schedule.run import Run
 
-__all__ = ["Lifted", "first_covering", "lifted", "values_of"]
-
-T = TypeVar("T")
+__all__ = ["Lifted", "lifted", "values_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +52,35 @@ class Lifted:
 
 def values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
-    copies: bool = True, asked: Collection[str] | None = None,
+    asked: Collection[str] | None = None,
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
     """What the arguments that a region writes hold in the end, and how each loop runs.
 
-    Without `masked` nothing is asked of a read where its mask does not hold, without `copies` copies are made.
-    Of a part of a program it may be `asked` what other buffers hold.
-    Raises Uncovered for what is not covered.
+    Without `masked` nothing is asked of a read where its mask does not hold. Of a part of a program it may be `asked`
+    what other buffers hold. Copies are seen through, or made where that covers more; what neither covers runs step by
+    step along its outermost loops. Raises Uncovered for the rest.
     """
-    statements = statements_of(region, asked)
+    outermost = any(isinstance(node, For) and node.rule is not Rule.LOCKSTEP for node in region.body)
+    reasons: list[Uncovered] = []
+    for copies, in_steps in ((True, False), (False, False), *([(True, True)] if outermost else [])):
+        asserted = len(emitter.asserted)
+        try:
+            return _values_of(region, emitter, arguments, exact, masked, asked, copies, in_steps)
+        except Uncovered as reason:
+            reasons.append(reason)
+            del emitter.asserted[asserted:]
+    raise reasons[-1]
+
+
+def _values_of(
+    region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool, masked: bool,
+    asked: Collection[str] | None, copies: bool, in_steps: bool,
+) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
+    statements = statements_of(region, asked, in_steps)
     direct = flow_of(statements)
     flow = through_copies(statements, direct) if copies else direct
     statements = with_reads_once(forwarded(statements, flow, masked), flow, masked)
     needed = live(statements, flow, emitter.checked)
-    used = {statements[k].opaque for k in needed}
-    if any(isinstance(s.opaque.node, While) and s.opaque not in used for s in statements if s.opaque is not None):
-        raise Uncovered("a while of which nobody sees the result")  # what leaves a buffer inside of it has to be said
     emitter.taken |= {loop.dim for s in statements for loop in s.loops}
     known = {k: flow[k] for k in needed if k in flow}
     run = Run(statements, known, emitter, arguments, values_of, exact, masked, needed)
@@ -88,24 +97,14 @@ def values_of(
     return found, run.decided
 
 
-def first_covering(attempt: Callable[[bool], T]) -> T:
-    """What is found with copies seen through, or without; raises what the second lacks, where neither covers all."""
-    with suppress(Uncovered):
-        return attempt(True)
-    return attempt(False)
-
-
 def lifted(region: Region, exact: bool = False) -> Lifted:
     """The tensor program of a region. Raises Uncovered for what is not covered."""
     from tensorir.lifting.rewrites.tidy import tidied
 
     arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
 
-    def attempt(copies: bool) -> tuple[Emitter, dict[str, Expr], list[Decided]]:
-        emitter = Emitter(taken=set(arguments))
-        return emitter, *values_of(region, emitter, arguments, exact, copies=copies)
-
-    emitter, values, decided = first_covering(attempt)
+    emitter = Emitter(taken=set(arguments))
+    values, decided = values_of(region, emitter, arguments, exact)
     params = [emitter.param(b) for b in arguments.values()]
     if not values:
         raise Uncovered("a program that writes no argument")

@@ -109,6 +109,14 @@ class _Recurrence:
         self.inside = self.members | {r for w in self.writes for r in run.reads_of(w)}
         stored: set[str] = set()
         while True:
+            found = self.attempt(stored)
+            if isinstance(found, frozenset):
+                return found
+            stored |= found
+
+    def attempt(self, stored: set[str]) -> frozenset[int] | set[str]:
+        run = self.run
+        while True:
             if further := self.ask(stored):
                 return further
             self.arrange()
@@ -134,9 +142,13 @@ class _Recurrence:
         step = replace(
             run, emitter=inner, steps=(*run.steps, self.dim), states=states,
             stepping=self.inside, given=given, begun=begun, made={}, known={}, terms={}, decided=[],
+            nested=set(), in_place={},
         )  # fmt: skip
         if further := step.schedule(sorted(self.inside)):
             return further
+        if more := step.nested & {run.statements[w].buffer.name for w, _ in self.slots}:
+            return more
+        run.nested |= step.nested
         run.decided += step.decided
         new = [self.next(step, slot) for slot in self.slots]
         new += [m.after(step, self.interval) for m in self.memories]
@@ -254,8 +266,9 @@ class _Recurrence:
                     depth[w.number] = max(depth.get(w.number, 0), d)
                 if r not in self.inside or r in outside:
                     depth[w.number] = max(depth.get(w.number, 0), 1)
-                    low = source.relation.range().dim_min_val(k).to_python()
-                    if low != self.interval.stop - 1:
+                    last = self.interval.stop - 1
+                    lows = (m.range().dim_min_val(k) for m in (source.relation, run.wanted(r, source.relation)))
+                    if all(low.to_python() != last for low in lows):
                         self.asked_everywhere.add(w.buffer.name)
         self.slots = [(w.number, d + 1) for w in self.writes for d in range(depth.get(w.number, 0))]
         return frozenset()
@@ -292,7 +305,9 @@ class _Recurrence:
         size = prod(len(i) for i in self.state.values()) * len(self.interval) * len(self.slots)
         too_much = size > MOST_KEPT * self.run.kept + 1024
         # of what nobody asks for, what must hold inside is left
-        self.in_steps = bool(self.memories) or not self.slots or (too_much and not self.everywhere)
+        seen = any(r not in self.inside for w in self.writes for r, _ in self.run.askers(w.number))
+        unseen = self.run.emitter.checked and not seen
+        self.in_steps = bool(self.memories) or not self.slots or unseen or (too_much and not self.everywhere)
         return self.asked_everywhere if self.memories or too_much else ()
 
     def allow(self, size: int) -> None:

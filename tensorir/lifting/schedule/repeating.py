@@ -47,7 +47,7 @@ def repeated(run: Run, writes: Sequence[Statement]) -> None:
         x = spread(renamed(x, dict(zip(names, own, strict=True))), own)
         run.made[s.number] = run.keep(run.emitter, s.buffer.name, x, own)
         if isinstance(parts.node, While) and s is writes[0]:
-            run.decided.append(Decided(parts.node.title, "sequential", s, "runs until its condition fails"))
+            run.decided.append(Decided(parts.node.title, "sequential", s, parts.node.reason))
 
 
 def _called(run: Run, parts: Opaque, buffers: Mapping[str, Buffer], before: Mapping[str, Expr]) -> dict[str, Expr]:
@@ -65,8 +65,6 @@ def _called(run: Run, parts: Opaque, buffers: Mapping[str, Buffer], before: Mapp
 
 def _loop(run: Run, parts: Opaque, buffers: Mapping[str, Buffer], before: Mapping[str, Expr]) -> dict[str, Expr]:
     node, emitter = parts.node, run.emitter
-    if emitter.checked:
-        raise Uncovered("a while, which is checked")
     assert isinstance(node, While) and parts.condition is not None and parts.body is not None and parts.goes is not None
     carried = [b.name for b in parts.written]
     constant = {buffers[n]: x for n, x in before.items() if n not in carried}

@@ -68,6 +68,9 @@ __all__ = ["Run"]
 MOST_JOINED = 3
 """How often what steps along is put together with others that have to: each time all of a loop is looked at again."""
 
+MOST_FOLLOWED = 4
+"""Through how many writes a value is followed to where it ends."""
+
 
 @dataclass(slots=True)
 class Run:
@@ -99,6 +102,10 @@ class Run:
     users: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     """By read, the writes that use its value."""
     boxes: dict[int, dict[str, Interval]] = field(default_factory=dict[int, dict[str, Interval]])
+    nested: set[str] = field(default_factory=set[str])
+    """The buffers that loops inside keep by element."""
+    in_place: dict[Buffer, Buffer] = field(default_factory=dict[Buffer, Buffer])
+    """By what a loop around keeps, what a loop inside has made of it."""
     known: dict[object, Expr] = field(default_factory=dict[object, Expr])
     terms: dict[int, Term] = field(default_factory=dict[int, Term])
     """What reads find."""
@@ -536,8 +543,21 @@ class Run:
 
     def only_asked_for(self, w: Statement, inside: Collection[int], ends: object) -> bool:
         """Whether all other reads of a write ask for iterations of a set only."""
-        asked = (source for r, source in self.askers(w.number) if r not in inside)
-        return all(source.relation.range().is_subset(ends) for source in asked)
+        asked = ((r, source.relation) for r, source in self.askers(w.number) if r not in inside)
+        return all(m.range().is_subset(ends) or self.wanted(r, m).range().is_subset(ends) for r, m in asked)
+
+    def wanted(self, read: int, relation: Any, depth: int = 0) -> Any:
+        """The part of a relation from a read to what it reads whose values come to an end, as far as is looked."""
+        if depth == MOST_FOLLOWED or self.statements[read].is_end:
+            return relation
+        name, needed = relation.domain().get_tuple_name(), None
+        for k in self.users.get(read, ()):
+            if self.statements[k].names != self.statements[read].names or not self.askers(k):
+                return relation
+            for r, source in self.askers(k):
+                found = self.wanted(r, source.relation, depth + 1).range().set_tuple_name(name)
+                needed = found if needed is None else needed.union(found)
+        return relation if needed is None else relation.intersect_domain(needed)
 
     @property
     def kept(self) -> int:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from tensorir.ir.types import INT32, INT64, Scalar
 from tensorir.lifting.nests.bits import address, apart, bytes_of, plus, read, unsigned, write
 from tensorir.lifting.nests.linear import Ranges, linear
-from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of
+from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, changed, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, rebuilt, walk
-from tensorir.lifting.storage.copies import changed
 from tensorir.lifting.storage.filled import filled_first
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 

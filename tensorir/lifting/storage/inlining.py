@@ -8,134 +8,31 @@ so that what neighbouring iterations computed twice is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from math import gcd, prod
 
 from tensorir.integers.affine import Affine, Quotient, number, variable
-from tensorir.ir.types import BOOL, INT32, Interval
+from tensorir.ir.types import INT32, Interval
 from tensorir.lifting.accesses.counted import spread_where
-from tensorir.lifting.accesses.inverse import Inverse, at_iteration, inverse, written_at
 from tensorir.lifting.accesses.space import Space, interval_of, substituted
-from tensorir.lifting.nests.linear import affine_of, settled, term_of
-from tensorir.lifting.nests.nest import Check, Leaf, Loop, Node, Store, leaves, ranges_of
+from tensorir.lifting.nests.linear import affine_of, term_of
+from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store
 from tensorir.lifting.nests.terms import (
-    Buffer,
     Linear,
     Load,
     Number,
-    Op,
     Term,
-    buffers_of,
     index_names,
     indexed_by_data,
-    rebuilt,
     sums_in,
     walk,
 )
-from tensorir.lifting.nests.unknowns import Parts
-from tensorir.lifting.storage.copies import changed, settled_values, whole_space
-from tensorir.lifting.storage.places import with_multiples, without
+from tensorir.lifting.storage.places import with_multiples
 
-__all__ = ["by_what_it_needs", "inlined"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where the elements of a buffer come from: the store, which iteration of it, and what a read becomes.
-
-    `value` is what is read instead: the value of the store, or an element of another buffer.
-    """
-
-    space: Space
-    inverse: Inverse
-    value: Term
-
-    def at(self, iteration: Mapping[str, Affine], parts: Parts) -> Term:
-        """What is read in the place of the element that an iteration stored."""
-        return at_iteration(self.value, iteration, parts.term_of)
-
-
-def inlined(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with reads of copies, and of what is filled again and again, replaced."""
-    statements = leaves(nodes)
-    sources: dict[Buffer, _Source] = {}
-    stores: dict[Store, _Made] = {}
-    tables: set[Buffer] = set()
-    for leaf, space, back in _once(statements):
-        node = leaf.node
-        assert isinstance(node, Store)
-        if _is_table(space.value, tables):
-            tables.add(node.buffer)
-        if node.buffer in tables or _is_copy(space.value):
-            sources[node.buffer] = _Source(space, back, space.value)
-        elif (made := by_what_it_needs(leaf, node, space)) is not None:
-            stores[node] = _Made(made[0], leaf)
-            sources[node.buffer] = _Source(space, back, made[1])
-    while sources:
-        lost = _lost(statements, sources)
-        if not lost:
-            made, lost = _with(tuple(nodes), sources, stores, _first(statements, stores))
-            if not lost:
-                return made
-        sources = {b: s for b, s in sources.items() if b not in lost}
-        stores = {node: new for node, new in stores.items() if node.buffer not in lost}
-    return tuple(nodes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """What stands in the place of a store, and where that was."""
-
-    node: Node
-    leaf: Leaf
-
-
-def _first(statements: Sequence[Leaf], stores: Mapping[Store, _Made]) -> dict[Store, int]:
-    """Those that run once, in front of the outermost loop around them, and where that stands."""
-    stored = {b.root for leaf in statements for b in leaf.written}
-    found: dict[Store, int] = {}
-    for node, made in stores.items():
-        before = {store.buffer for store in found}
-        if all(b in before or b.root not in stored for b in made.leaf.read):
-            found[node] = made.leaf.place[0]
-    return found
-
-
-def _once(statements: Sequence[Leaf]) -> list[tuple[Leaf, Space, Inverse]]:
-    """Stores of what is settled, as boxes, with the iteration that each element tells."""
-    stored = {b for leaf in statements for b in leaf.written}
-    once = settled_values(statements)
-    found: list[tuple[Leaf, Space, Inverse]] = []
-    for leaf in statements:
-        node = leaf.node
-        if not isinstance(node, Store) or node.buffer not in once or node.buffer.argument or not leaf.loops:
-            continue
-        space = whole_space(leaf)
-        back = inverse([affine_of(t) for t in space.location], space.dims)
-        if back is None:
-            continue
-        needed = set[str]().union(*map(index_names, (space.value, *space.guards)))
-        if needed & space.dims.keys() <= back.names and all(b not in stored or b in once for b in leaf.read):
-            found.append((leaf, space, back))
-    return found
-
-
-def _is_copy(value: Term) -> bool:
-    match value:
-        case Number():
-            return True
-        case Load(_, indices):
-            return not any(buffers_of(i) for i in indices)
-        case Op("cast", (x,)):
-            return _is_copy(x)
-        case _:
-            return False
-
-
-def _is_table(value: Term, tables: Collection[Buffer]) -> bool:
-    """Whether a number or a truth value is told by coordinates alone: it is computed where it is asked for."""
-    return (value.element.is_integer or value.element == BOOL) and buffers_of(value) <= set(tables)
+__all__ = [
+    "by_what_it_needs",
+]
 
 
 # Coordinates
@@ -277,74 +174,3 @@ def proportional(terms: Sequence[Term], dims: Collection[str], gaps: bool) -> li
 
 
 # Replacing
-
-
-def _lost(statements: Sequence[Leaf], sources: Mapping[Buffer, _Source]) -> set[Buffer]:
-    """Buffers of which some read may find what the store did not write, or that is no read of one element."""
-    lost: set[Buffer] = set()
-    for leaf in statements:
-        if not isinstance(leaf.node, Store | Check):
-            lost |= (leaf.read | leaf.written) & sources.keys()
-        ranges = ranges_of(leaf.loops)
-        for load in leaf.reads:
-            source = sources.get(load.buffer)
-            if source is not None and load.buffer not in lost:
-                parts = Parts(dict(ranges))
-                found = _iteration(load, source, parts)
-                if found is None or not written_at(found, source.space.dims, source.space.guards, leaf, parts.ranges):
-                    lost.add(load.buffer)
-        for loop in leaf.loops:
-            lost |= (buffers_of(loop.low) | buffers_of(loop.extent)) & sources.keys()
-    return lost
-
-
-def _iteration(load: Load, source: _Source, parts: Parts) -> dict[str, Affine] | None:
-    """The iteration of the store that made the element that is read; what data tell of it are parts with bounds."""
-    indices = [parts.sum_of(settled(i, parts.ranges)) for i in load.indices]
-    known = [a for a in indices if a is not None]
-    return source.inverse.at(known, parts.ranges) if len(known) == len(indices) else None
-
-
-def _with(
-    nodes: tuple[Node, ...],
-    sources: Mapping[Buffer, _Source],
-    stores: Mapping[Store, _Made],
-    first: Mapping[Store, int],
-) -> tuple[tuple[Node, ...], set[Buffer]]:
-    """The nodes with reads replaced, and the buffers of which a read tells no iteration where it came to stand."""
-    lost: set[Buffer] = set()
-    ranges: dict[str, tuple[int, int]] = {}
-    done: dict[Load, Term] = {}
-
-    def read(load: Load) -> Term:
-        """What is read instead, which may read what something else is read for."""
-        if load not in done:
-            source = sources[load.buffer]
-            parts = Parts(dict(ranges))
-            found = _iteration(load, source, parts)
-            if found is None:
-                lost.add(load.buffer)
-                return load
-            done[load] = rebuilt(source.at(found, parts), rule)
-        return done[load]
-
-    def rule(t: Term) -> Term | None:
-        return read(t) if isinstance(t, Load) and t.buffer in sources else None
-
-    def over(t: Term) -> Term:
-        return rebuilt(t, rule) if buffers_of(t) & sources.keys() else t
-
-    def node_over(node: Node) -> Node:
-        if isinstance(node, Loop):
-            ranges.update(ranges_of((node,), ranges))
-            done.clear()
-        if isinstance(node, Store) and node in stores:
-            return node_over(stores[node].node)
-        return changed(node, over, node_over, lambda b: b, lambda b: ())
-
-    found: list[Node] = []
-    for k, node in enumerate(nodes):
-        found += [node_over(stores[store].node) for store, place in first.items() if place == k]
-        kept = without(node, first.keys())
-        found += [] if kept is None else [node_over(kept)]
-    return tuple(found), lost

@@ -15,9 +15,8 @@ from tensorir.ir.types import INT32
 from tensorir.lifting.accesses.sources import stored_with
 from tensorir.lifting.accesses.space import Space, hull_of
 from tensorir.lifting.nests.linear import Ranges, affine_of, settled
-from tensorir.lifting.nests.nest import Check, Leaf, Node, Store, leaves, ranges_of
+from tensorir.lifting.nests.nest import Check, Leaf, Node, Store, changed, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, loads, rebuilt
-from tensorir.lifting.storage.copies import changed
 from tensorir.lifting.storage.inlining import by_what_it_needs
 from tensorir.lifting.storage.places import own, without
 

@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorir.ir.types import SCALARS, Scalar
-from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
+from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While, changed
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, rebuilt
-from tensorir.lifting.storage.copies import changed
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 __all__ = ["NARROW", "Narrowed", "holder"]

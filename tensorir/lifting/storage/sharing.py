@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tensorir.lifting.nests.linear import Ranges, linear
-from tensorir.lifting.nests.nest import Loop, Node, ranges_of
+from tensorir.lifting.nests.nest import Loop, Node, changed, ranges_of
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term, rebuilt
-from tensorir.lifting.storage.copies import changed
 
 __all__ = ["Shared", "with_shared_terms"]
 

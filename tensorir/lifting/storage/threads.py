@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tensorir.ir.types import INT32
-from tensorir.lifting.nests.nest import Loop, Node, While, leaves, ranges_of
+from tensorir.lifting.nests.nest import Loop, Node, While, leaves, moved, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Term
-from tensorir.lifting.storage.copies import moved
 
 __all__ = ["with_threads_apart"]
 

@@ -28,16 +28,18 @@ from tensorir.lifting.nests.nest import (
     External,
     Leaf,
     Loop,
+    Moves,
     Node,
     Store,
     While,
     leaves,
+    moved,
     names_of_loops,
     ranges_of,
+    read_elsewhere,
 )
 from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, index_names
-from tensorir.lifting.storage.copies import Moves, moved, read_elsewhere
 from tensorir.lifting.storage.ranges import Folds, Range, folds_of_prefixes, folds_of_ranges
 from tensorir.runtime.errors import Span
 

@@ -25,6 +25,7 @@ from tensorir.tenstorrent.kernels.nodes import (
     Work,
     ops_of,
 )
+from tensorir.tenstorrent.staging import bound_by
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.tiles.operations import (
@@ -291,14 +292,6 @@ def _parts(op: Op) -> tuple[n.Node, ...]:
             return ()
 
 
-def _bound(node: n.Node) -> n.Var | None:
-    match node:
-        case n.For(var) | n.LetStmt(var) | n.Let(var):
-            return var
-        case _:
-            return None
-
-
 def _extents(buffer: n.Buffer) -> list[int]:
     """The extents of a buffer; raises TN02 for those that only a call tells."""
     found: list[int] = []
@@ -451,7 +444,7 @@ class _Writer:
     def _inner_names(self, statement: n.Stmt) -> None:
         """Names of what a statement on tiles binds: those of the source, where nothing that it uses has them."""
         parts = list(walk(statement))
-        bound = dict.fromkeys(v for part in parts if (v := _bound(part)) is not None)
+        bound = dict.fromkeys(v for part in parts if (v := bound_by(part)) is not None)
         others = {self.names.of(part) for part in parts if isinstance(part, n.Var | n.Buffer) and part not in bound}
         others |= {self.names.of(p.buffer) for p in parts if isinstance(p, n.BufferLoad | n.BufferStore)}
         taken = {*RESERVED, *others}

@@ -17,14 +17,15 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import product
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Operands
 from tensorir.tir.dtypes import DataType, other_bytes
-from tensorir.tir.ranges import Bounds
-from tensorir.tir.script.subscripts import linear
+from tensorir.tir.ranges import Bounds, linear, values
 from tensorir.tir.trees import walk
 
 __all__ = ["RULES", "Equality", "Finding", "Scopes", "compare", "indices_rule"]
@@ -94,64 +95,27 @@ class Equality(Enum):
 
 def compare(a: n.Expr, b: n.Expr, bounds: Mapping[n.Var, Bounds]) -> Equality:
     """How two integer expressions compare, where variables take all the values within their bounds."""
-    difference = linear(a)
-    for atom, factor in linear(b).items():
-        difference[atom] = difference.get(atom, 0) - factor
+    difference = linear((a, 1), (b, -1))
     constant = difference.pop(None, 0)
-    atoms = [atom for atom, factor in difference.items() if factor and atom is not None]
+    atoms = [atom for atom in difference if atom is not None]
     if not atoms:
         return Equality.NEVER if constant else Equality.ALWAYS
-    names = list({node: None for atom in atoms for node in walk(atom) if isinstance(node, n.Var)})
-    if any(name not in bounds for name in names) or not _plain(atoms):
-        return Equality.UNKNOWN
-    count = 1
-    for name in names:
-        count *= bounds[name][1] - bounds[name][0] + 1
-        if count > MOST:
-            return Equality.UNKNOWN
-    equal = 0
-    for values in product(*(range(bounds[name][0], bounds[name][1] + 1) for name in names)):
-        known = dict(zip(names, values, strict=True))
-        try:
-            equal += constant + sum(difference[atom] * _value(atom, known) for atom in atoms) == 0
-        except ZeroDivisionError:
-            return Equality.UNKNOWN
-    return Equality.ALWAYS if equal == count else Equality.SOMETIMES if equal else Equality.NEVER
-
-
-def _plain(atoms: list[n.Expr]) -> bool:
-    """Whether arithmetic of integers is all there is."""
-    kinds = n.Var | n.IntImm | n.Add | n.Sub | n.Mul | n.FloorDiv | n.FloorMod | n.Min | n.Max | n.Cast
     nodes = [node for atom in atoms for node in walk(atom)]
-    if len(nodes) > MOST_NODES or not all(isinstance(node, kinds) for node in nodes):
-        return False
-    return all(node.dtype.is_integer for node in nodes if isinstance(node, n.Expr))
-
-
-def _value(expr: n.Node, known: Mapping[n.Var, int]) -> int:
-    match expr:
-        case n.Var():
-            return known[expr]
-        case n.IntImm(value):
-            return value
-        case n.Cast(value):
-            return _value(value, known)
-        case n.Add(a, b):
-            return _value(a, known) + _value(b, known)
-        case n.Sub(a, b):
-            return _value(a, known) - _value(b, known)
-        case n.Mul(a, b):
-            return _value(a, known) * _value(b, known)
-        case n.FloorDiv(a, b):
-            return _value(a, known) // _value(b, known)
-        case n.FloorMod(a, b):
-            return _value(a, known) % _value(b, known)
-        case n.Min(a, b):
-            return min(_value(a, known), _value(b, known))
-        case n.Max(a, b):
-            return max(_value(a, known), _value(b, known))
-        case _:
-            raise AssertionError(expr)
+    names = list(dict.fromkeys(node for node in nodes if isinstance(node, n.Var)))
+    integers = all(node.dtype.is_integer for node in nodes if isinstance(node, n.Expr))
+    if any(name not in bounds for name in names) or not integers or len(nodes) > MOST_NODES:
+        return Equality.UNKNOWN
+    count = prod(bounds[name][1] - bounds[name][0] + 1 for name in names)
+    if count > MOST:
+        return Equality.UNKNOWN
+    grid = np.meshgrid(*(np.arange(bounds[name][0], bounds[name][1] + 1) for name in names), indexing="ij")
+    known = {name: axis.ravel() for name, axis in zip(names, grid, strict=True)}
+    parts = [values(atom, known) for atom in atoms]
+    if any(part is None for part in parts):
+        return Equality.UNKNOWN
+    total = sum((difference[atom] * part for atom, part in zip(atoms, parts, strict=True)), np.zeros(count, np.int64))
+    equal = np.count_nonzero(total == -constant)
+    return Equality.ALWAYS if equal == count else Equality.SOMETIMES if equal else Equality.NEVER
 
 
 # The typing rules of expressions, one function per kind of node.

@@ -23,7 +23,10 @@ from tensorir.tir.lift.statements import statement
 from tensorir.tir.storage import used_outside
 from tensorir.tir.trees import walk
 
-__all__ = ["Reading", "read_function", "stored_parameters"]
+__all__ = [
+    "Reading",
+    "read_function",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,3 @@ def read_function(
     return Reading(
         func, kept, tuple(nodes), tuple(map(held.buffer, reader.buffers)), tuple(scope.notes), tuple(declared)
     )
-
-
-def stored_parameters(reading: Reading) -> tuple[int, ...]:
-    """The parameters that the text stores to, in order."""
-    from tensorir.lifting.nests.nest import written
-
-    found = written(reading.nodes)
-    return tuple(k for k, b in enumerate(reading.arguments) if b is not None and b in found)

@@ -26,8 +26,6 @@ from tensorir.tir.trees import walk
 
 __all__ = ["Flag", "Reader", "Thread", "in_turn", "updates", "waits"]
 
-ZERO = Number(0, INT32)
-
 
 @dataclass(frozen=True, slots=True)
 class Thread:

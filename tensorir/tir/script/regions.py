@@ -18,6 +18,7 @@ from itertools import islice
 
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
+from tensorir.tir.ranges import linear
 from tensorir.tir.script.arithmetic import binary
 from tensorir.tir.trees import children, substitute, walk
 
@@ -90,7 +91,7 @@ def _combined(expr: n.Expr, x: Interval, y: Interval) -> Interval | None:
             pass
     match expr, x, y:
         case n.Mul(), _, Interval(n.IntImm(value), n.IntImm(other)) if value == other:
-            low, high = _times(x.low, value), _times(x.high, value)
+            low, high = (_sum(linear((end, value)), end) for end in (x.low, x.high))
             return Interval(low, high) if value >= 0 else Interval(high, low)
         case n.Mul(), Interval(n.IntImm(value), n.IntImm(other)), _ if value == other:
             return _combined(expr, y, x)
@@ -99,7 +100,7 @@ def _combined(expr: n.Expr, x: Interval, y: Interval) -> Interval | None:
         case n.FloorMod(), _, Interval(n.IntImm(value), n.IntImm(other)) if value == other > 0:
             first, last = _quotient(x.low, value), _quotient(x.high, value)
             if first == last:
-                start = _times(first, value)
+                start = _sum(linear((first, value)), first)
                 return Interval(_less(x.low, start), _less(x.high, start))
             return Interval(const(0, expr.dtype), const(value - 1, expr.dtype))
         case _:
@@ -107,26 +108,6 @@ def _combined(expr: n.Expr, x: Interval, y: Interval) -> Interval | None:
 
 
 # --------------------------------------------------------------------------------------------------- sums of terms
-
-
-def _terms(expr: n.Expr, factor: int = 1) -> dict[n.Expr | None, int]:
-    """The expression as integer multiples of terms, in their order; the constant stands under None."""
-    found: dict[n.Expr | None, int] = {}
-    pending = [(expr, factor)]
-    while pending:
-        term, times = pending.pop()
-        match term:
-            case n.IntImm(value):
-                found[None] = found.get(None, 0) + times * value
-            case n.Add(a, b):
-                pending += [(b, times), (a, times)]
-            case n.Sub(a, b):
-                pending += [(b, -times), (a, times)]
-            case n.Mul(a, n.IntImm(value)) | n.Mul(n.IntImm(value), a):
-                pending.append((a, times * value))
-            case _:
-                found[term] = found.get(term, 0) + times
-    return found
 
 
 def _sum(terms: Mapping[n.Expr | None, int], like: n.Expr) -> n.Expr:
@@ -156,29 +137,18 @@ def total(a: n.Expr, b: n.Expr) -> n.Expr:
     """a + b, with terms that cancel left out."""
     if isinstance(b, n.IntImm) and not b.value:
         return a
-    return _merged(a, b, 1)
+    return _sum(linear((a, 1), (b, 1)), a)
 
 
 def _less(a: n.Expr, b: n.Expr) -> n.Expr:
-    return _merged(a, b, -1)
-
-
-def _merged(a: n.Expr, b: n.Expr, sign: int) -> n.Expr:
-    terms = _terms(a)
-    for term, factor in _terms(b, sign).items():
-        terms[term] = terms.get(term, 0) + factor
-    return _sum(terms, a)
-
-
-def _times(a: n.Expr, value: int) -> n.Expr:
-    return _sum(_terms(a, value), a)
+    return _sum(linear((a, 1), (b, -1)), a)
 
 
 def _quotient(a: n.Expr, value: int) -> n.Expr:
     """The floor of a quotient; multiples of the divisor leave it."""
     whole: dict[n.Expr | None, int] = {}
     rest: dict[n.Expr | None, int] = {}
-    for term, factor in _terms(a).items():
+    for term, factor in linear((a, 1)).items():
         if term is None:
             whole[None], left = divmod(factor, value)
             rest[None] = left
@@ -193,14 +163,11 @@ def _quotient(a: n.Expr, value: int) -> n.Expr:
 
 def difference(high: n.Expr, low: n.Expr) -> n.Expr:
     """How many integers lie from `low` to `high`."""
-    terms = _terms(high)
+    terms = linear((high, 1), (low, -1))
     terms[None] = terms.get(None, 0) + 1
-    for term, factor in _terms(low, -1).items():
-        terms[term] = terms.get(term, 0) + factor
-    left = {term: factor for term, factor in terms.items() if factor and term is not None}
-    if not left:
-        return const(terms.get(None, 0), low.dtype)
-    if any(isinstance(term, n.Min | n.Max) for term in left):
+    if len(terms) == 1:
+        return const(terms[None], low.dtype)
+    if any(isinstance(term, n.Min | n.Max) for term in terms):
         return _op("-", _op("+", high, 1), low)
     return _sum(terms, low)
 
@@ -219,11 +186,9 @@ def larger(a: n.Expr, b: n.Expr) -> n.Expr:
 
 def _distance(a: n.Expr, b: n.Expr) -> int | None:
     """b - a, where that is a number."""
-    terms = _terms(b)
-    for term, factor in _terms(a, -1).items():
-        terms[term] = terms.get(term, 0) + factor
+    terms = linear((b, 1), (a, -1))
     constant = terms.pop(None, 0)
-    return None if any(terms.values()) else constant
+    return None if terms else constant
 
 
 # The regions that a block reads and writes, for text that leaves `T.reads` or `T.writes` out.

@@ -18,6 +18,7 @@ from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32, DataType
+from tensorir.tir.ranges import linear
 from tensorir.tir.script.arithmetic import binary
 from tensorir.tir.script.syntax import Failure, Located
 from tensorir.tir.script.values import (
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from tensorir.tir.script.evaluate import Evaluator
 
 __all__ = [
-    "LAYOUTS", "access", "extent", "is_one_element", "layout", "linear", "operand_of", "point", "subscript",
+    "LAYOUTS", "access", "extent", "is_one_element", "layout", "operand_of", "point", "subscript",
     "vector_indices", "vector_load",
 ]  # fmt: skip
 
@@ -55,10 +56,7 @@ def extent(start: n.Expr, stop: n.Expr, span: Span = NOWHERE) -> n.Expr:
             return rest
         case _:
             pass
-    difference = linear(stop)
-    for atom, factor in linear(start).items():
-        difference[atom] = difference.get(atom, 0) - factor
-    left = {atom: factor for atom, factor in difference.items() if factor}
+    left = linear((stop, 1), (start, -1))
     dtype = _wider(start.dtype, stop.dtype)
     if not left or set(left) == {None}:
         return n.IntImm(left.get(None, 0), dtype, span)
@@ -67,26 +65,6 @@ def extent(start: n.Expr, stop: n.Expr, span: Span = NOWHERE) -> n.Expr:
     result = binary("-", stop, start, span)
     assert isinstance(result, n.Expr)
     return result
-
-
-def linear(expr: n.Expr) -> dict[n.Expr | None, int]:
-    """The expression as a sum of integer multiples; the constant stands under None. Equal terms are one."""
-    total: dict[n.Expr | None, int] = {}
-    pending = [(expr, 1)]
-    while pending:
-        term, factor = pending.pop()
-        match term:
-            case n.IntImm(value):
-                total[None] = total.get(None, 0) + factor * value
-            case n.Add(a, b):
-                pending += [(a, factor), (b, factor)]
-            case n.Sub(a, b):
-                pending += [(a, factor), (b, -factor)]
-            case n.Mul(a, n.IntImm(value)) | n.Mul(n.IntImm(value), a):
-                pending.append((a, factor * value))
-            case _:
-                total[term] = total.get(term, 0) + factor
-    return total
 
 
 def _wider(a: DataType, b: DataType) -> DataType:

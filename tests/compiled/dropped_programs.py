@@ -1,18 +1,10 @@
-"""What stays of programs that nobody holds: `python -m tests.benchmarks.collected [count] [kind ...]`.
-
-Programs of each kind, each other than the last, are made, called and dropped; then the caches are emptied. Counted are
-the executables and all objects that Python still has, and the pages of the process.
-"""
+"""Programs of each kind, each other than the last, that are made, called and dropped; what of them is alive."""
 
 from __future__ import annotations
 
 import gc
-import resource
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -208,28 +200,6 @@ def iterator(k: int) -> Any:
     return p
 
 
-def gt4py(k: int) -> Any:
-    import tempfile
-
-    from tests.peers.gt4py.sides import I as dim
-    from tests.peers.gt4py.sides import field, xla_cpu
-
-    text = f"""import gt4py.next as gtx
-I = gtx.Dimension("I")
-@gtx.field_operator
-def shifted(a: gtx.Field[[I], gtx.float64]) -> gtx.Field[[I], gtx.float64]:
-    return a(I + 1) * {k}.0
-"""
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:  # GT4Py reads the source of what it runs
-        file.write(text)
-        file.flush()
-        names: dict[str, Any] = {}
-        exec(compile(text, file.name, "exec"), names)
-        program = names["shifted"].with_backend(xla_cpu)
-        program(field({dim: 8}), out=field({dim: 7}), offset_provider={})
-    return program
-
-
 def sizes(k: int) -> Any:
     """One template, called with other sizes each time."""
     TEMPLATE(x=np.arange(8.0 + k))
@@ -242,8 +212,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
     f.__name__.replace("_", " "): f
     for f in (
         pointwise, stencil, neighbours, bound, gather, scatter, scan, reduction, loop, gradient, gradient_of_scan,
-        gradient_of_loop, checked, printed, operator, scan_operator, iterated, tir, tir_loop, tile, iterator, gt4py,
-        sizes,
+        gradient_of_loop, checked, printed, operator, scan_operator, iterated, tir, tir_loop, tile, iterator, sizes,
     )
 }  # fmt: skip
 
@@ -258,38 +227,3 @@ def alive() -> Counter[str]:
     """The objects of this project that Python still has, by type."""
     kinds = (type(o) for o in gc.get_objects())
     return Counter(t.__name__ for t in kinds if str(t.__module__).startswith(("lowering.", "tensorir.")))
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-def measured(kind: str, count: int) -> None:
-    make = KINDS[kind]
-    for k in range(3):
-        make(k + 1)
-    drop()
-    ours, objects, pages = alive(), len(gc.get_objects()), _resident()
-    for k in range(count):
-        make(k + 10)
-    peak = _resident()
-    drop()
-    left = alive() - ours
-    print(
-        f"{kind:18} executables {left['Executable']:6,}  of ours {left.total():8,}  objects "
-        f"{len(gc.get_objects()) - objects:10,}  before emptying {(peak - pages) / 2**20:7,.0f} MiB  "
-        f"after {(_resident() - pages) / 2**20:7,.0f} MiB", flush=True,
-    )  # fmt: skip
-
-
-def main() -> None:
-    count, *kinds = [*sys.argv[1:]] or ["1000"]
-    if len(kinds) == 1:
-        measured(kinds[0], int(count))
-        return
-    for kind in kinds or KINDS:
-        subprocess.run([sys.executable, "-m", "tests.benchmarks.collected", count, kind], check=False)
-
-
-if __name__ == "__main__":
-    main()

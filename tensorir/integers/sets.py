@@ -1,7 +1,14 @@
-"""Sets of points with named coordinates: unions of boxes, and explicit points where a table was read.
+"""Sets of points with named coordinates: boxes, regions, and unions of products with explicit points beside them.
 
-A piece is a product of one factor per dim, an interval or a sorted array of coordinates; pieces may overlap. What is
-no product (the points that a table reads along a dim that it also runs over) is an array of points.
+Ends are half-open. A box may lack an end along a dim, and a `Region` is a union of boxes: domains, and conditions.
+
+>>> r = Region.of({"K": (NEVER, 3)}) | Region.of({"K": (5, ALWAYS)})
+>>> r.split({"K": (0, 9)})
+Cut(dim='K', parts=(((0, 3), True), ((3, 5), False), ((5, 9), True)))
+
+A piece of an `IntegerSet` is a product of one factor per dim, an interval or a sorted array of coordinates; pieces may
+overlap. What is no product (the points that a table reads along a dim that it also runs over) is an array of points.
+Sets that parameters bound are those of isl: `isl_set` and `isl_map` make them, `affine_from_isl` takes them apart.
 
 >>> a = IntegerSet.box(Dims.of(I=(0, 4), J=(0, 2)))
 >>> b = a.moved("I", 2) | a
@@ -13,16 +20,141 @@ I[0:1], J[0:2]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorir.binding.arrays import Array, is_array
+from tensorir.integers import intervals
+from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
+from tensorir.integers.intervals import Ends
 from tensorir.ir.types import Dims, Interval
 
-__all__ = ["Factor", "IntegerSet", "coordinates", "factor_of"]
+__all__ = [
+    "ALWAYS", "NEVER", "Box", "Cut", "Factor", "IntegerSet", "Region", "affine_from_isl", "conditions_of",
+    "coordinates", "cut_boxes", "factor_of", "hull", "intersection", "is_empty", "isl_map", "isl_set", "moved",
+]  # fmt: skip
+
+Array = NDArray[Any]
+NEVER, ALWAYS = -(1 << 62), 1 << 62
+"""The ends of an interval that has none."""
+
+Box = Mapping[str, Ends]
+
+
+def moved(ends: Ends, by: int) -> Ends:
+    """An interval by a distance further; infinite ends stay.
+
+    >>> moved((0, ALWAYS), 2) == (2, ALWAYS)
+    True
+    """
+    return tuple(e if e in (NEVER, ALWAYS) else e + by for e in ends)  # type: ignore[return-value]
+
+
+def is_empty(box: Box) -> bool:
+    return any(stop <= start for start, stop in box.values())
+
+
+def intersection(a: Box, b: Box) -> dict[str, Ends]:
+    """The points of both; a dim that one lacks is not bounded there."""
+    result = dict(a)
+    for dim, (start, stop) in b.items():
+        low, high = result.get(dim, (NEVER, ALWAYS))
+        result[dim] = (max(low, start), min(high, stop))
+    return result
+
+
+def hull(a: Box | None, b: Box) -> Box:
+    """The smallest box that holds both.
+
+    >>> hull({"I": (0, 3)}, {"I": (5, 6)})
+    {'I': (0, 6)}
+    """
+    if a is None or a == b:
+        return b
+    return {d: intervals.hull(a[d], b[d]) for d in a if d in b}
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A box cut along a dim into parts, each inside (True) or outside of a region, or cut again."""
+
+    dim: str
+    parts: tuple[tuple[Ends, Cut | bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A union of boxes."""
+
+    boxes: tuple[tuple[tuple[str, Ends], ...], ...]
+
+    @staticmethod
+    def of(box: Box) -> Region:
+        return Region(() if is_empty(box) else (tuple(sorted(box.items())),))
+
+    def __or__(self, other: Region) -> Region:
+        return Region(tuple(dict.fromkeys((*self.boxes, *other.boxes))))
+
+    def __and__(self, other: Region) -> Region:
+        found = [intersection(dict(a), dict(b)) for a in self.boxes for b in other.boxes]
+        return Region(tuple(dict.fromkeys(tuple(sorted(b.items())) for b in found if not is_empty(b))))
+
+    def __invert__(self) -> Region:
+        result = Region(((),))
+        for box in self.boxes:
+            outside: list[tuple[tuple[str, Ends], ...]] = []
+            for dim, (start, stop) in box:
+                outside += [((dim, ends),) for ends in ((NEVER, start), (stop, ALWAYS)) if ends[0] < ends[1]]
+            result = result & Region(tuple(outside))
+        return result
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(d for box in self.boxes for d, _ in box))
+
+    def split(self, box: Box) -> Cut | bool:
+        """A box as parts inside and outside of the region."""
+        inside = [dict(b) for b in self.boxes if not is_empty(intersection(dict(b), box))]
+        if any(_covers(b, box) for b in inside):
+            return True
+        if not inside:
+            return False
+        dim = next(d for d in self.dims if d in box and any(_cuts(b, d, box[d]) for b in inside))
+        start, stop = box[dim]
+        marks = sorted({start, stop, *(e for b in inside for e in b.get(dim, ()) if start < e < stop)})
+        parts: list[tuple[Ends, Cut | bool]] = []
+        for low, high in pairwise(marks):
+            part = self.split({**box, dim: (low, high)})
+            if parts and parts[-1][1] == part:
+                parts[-1] = ((parts[-1][0][0], high), part)
+            else:
+                parts.append(((low, high), part))
+        return parts[0][1] if len(parts) == 1 else Cut(dim, tuple(parts))
+
+
+def _covers(b: Box, box: Box) -> bool:
+    return all(b[d][0] <= box.get(d, (NEVER, ALWAYS))[0] and box.get(d, (NEVER, ALWAYS))[1] <= b[d][1] for d in b)
+
+
+def _cuts(b: Box, dim: str, ends: Ends) -> bool:
+    return dim in b and (ends[0] < b[dim][0] or b[dim][1] < ends[1])
+
+
+def cut_boxes(cut: Cut | bool, box: Box) -> Iterator[tuple[bool, Box]]:
+    """The parts of a cut box, each with the side that it is on."""
+    stack: list[tuple[Cut | bool, Box]] = [(cut, box)]
+    while stack:
+        part, where = stack.pop()
+        if isinstance(part, Cut):
+            stack.extend((p, {**where, part.dim: ends}) for ends, p in part.parts)
+        else:
+            yield part, where
+
 
 Factor = tuple[int, int] | Array
 """An interval, or sorted coordinates without repetition that are none."""
@@ -196,9 +328,17 @@ class IntegerSet:
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
+    @property
+    def _has_boxes_alone(self) -> bool:
+        return not self.clouds and all(isinstance(f, tuple) for p in self.pieces for f in p)
+
     def fills(self, dims: Dims) -> bool:
         """Whether the points are sure to be all of a box; of more than a few pieces nobody asks."""
-        if self.clouds or len(self.pieces) > MAX_PIECES or any(is_array(f) for p in self.pieces for f in p):
+        if (
+            self.clouds
+            or len(self.pieces) > MAX_PIECES
+            or not all(isinstance(f, tuple) for p in self.pieces for f in p)
+        ):
             return False
         rest = IntegerSet.box(dims).onto(self.names)
         for piece in self.pieces:
@@ -217,7 +357,7 @@ class IntegerSet:
             return "its value"
         if self.is_box:
             return str(self.hull)
-        if len(self.pieces) <= 3 and not self.clouds and not any(is_array(f) for p in self.pieces for f in p):
+        if len(self.pieces) <= 3 and self._has_boxes_alone:
             return " and ".join(map(self._spelled, self.pieces))
         return f"{len(self)} points of {self.hull}"
 
@@ -236,24 +376,24 @@ def factor_of(coordinates: Array) -> Factor:
 
 
 def _size(f: Factor) -> int:
-    return len(f) if is_array(f) else max(0, f[1] - f[0])
+    return max(0, f[1] - f[0]) if isinstance(f, tuple) else len(f)
 
 
 def coordinates(f: Factor) -> Array:
     """The coordinates of a factor, ascending."""
-    return f if is_array(f) else np.arange(f[0], f[1])
+    return np.arange(f[0], f[1]) if isinstance(f, tuple) else f
 
 
 def _ends(f: Factor) -> tuple[int, int]:
-    return (int(f[0]), int(f[-1]) + 1) if is_array(f) else (f[0], f[1])
+    return f if isinstance(f, tuple) else (int(f[0]), int(f[-1]) + 1)
 
 
 def _moved(f: Factor, offset: int) -> Factor:
-    return f + offset if is_array(f) else (f[0] + offset, f[1] + offset)
+    return moved(f, offset) if isinstance(f, tuple) else f + offset
 
 
 def _within(f: Factor, i: Interval) -> Factor:
-    if not is_array(f):
+    if isinstance(f, tuple):
         return max(f[0], i.start), min(f[1], i.stop)
     kept = f[(f >= i.start) & (f < i.stop)]
     return factor_of(kept) if len(kept) else (0, 0)
@@ -277,17 +417,17 @@ def _outside(piece: Piece, bounds: Sequence[Interval | None]) -> list[Piece]:
 
 
 def _equal(a: Factor, b: Factor) -> bool:
-    if is_array(a) or is_array(b):
-        return is_array(a) and is_array(b) and np.array_equal(a, b)
-    return a == b
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return isinstance(a, tuple) and isinstance(b, tuple) and a == b
+    return np.array_equal(a, b)
 
 
 def _same(a: Piece, b: Piece) -> bool:
     return all(map(_equal, a, b))
 
 
-def _covers(a: Factor, b: Factor) -> bool:
-    if not is_array(a):
+def _holds(a: Factor, b: Factor) -> bool:
+    if isinstance(a, tuple):
         first, last = _ends(b)
         return a[0] <= first and last <= a[1]
     return bool(np.isin(coordinates(b), a).all())
@@ -320,13 +460,91 @@ def _joined(a: Piece, b: Piece) -> Piece | None:
     if len(differing) == 1:
         (k,) = differing
         x, y = a[k], b[k]
-        if _covers(x, y):
+        if _holds(x, y):
             return a
-        if is_array(x) or is_array(y):
+        if not isinstance(x, tuple) or not isinstance(y, tuple):
             return (*a[:k], factor_of(np.union1d(coordinates(x), coordinates(y))), *a[k + 1 :])
         if x[0] <= y[1] and y[0] <= x[1]:
-            return (*a[:k], (min(x[0], y[0]), max(x[1], y[1])), *a[k + 1 :])
+            return (*a[:k], intervals.hull(x, y), *a[k + 1 :])
         return None
-    if all(_covers(a[k], b[k]) for k in differing):
+    if all(_holds(a[k], b[k]) for k in differing):
         return a
-    return b if all(_covers(b[k], a[k]) for k in differing) else None
+    return b if all(_holds(b[k], a[k]) for k in differing) else None
+
+
+# Sets and maps of isl. Sums are given by the names of dims, and of parameters, which no dim has.
+
+
+def isl_set(params: Sequence[str], dims: Sequence[str], conditions: Iterable[tuple[Affine, bool]] = ()) -> Any:
+    """The points of dims for which sums are not negative, or, where that is true, 0.
+
+    >>> print(isl_set(["n"], ["k"], [(variable("n").minus(quotient(variable("k"), 2, {})), False)]))
+    [n] -> { [k] : k <= 1 + 2n }
+    """
+    isl = _isl()
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=list(dims), params=list(params))
+    domain, found = isl.LocalSpace.from_space(space), isl.Set.universe(space)
+    for a, zero in conditions:
+        value = _isl_sum(a, domain)
+        part = value.zero_basic_set() if zero else value.ge_basic_set(isl.Aff.zero_on_domain(domain))
+        found = found.intersect(part)
+    return found
+
+
+def isl_map(domain: Any, sums: Iterable[Affine]) -> Any:
+    """The map from the points of a set to the values of sums.
+
+    >>> print(isl_map(isl_set([], ["k"]), [variable("k").times(2), variable("k")]))
+    { [k] -> [2k, k] }
+    """
+    isl = _isl()
+    found, space = isl.Map.from_domain(domain), isl.LocalSpace.from_space(domain.get_space())
+    for a in sums:
+        found = found.flat_range_product(isl.Map.from_aff(_isl_sum(a, space)))
+    return found
+
+
+def _isl_sum(a: Affine, domain: Any) -> Any:
+    isl = _isl()
+    total = isl.Aff.zero_on_domain(domain).set_constant_val(isl.Val(a.constant))
+    for atom, c in a.terms:
+        if isinstance(atom, Quotient):
+            part = _isl_sum(atom.inner, domain).scale_down_val(isl.Val(atom.by)).floor()
+        else:
+            places = ((kind, domain.find_dim_by_name(kind, atom)) for kind in (isl.dim_type.set, isl.dim_type.param))
+            part = isl.Aff.var_on_domain(domain, *next((kind, k) for kind, k in places if k >= 0))
+        total = total.add(part.scale_val(isl.Val(c)))
+    return total
+
+
+def affine_from_isl(value: Any, dims: Sequence[str]) -> Affine:
+    """A quasi-affine function of isl as a sum, its dims by the names given, parameters by their own.
+
+    >>> found = isl_map(isl_set([], ["k"]), [quotient(variable("k"), 4, {}).times(3)]).as_pw_multi_aff()
+    >>> print(affine_from_isl(found.get_at(0).as_aff(), ["i"]))
+    (i // 4)*3
+    """
+    kind, by = _isl().dim_type, value.get_denominator_val()
+    total = number(value.get_constant_val().mul(by).to_python())
+    for k in range(value.dim(kind.param)):
+        c = value.get_coefficient_val(kind.param, k).mul(by).to_python()
+        total = total.plus(variable(value.get_dim_name(kind.param, k)).times(c))
+    for k, name in enumerate(dims):
+        total = total.plus(variable(name).times(value.get_coefficient_val(kind.in_, k).mul(by).to_python()))
+    for k in range(value.dim(kind.div)):
+        if c := value.get_coefficient_val(kind.div, k).mul(by).to_python():
+            total = total.plus(affine_from_isl(value.get_div(k), dims).times(c))
+    return quotient(total, by.to_python(), {})
+
+
+def conditions_of(basic: Any, dims: Sequence[str]) -> Iterator[tuple[Affine, bool]]:
+    """The sums that are not negative in a basic set of isl, or, where that is true, 0."""
+    for c in basic.get_constraints():
+        yield affine_from_isl(c.get_aff(), dims), bool(c.is_equality())
+
+
+@cache
+def _isl() -> Any:
+    import islpy
+
+    return islpy
