@@ -316,7 +316,7 @@ class Executable:
         return self.named(found[:count]), found[count:]
 
     def _pays(self, parts: Parts | None) -> bool:
-        """Whether kernels on CPUs are faster than XLA: there are any, and no scan is left that would run in blocks."""
+        """Kernels on CPUs are faster than XLA: there are any, and no scan is left that would run in blocks."""
         if parts is None or not parts.any_kernels:
             return False
         return "blocked" not in self.operations or all(e.primitive.name != "scan" for e in parts.left)

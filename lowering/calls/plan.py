@@ -271,7 +271,7 @@ def planned(
 
 
 def _in_native(executable: Executable) -> bool:
-    """Whether scans are kernels on CPUs."""
+    """Scans are kernels on CPUs."""
     return executable.parts is not None and executable.options.platform == "cpu"
 
 

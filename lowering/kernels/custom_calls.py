@@ -41,7 +41,7 @@ WORTH_THREADS = 100_000
 
 @cache
 def is_available() -> bool:
-    """Whether kernels for CPUs can be compiled and called: llvmlite is there, and XLA's interface is one that is known.
+    """Kernels for CPUs can be compiled and called: llvmlite is there, and the version of XLA's interface is known.
 
     Says once where it is not known.
     """
@@ -57,7 +57,7 @@ def is_available() -> bool:
 
 
 def launched(program: Program, region: Swept, made: Sequence[Variable], env: Mapping[Any, Any]) -> list[Any]:
-    """What a kernel makes of arrays."""
+    """The results of a kernel, of arrays by variable."""
     constants = {v: x for s in region.sweeps for v, x in s.body.constants.items()}
     kernel = kernel_of(program, region, made)
     given = [constants[v] if v in constants else env[v] for v in kernel.arrays[: len(kernel.arrays) - len(made)]]
@@ -105,10 +105,10 @@ def _registered(kernel: Kernel) -> str:
     ]
     frame = [f"%args, i64 {k}" for k in range(inputs)] + [f"%rets, i64 {k}" for k in range(len(kernel.results))]
     given = [
-        f"  %g{k} = getelementptr ptr, ptr {of}\n  %h{k} = load ptr, ptr %g{k}\n"
+        f"  %g{k} = getelementptr ptr, ptr {place}\n  %h{k} = load ptr, ptr %g{k}\n"
         f"  %d{k} = getelementptr i8, ptr %h{k}, i64 24\n  %x{k} = load ptr, ptr %d{k}\n"
         f"  %s{k} = getelementptr ptr, ptr %arrays, i64 {k}\n  store ptr %x{k}, ptr %s{k}"
-        for k, of in enumerate(frame)
+        for k, place in enumerate(frame)
     ]
     most = min(most, parts)
     text = kernel.text + HANDLER.substitute(

@@ -54,7 +54,7 @@ class Kernel:
     text: str
     """`@columns(ptr, ..., ptr buffer, i64 block)`, and what it declares."""
     arrays: tuple[Variable, ...]
-    """What it reads, and then what it writes."""
+    """Inputs, and then results."""
     results: tuple[Variable, ...]
     blocks: int
     buffer: int
@@ -102,7 +102,7 @@ class _Columns(Points):
     known: dict[str, str] = field(default_factory=dict[str, str])
     """Names by what they are, where that was computed already."""
     buffers: dict[Any, str] = field(default_factory=dict[Any, str])
-    """Where levels of a block lie: of what was made, by variable, and of what was turned, by variable and position."""
+    """Pointers to levels of a block: made ones by variable, turned ones by variable and position."""
     size: int = 0
     count: int = 0
     work: int = 0
@@ -175,14 +175,14 @@ class _Columns(Points):
                 name = (
                     entry.name if kind == "i64" else self.put(f"{sign}ext {self.vector(kind)} {entry.name} to {wide}")
                 )
-                found = Number(name, True)
+                number = Number(name, True)
             case axis if axis == self.lane:
                 base = self._splat("i64", self.axes[axis])
                 steps = f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
-                found = Number(self.put(f"add {self.vector('i64')} {base}, {steps}"), True)
+                number = Number(self.put(f"add {self.vector('i64')} {base}, {steps}"), True)
             case axis:
-                found = Number(self.axes[axis])
-        return self._linear([(found, index.factor)], index.offset)
+                number = Number(self.axes[axis])
+        return self._linear([(number, index.factor)], index.offset)
 
     def _linear(self, terms: Iterable[tuple[Number, int]], offset: int) -> Number:
         """A sum of numbers with factors, and an offset."""
@@ -266,7 +266,7 @@ class _Columns(Points):
         return self._as_value(self._gathered([self._loaded(memory, p, element) for p in places], memory), element)
 
     def _is_level(self, v: Variable, k: int) -> bool:
-        """Whether an axis of what was made has the levels, and the position along it is a number."""
+        """An axis of what was made has the levels."""
         return v in self.region.made and k == self.region.axis.get(v, 0)
 
     def _first_lane(self, position: Position, numbers: Sequence[Number]) -> list[Number]:
@@ -278,10 +278,10 @@ class _Columns(Points):
         return [self._linear([(base, i.factor)], i.offset) if i.symbol == self.lane else n for i, n in pairs]
 
     def _gathered(self, names: Sequence[str], kind: str) -> str:
-        found = "poison"
+        row = "poison"
         for k, name in enumerate(names):
-            found = self.put(f"insertelement {self.vector(kind)} {found}, {kind} {name}, i64 {k}")
-        return found
+            row = self.put(f"insertelement {self.vector(kind)} {row}, {kind} {name}, i64 {k}")
+        return row
 
     def _in_range(self, number: Number, extent: int, clamped: bool) -> Number:
         """A number that is brought into an extent, where that is asked: what is read there then is not used."""
@@ -328,7 +328,7 @@ class _Columns(Points):
     # Levels that lie innermost
 
     def _is_turned(self, v: Variable, position: Position, partial: set[int]) -> bool:
-        """Whether the levels that are read of a block lie side by side, and its columns do not."""
+        """The levels that are read of a block lie side by side, and its columns do not."""
         level = len(self.region.shape)
         if self.lanes == 1 or self.lane in partial or any(isinstance(i.symbol, Entry) for i in position):
             return False
@@ -444,7 +444,7 @@ class _Columns(Points):
         is_float, unsigned = own in FLOAT, own.startswith("u")
         names = ", ".join(v.name for v in values)
 
-        def of(text: str, element: str = element) -> Lanes:
+        def emit(text: str, element: str = element) -> Lanes:
             return Lanes(self.put(text), element)
 
         def again(name: str, *values: Lanes, **params: Any) -> Lanes:
@@ -458,9 +458,9 @@ class _Columns(Points):
                 return x
             case "add" | "sub" | "mul" | "add_any":
                 op = "add" if name == "add_any" else name
-                return of(f"f{op} contract {kind} {names}" if is_float else f"{op} {kind} {names}")
+                return emit(f"f{op} contract {kind} {names}" if is_float else f"{op} {kind} {names}")
             case "neg":
-                return of(f"fneg {kind} {x.name}" if is_float else f"sub {kind} zeroinitializer, {x.name}")
+                return emit(f"fneg {kind} {x.name}" if is_float else f"sub {kind} zeroinitializer, {x.name}")
             case "square":
                 return again("mul", x, x)
             case "integer_pow":
@@ -478,17 +478,17 @@ class _Columns(Points):
             case "sign":
                 zero, one = number(0), number(1)
                 if unsigned:
-                    return self.select(of(f"icmp eq {kind} {x.name}, zeroinitializer", "bool"), zero, one)
+                    return self.select(emit(f"icmp eq {kind} {x.name}, zeroinitializer", "bool"), zero, one)
                 if not is_float:
-                    positive = of(f"icmp sgt {kind} {x.name}, zeroinitializer", "bool")
-                    negative = of(f"icmp slt {kind} {x.name}, zeroinitializer", "bool")
+                    positive = emit(f"icmp sgt {kind} {x.name}, zeroinitializer", "bool")
+                    negative = emit(f"icmp slt {kind} {x.name}, zeroinitializer", "bool")
                     return self.select(positive, one, self.select(negative, number(-1), zero))
-                moves = of(f"fcmp one {kind} {x.name}, zeroinitializer", "bool")
+                moves = emit(f"fcmp one {kind} {x.name}, zeroinitializer", "bool")
                 return self.select(moves, self._intrinsic("copysign", one, x), x)
             case "and" | "or" | "xor":
-                return of(f"{name} {kind} {names}")
+                return emit(f"{name} {kind} {names}")
             case "not":
-                return of(f"xor {kind} {x.name}, {self._splat(_kind(own), '-1' if own != 'bool' else 'true')}")
+                return emit(f"xor {kind} {x.name}, {self._splat(_kind(own), '-1' if own != 'bool' else 'true')}")
             case "shift_left" | "shift_right_logical" | "shift_right_arithmetic":
                 return self._shifted(name, x, values[1])
             case "population_count":
@@ -497,9 +497,9 @@ class _Columns(Points):
                 return self._intrinsic("ctlz", x, flag="i1 false")
             case _ if name in COMPARISONS:
                 if is_float:
-                    return of(f"fcmp {COMPARISONS[name]} {kind} {names}", "bool")
+                    return emit(f"fcmp {COMPARISONS[name]} {kind} {names}", "bool")
                 sign = "" if name in ("eq", "ne") else "u" if unsigned or own == "bool" else "s"
-                return of(f"icmp {sign}{name} {kind} {names}", "bool")
+                return emit(f"icmp {sign}{name} {kind} {names}", "bool")
             case "select_n":
                 return self.select(x, values[2], values[1])
             case "convert_element_type":
@@ -508,11 +508,11 @@ class _Columns(Points):
                 return (
                     x
                     if _kind(own) == _kind(element)
-                    else of(f"bitcast {kind} {x.name} to {self.vector(_kind(element))}")
+                    else emit(f"bitcast {kind} {x.name} to {self.vector(_kind(element))}")
                 )
             case "is_finite":
                 size = self._intrinsic("fabs", x)
-                return of(f"fcmp olt {kind} {size.name}, {number(np.inf).name}", "bool")
+                return emit(f"fcmp olt {kind} {size.name}, {number(np.inf).name}", "bool")
             case "floor" | "ceil" | "sqrt":
                 return self._intrinsic(name, x)
             case "round":
@@ -537,24 +537,24 @@ class _Columns(Points):
         """A function of the C library, column by column."""
         element = values[0].element
         kind, function = _kind(element), name if element == "float64" else f"{name}f"
-        found: list[str] = []
+        each_result: list[str] = []
         for k in range(self.lanes):
             each = [self.put(f"extractelement {self.vector(kind)} {v.name}, i64 {k}") for v in values]
-            found.append(self.call(kind, function, *(f"{kind} {one}" for one in each)))
-        return Lanes(self._gathered(found, kind), element)
+            each_result.append(self.call(kind, function, *(f"{kind} {one}" for one in each)))
+        return Lanes(self._gathered(each_result, kind), element)
 
     def _power(self, x: Lanes, exponent: int) -> Lanes:
         """By squaring, as JAX does."""
-        found, rest = None, abs(exponent)
+        power, rest = None, abs(exponent)
         square = x
         while rest:
             if rest & 1:
-                found = square if found is None else self._operation("mul", [found, square], x.element, {})
+                power = square if power is None else self._operation("mul", [power, square], x.element, {})
             rest >>= 1
             if rest:
                 square = self._operation("mul", [square, square], x.element, {})
-        found = found or self.constant(1, x.element)
-        return found if exponent >= 0 else self._quotient("div", self.constant(1, x.element), found)
+        power = power or self.constant(1, x.element)
+        return power if exponent >= 0 else self._quotient("div", self.constant(1, x.element), power)
 
     def _quotient(self, name: str, x: Lanes, y: Lanes) -> Lanes:
         """Of integers, x / 0 is -1 and x rem 0 is x; the least number over -1 is itself, without a rest."""
@@ -572,10 +572,10 @@ class _Columns(Points):
             b = self.put(f"icmp eq {kind} {y.name}, {minus}")
             overflow = Lanes(self.put(f"and {self.vector('i1')} {a}, {b}"), "bool")
             by = self.select(overflow, one, by)
-        found = Lanes(self.put(f"{sign}{name} {kind} {x.name}, {by.name}"), element)
+        result = Lanes(self.put(f"{sign}{name} {kind} {x.name}, {by.name}"), element)
         if name == "rem":
-            return self.select(zero, x, found)
-        return self.select(zero, Lanes(self._splat(_kind(element), "-1"), element), found)
+            return self.select(zero, x, result)
+        return self.select(zero, Lanes(self._splat(_kind(element), "-1"), element), result)
 
     def _shifted(self, name: str, x: Lanes, by: Lanes) -> Lanes:
         """Of as many bits as there are, or more, nothing is left but the sign."""
@@ -583,14 +583,14 @@ class _Columns(Points):
         op = {"shift_left": "shl", "shift_right_logical": "lshr", "shift_right_arithmetic": "ashr"}[name]
         most = self.constant(bits - 1, x.element)
         inside = Lanes(self.put(f"icmp ult {kind} {by.name}, {self.constant(bits, x.element).name}"), "bool")
-        found = Lanes(self.put(f"{op} {kind} {x.name}, {self.select(inside, by, most).name}"), x.element)
-        return found if op == "ashr" else self.select(inside, found, self.constant(0, x.element))
+        result = Lanes(self.put(f"{op} {kind} {x.name}, {self.select(inside, by, most).name}"), x.element)
+        return result if op == "ashr" else self.select(inside, result, self.constant(0, x.element))
 
     def _converted(self, x: Lanes, element: str) -> Lanes:
         old, new = _kind(x.element), _kind(element)
         kind, target = self.vector(old), self.vector(new)
 
-        def of(op: str) -> Lanes:
+        def emit(op: str) -> Lanes:
             return Lanes(self.put(f"{op} {kind} {x.name} to {target}"), element)
 
         signed = not (x.element.startswith("u") or x.element == "bool")
@@ -601,16 +601,16 @@ class _Columns(Points):
                 self.put(f"{'fcmp une' if x.element in FLOAT else 'icmp ne'} {kind} {x.name}, zeroinitializer"), element
             )
         if x.element in FLOAT and element in FLOAT:
-            return of("fpext" if old == "float" else "fptrunc")
+            return emit("fpext" if old == "float" else "fptrunc")
         if element in FLOAT:
-            return of("sitofp" if signed else "uitofp")
+            return emit("sitofp" if signed else "uitofp")
         if x.element in FLOAT:
             op = "fptoui" if element.startswith("u") else "fptosi"
             mangled = f"v{self.lanes}i{np.dtype(element).itemsize * 8}.v{self.lanes}f{np.dtype(x.element).itemsize * 8}"
             return Lanes(self.call(target, f"llvm.{op}.sat.{mangled}", f"{kind} {x.name}"), element)
         if x.element != "bool" and np.dtype(element).itemsize < np.dtype(x.element).itemsize:
-            return of("trunc")
-        return of("sext" if signed else "zext")
+            return emit("trunc")
+        return emit("sext" if signed else "zext")
 
     # Sweeps
 
@@ -640,7 +640,7 @@ class _Columns(Points):
         return Kernel(text, self.arrays, self.results, self.blocks, self.size, self.work * self.blocks)
 
     def _column(self, v: Variable) -> str:
-        """Where the first column of the block begins in what is made level by level."""
+        """The element at which the first column of the block begins in what is made level by level."""
         position, level = self.region.place(v), len(self.region.shape)
         terms = [
             (Number(self.axes[i.symbol]), s)  # type: ignore[index]
@@ -723,7 +723,7 @@ class _Loop:
         return self
 
     def carry(self, values: Sequence[Lanes]) -> None:
-        """What the states are in the next round."""
+        """The states of the next round."""
         self.last = [v.name for v in values]
 
     def __exit__(self, *problem: object) -> None:

@@ -115,8 +115,8 @@ def _run_left(parts: Parts, region: Left, env: dict[Any, Any], launch: Callable[
             continue
         values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
         params = {**e.params, **_inner_in_kernels(e, parts.native, launch)}
-        found = e.primitive.bind(*values, **e.primitive.get_bind_params(params))
-        env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
+        made = e.primitive.bind(*values, **e.primitive.get_bind_params(params))
+        env.update(zip(e.outvars, made if e.primitive.multiple_results else [made], strict=True))
 
 
 def _inner_in_kernels(e: JaxprEqn, native: bool, launch: Callable[..., list[Any]]) -> dict[str, Any]:

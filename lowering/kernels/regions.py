@@ -71,7 +71,7 @@ class Swept:
     after: list[dict[Variable, Instances]] = field(default_factory=list[dict[Variable, Instances]])
     """Per sweep, results that are computed level by level of its own."""
     axis: dict[Variable, int] = field(default_factory=dict[Variable, int])
-    """Which axis of such a result has the levels, where it is not the first."""
+    """The axis of such a result that has the levels, where it is not the first."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -117,7 +117,7 @@ class Parts:
     program: Program
     regions: list[Grid | Swept | Left] = field(default_factory=list[Grid | Swept | Left])
     native: bool = False
-    """Whether kernels are those for CPUs, which keep what only they read in a cache."""
+    """Kernels are those for CPUs, which keep what only they read in a cache."""
 
     @property
     def kernels(self) -> list[Grid | Swept]:
@@ -381,6 +381,9 @@ class _Choice:
                 return False
             axis = region.axis.get(v, 0) if len(shape_of(v)) > len(own) else len(own)
             if v in made and any((*position[:axis], *position[axis + 1 :]) != own for position in asked):
+                return False
+            levels = {i.symbol for position in asked for i in position[axis : axis + 1]} if v in made else set()
+            if self.native and not levels <= {None, len(own)}:
                 return False
         return True
 
