@@ -111,6 +111,8 @@ class _Columns(Points):
         super().__init__()
         shape = self.region.shape
         constants = [v for s in self.region.sweeps for v in s.body.constants]
+        self.ahead: list[tuple[Variable, str, int, int]] = []
+        """Arrays that are turned, a pointer, how far columns lie apart, and how far behind the pointer they begin."""
         self.arrays = (*self.region.reads, *constants, *self.results)
         # the innermost axis that is wide enough
         wide = [k for k, n in enumerate(shape) if n >= self.lanes]
@@ -381,22 +383,30 @@ class _Columns(Points):
                 ]
                 tile = f"<{side} x {kind}>"
                 sources, targets = (outside, inside) if inwards else (inside, outside)
+                tile = f"<{side} x {kind}>"
+                sources, targets = (outside, inside) if inwards else (inside, outside)
                 for place in outside if inwards else ():
                     # the columns of the next block, which no prefetcher of the processor expects
                     ahead = self._at(place, element, str(stride * self.lanes))
                     self.call("void", "llvm.prefetch.p0", f"ptr {ahead}", "i32 0", "i32 3", "i32 1")
                 tile = f"<{side} x {kind}>"
                 sources, targets = (outside, inside) if inwards else (inside, outside)
-                import os
-
-                if inwards and os.environ.get("PF"):
-                    for place in outside:
-                        self.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-                        ahead = self._at(place, element, str(stride * self.lanes))
-                        self.lines.append(f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
                 rows = [self._loaded(tile, p, element) for p in sources]
                 for name, place in zip(self._transposed(rows, tile), targets, strict=True):
                     self._store(tile, name, place, element)
+
+    def _prefetch(self, k: str) -> None:
+        """Fetch a line of each array that is turned in the next block, or written in this one, in each round of a loop.
+
+        Where all is fetched when it is needed, memory waits for the computation, and the computation for memory.
+        """
+        for v, pointer, stride, ahead in self.ahead:
+            element = element_of(v).name
+            column, line = self.put(f"urem i64 {k}, {self.lanes}"), self.put(f"udiv i64 {k}, {self.lanes}")
+            terms = [(Number(column), stride), (Number(line), 64 // np.dtype(element).itemsize)]
+            place = self._at(pointer, element, self._linear(terms, ahead).name)
+            self.call("void", "llvm.prefetch.p0", f"ptr {place}", "i32 0", "i32 2", "i32 1")
+        self.ahead.clear()
 
     def _transposed(self, rows: list[str], kind: str) -> list[str]:
         """The columns of a square tile, by exchanges of ever larger blocks."""
@@ -624,6 +634,10 @@ class _Columns(Points):
             self.levels = sweep.length
             self._turn_inwards(sweep, [around, *after.values()])
             self.evaluate(self.program, around, lambda position: len(own) not in symbols_of(position))
+            for v in self.results if sweep is region.sweeps[0] else ():
+                if self._is_turned_out(v):
+                    pointer = self._at(self._pointer(v), element_of(v).name, self._column(v))
+                    self.ahead.append((v, pointer, self._lane_stride(v), 0))
             start = [self.value(o) for o in sweep.begins]
             last = self._swept(sweep, around, after, start)
             for v, state in zip(sweep.equation.outvars[: sweep.states], last, strict=True):
@@ -670,6 +684,7 @@ class _Columns(Points):
                     stride = next(s for s, i in zip(strides, position, strict=False) if i.symbol == self.lane)
                     self._buffer(key, shape_of(v)[-1], element_of(v).name)
                     self._turn(v, pointer, stride, self.buffers[key], True)
+                    self.ahead.append((v, pointer, stride, self.lanes * stride))
 
     def _swept(
         self, sweep: Sweep, around: Instances, after: Mapping[Variable, Instances], start: Sequence[Lanes]
@@ -680,6 +695,7 @@ class _Columns(Points):
             level = self.put(f"sub i64 {count - 1}, {loop.counter}") if e.params["reverse"] else loop.counter
             self.axes.append(level)
             states = [Lanes(name, x.element) for name, x in carried.items()]
+            self._prefetch(loop.counter)
             self.evaluate(self.program, around, lambda position: True)
             for v, asked in sweep.inner.loads.items():
                 for position in asked:
