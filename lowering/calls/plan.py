@@ -150,6 +150,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("MOST_IN_NATIVE_STEP", sweeps.MOST_IN_NATIVE_STEP, "the same on CPUs", _SET),
     Threshold("WORTH_THREADS", custom_calls.WORTH_THREADS, "instructions that several threads share", _SET),
     Threshold("SMALL", native.SMALL, "bytes of a block from which on it has fewer columns", _SET),
+    Threshold("SHORT", native.SHORT, "variables at positions in steps of wide blocks", _SET),
     Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
     Threshold("ROUNDS", checkpointed_loop.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )

@@ -32,6 +32,9 @@ COLUMNS = 8
 """Columns of a block: two registers of 256 bits in float64, so that one waits while the other divides."""
 TILE = 32
 """Bytes of a row of the tiles that are turned."""
+PAGE = 4096
+SHORT = 60
+"""Instances of steps that are compiled for more columns where their levels lie pages apart."""
 SMALL = 1 << 17
 """Bytes of buffers from which on blocks have half as many columns: beyond, the second cache does not hold them."""
 
@@ -81,12 +84,26 @@ class Number:
 
 def kernel_of(program: Program, region: Swept, results: Sequence[Variable]) -> Kernel:
     """A region that leaves some results in memory."""
-    lanes = min(COLUMNS, 1 << (max(region.shape, default=1).bit_length() - 1))
+    widest = 1 << (max(region.shape, default=1).bit_length() - 1)
+    # levels that lie pages apart share few sets of a cache: more of each is read at once
+    lanes = min(4 * COLUMNS if _shares_sets(region) else COLUMNS, widest)
     while True:
         kernel = _Columns(program, region, tuple(results), lanes).kernel()
         if kernel.buffer <= SMALL or lanes <= COLUMNS // 2:
             return kernel
         lanes //= 2
+
+
+def _shares_sets(region: Swept) -> bool:
+    """The levels of what a short step reads lie whole pages apart."""
+    level = len(region.shape)
+    return sum(s.inner.count for s in region.sweeps) < SHORT and any(
+        i.symbol == level and stride * element_of(v).itemsize % PAGE == 0
+        for instances in region.instances
+        for v, asked in instances.loads.items()
+        for position in asked
+        for i, stride in zip(position, _strides(v), strict=True)
+    )
 
 
 @dataclass(eq=False)

@@ -324,6 +324,7 @@ NO_THRESHOLDS = {
     "MIN_PER_BYTE": "the default of an option of materialise, PER_BYTE",
     "SHOWN": "what a plan counts",
     "TILE": "the width of a register",
+    "PAGE": "of memory",
     "PER_THREAD": "how finely threads share a kernel",
     "MOST": "choices that are looked through in pairs, and reads that are told apart: of compiling, not of the program",
     "BORDER": "a number of a table",
