@@ -148,6 +148,10 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "__version__",
         ),
     ),
+    "Folds": (
+        "Along dims of a field, inside of operators ([coordinates and folds](../docs/language.md)).",
+        ("sum", "mean", "max", "min", "any", "all"),
+    ),
     "Differentiate": (
         "Gradients with the labels of their arguments; JAX's own transformations take operators, too.",
         ("grad", "value_and_grad"),

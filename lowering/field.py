@@ -277,7 +277,7 @@ class Field(eqx.Module):
         return field_page(self)
 
     def __class_getitem__(cls, parameters: Any) -> Any:
-        from tensorir.fieldview.annotations import FieldType
+        from tensorir.fieldview.array_types import FieldType
 
         return FieldType.of(parameters)
 

@@ -65,6 +65,7 @@ _HOMES = {
         "min_over", "neighbor_sum", "program", "scan_operator", "where",
     ),
     "fieldview.blocks": ("map_blocks",),
+    "fieldview.folds": ("all", "any", "max", "mean", "min", "sum"),
     "fieldview.boundary": ("dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"),
     "ir.nodes": ("Fencil",),
     "iterator.as_jax": ("as_jax",),

@@ -41,7 +41,7 @@ from tensorir.fieldview import neighbor_sum as neighbor_sum
 from tensorir.fieldview import program as program
 from tensorir.fieldview import scan_operator as scan_operator
 from tensorir.fieldview import where as where
-from tensorir.fieldview.annotations import FieldType
+from tensorir.fieldview.array_types import FieldType
 from tensorir.fieldview.blocks import map_blocks as map_blocks
 from tensorir.fieldview.boundary import dirichlet as dirichlet
 from tensorir.fieldview.boundary import extend as extend
@@ -49,6 +49,12 @@ from tensorir.fieldview.boundary import linear as linear
 from tensorir.fieldview.boundary import neumann as neumann
 from tensorir.fieldview.boundary import periodic as periodic
 from tensorir.fieldview.boundary import with_boundary as with_boundary
+from tensorir.fieldview.folds import all as all
+from tensorir.fieldview.folds import any as any
+from tensorir.fieldview.folds import max as max
+from tensorir.fieldview.folds import mean as mean
+from tensorir.fieldview.folds import min as min
+from tensorir.fieldview.folds import sum as sum
 from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.functions import radians as radians
 from tensorir.fieldview.traced import Shifting

@@ -387,7 +387,7 @@ def _tangent_equations(
     """
     constant: set[Variable] = set()
     for e in eqns:
-        if not is_linear(e, linear) and all(_is_number(v) or v in constant for v in e.invars):
+        if not is_linear(e, linear) and all(not shape_of(v) or v in constant for v in e.invars):
             constant.update(v for v in e.outvars if shape_of(v))
     # in the order of the equations, as a dict keeps it
     wanted = {v: None for e in eqns if is_linear(e, linear) for v in e.invars if not isinstance(v, Literal)}
@@ -398,10 +398,6 @@ def _tangent_equations(
     chosen = [e for e in eqns if is_linear(e, linear) or any(v in wanted and v in constant for v in e.outvars)]
     inside = {v for e in chosen for v in e.outvars}
     return chosen, [v for v in wanted if v not in inside and v not in linear]
-
-
-def _is_number(v: Any) -> bool:
-    return not shape_of(v)
 
 
 # The primitive: a jaxpr over residuals and tangents

@@ -14,7 +14,7 @@ import numpy as np
 from lowering.distribution.meshes import on_host
 from lowering.field import Field, as_field
 from tensorir.binding.arrays import is_array, kind_of, native, refuse, refuse_foreign
-from tensorir.binding.coordinates import KNOWN, Coordinate, Round, coordinate_of, distinct, knowing
+from tensorir.binding.coordinates import KNOWN, Coordinate, Round, coordinate_of, distinct, entering, knowing
 from tensorir.binding.labels import Operand, placed, unsteady
 from tensorir.fieldview.datasets import AUXILIARY, auxiliary_of
 from tensorir.ir.staggering import Half, halves
@@ -60,7 +60,7 @@ def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims], datasets: I
         one
         for array, place in zip(arrays, places, strict=True)
         for value in array.coords.values()
-        if (one := coordinate_of(value, place)).type is not None and is_array(value.variable.data)
+        if (one := entering(coordinate_of(value, place))).type is not None and is_array(value.variable.data)
     ]
     with halves(arrays) as told:
         entered = tuple(_entered(one, told.get(one.name)) for one in distinct([*KNOWN.get(), *own]))

@@ -12,7 +12,6 @@ from jax import lax
 
 from lowering.context import Context
 from lowering.gradients.in_place_adjoints import bilinear
-from lowering.raising.reductions import literal_of
 from lowering.rules.elementwise import SCALAR, convert
 from lowering.rules.indirect import combiner
 from lowering.values import (
@@ -30,6 +29,7 @@ from lowering.values import (
     presence,
     select_slot,
 )
+from tensorir.analysis.uses import literal_of
 from tensorir.ir.nodes import Call
 from tensorir.ir.types import Dims, Interval, bcast
 

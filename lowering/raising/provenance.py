@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from lowering.context import Context, masks_of
 from lowering.raising.contractions import guarded_sum
-from lowering.raising.reductions import literal_of
 from lowering.values import Dense, Value
+from tensorir.analysis.uses import literal_of
 from tensorir.ir.nodes import Call, Expr, Operator
 
 __all__ = ["Raised", "Rule", "remember"]

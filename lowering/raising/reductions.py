@@ -26,15 +26,16 @@ from lowering.rules.folds import (
 from lowering.rules.indirect import combiner
 from lowering.rules.loops import Levels, counted, levels_of, within_state
 from lowering.values import Dense, Leaf, Slots, Value, Window, aligned, cut, dense, elementwise, presence, with_present
+from tensorir.analysis.uses import literal_of
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
+from tensorir.ir.nodes import Call, Expr, Lambda, Var
 from tensorir.ir.rewrite import Bound
 from tensorir.ir.static_parameters import ArgReduce
 from tensorir.ir.types import DTYPES, Dims, Interval, TensorType, bcast
 from tensorir.passes.reductions import selecting_key
 
 __all__ = [
-    "FEWEST_LEVELS", "MOST_COLUMNS", "along_axis", "argument_reduction", "best_of", "first", "literal_of", "mapped",
+    "FEWEST_LEVELS", "MOST_COLUMNS", "along_axis", "argument_reduction", "best_of", "first", "mapped",
     "monoid", "prefix", "strip",
 ]  # fmt: skip
 
@@ -55,13 +56,6 @@ def monoid(function: Any, count: int) -> tuple[str, Expr | None] | None:
         case _:
             op = combiner(function) if count == 1 else None
             return (op, None) if op in MONOIDS else None
-
-
-def literal_of(e: Expr) -> Any:
-    """The number that an expression is at all of its points, None where that is not plain."""
-    while isinstance(e, Call) and e.op == "add_dim":
-        e = e.args[0]
-    return e.value if isinstance(e, Literal) else None
 
 
 def _folded(node: Call) -> tuple[Any, ...]:

@@ -11,10 +11,10 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Context
-from lowering.raising.reductions import literal_of
 from lowering.rules.indirect import CLIP, DROP, Updates, combiner, one_by_one, put_at_one, scattered, touched
 from lowering.values import Dense, Leaf, Slots, Value, Window, cut, dense, select_slot
 from tensorir.analysis.access_functions import AffineIndex, affine_index
+from tensorir.analysis.uses import literal_of
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import Dims, Interval
 

@@ -427,11 +427,7 @@ def main(arguments: list[str] | None = None) -> None:
 
         text = printable(f"{DiagnosticError(tuple(map(spelled, found.diagnostics)))}\n")
         sys.stderr.write(coloured(text) if takes_colours(sys.stderr) else text)
-        raise SystemExit(_exit_code(found)) from None
+        raise SystemExit(1 if all(d.code.startswith(("R", "TR", "TH")) for d in found.diagnostics) else 2) from None
     except (OSError, UnicodeError) as found:
         sys.stderr.write(printable(f"error[F04]: {found}\n"))
         raise SystemExit(2) from None
-
-
-def _exit_code(found: DiagnosticError) -> int:
-    return 1 if all(d.code.startswith(("R", "TR", "TH")) for d in found.diagnostics) else 2

@@ -21,6 +21,7 @@ from stencils.cli.terminal import needed
 from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
+from tensorir.fieldview.blocks import index_in, intervals_at
 from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import DTYPES, Dims, Interval, Scalar
@@ -134,8 +135,7 @@ class BlockProgram:
 
     def index(self, output: str, region: Dims) -> tuple[slice, ...]:
         """Where a region stands in what is computed of an output."""
-        have = self.fencil[output].type.dims
-        return tuple(slice(i.start - have[d].start, i.stop - have[d].start) for d, i in region.items)
+        return index_in(region, self.fencil[output].type.dims)
 
 
 @dataclass(frozen=True)
@@ -442,8 +442,7 @@ class Chunked:
         return len(blocks)
 
     def _index(self, name: str, block: Block) -> tuple[slice, ...]:
-        whole = self.fencil[name].type.dims
-        own = (slice(i.start - whole[d].start, i.stop - whole[d].start) for d, i in block.regions[name].items)
+        own = index_in(block.regions[name], self.fencil[name].type.dims)
         return (*(slice(i.start, i.stop) for i in block.further.values()), *own)
 
 
@@ -504,9 +503,4 @@ def _blank(array: Any) -> Any:
 
 
 def _cut(interval: Interval, size: int) -> list[Interval]:
-    return list(_pieces(interval, size)) or [interval]
-
-
-def _pieces(interval: Interval, size: int) -> Iterator[Interval]:
-    for start in range(interval.start, interval.stop, max(1, size)):
-        yield Interval(start, min(start + size, interval.stop))
+    return intervals_at(interval, range(interval.start + max(1, size), interval.stop, max(1, size)))

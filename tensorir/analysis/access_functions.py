@@ -346,27 +346,25 @@ def loop(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
 def blocked(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """What the function reads for the points of its result that are asked for."""
     f, *operands = node.args
-    assert isinstance(f, (Lambda, Operator))
-    asked = [IntegerSet.box(r.dims) if reads.boxes else IntegerSet(r.dims.names) for r in f.type.results]
-    if not reads.boxes:
-        index: int = node.static.result
-        asked[index] = wanted.onto(asked[index].names)
-    for arg, points in zip(operands, reads.of_function(f, asked, needs), strict=True):
-        needs.add(arg, IntegerSet.box(arg.tensor.dims) if reads.boxes and points else points.onto(_names(arg)))
+    _applied(reads, f, operands, node.static.result, wanted, needs)
 
 
 def cond(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     """Which function is applied is known at run time: what either reads for the result that is asked for."""
     first, second, condition, *operands = node.args
-    index: int = node.static.result
     needs.add(condition, IntegerSet((), ((),)))
     for f in (first, second):
-        assert isinstance(f, (Lambda, Operator))
-        asked = [IntegerSet.box(r.dims) if reads.boxes else IntegerSet(r.dims.names) for r in f.type.results]
-        if not reads.boxes:
-            asked[index] = wanted.onto(asked[index].names)
-        for arg, points in zip(operands, reads.of_function(f, asked, needs), strict=True):
-            needs.add(arg, IntegerSet.box(arg.tensor.dims) if reads.boxes and points else points)
+        _applied(reads, f, operands, node.static.result, wanted, needs)
+
+
+def _applied(reads: Reads, f: Expr, operands: Sequence[Expr], index: int, wanted: IntegerSet, needs: Needs) -> None:
+    """The points of operands that one of several results of a function reads."""
+    assert isinstance(f, (Lambda, Operator))
+    asked = [IntegerSet.box(r.dims) if reads.boxes else IntegerSet(r.dims.names) for r in f.type.results]
+    if not reads.boxes:
+        asked[index] = wanted.onto(asked[index].names)
+    for arg, points in zip(operands, reads.of_function(f, asked, needs), strict=True):
+        needs.add(arg, IntegerSet.box(arg.tensor.dims) if reads.boxes and points else points.onto(_names(arg)))
 
 
 def reduce(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:

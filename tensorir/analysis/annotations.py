@@ -134,13 +134,9 @@ def in_place_updates(fencil: Fencil) -> frozenset[int]:
             found.add(k)
         if closure.region is None:
             others.discard(closure.output)
-            if not _computes(closure.value):
+            if not (isinstance(closure.value, Call) and not TABLE[closure.value.op].moves):
                 others.add(closure.output)
     return frozenset(found)
-
-
-def _computes(value: Expr) -> bool:
-    return isinstance(value, Call) and not TABLE[value.op].moves
 
 
 def _reads_here(closure: Closure) -> bool:

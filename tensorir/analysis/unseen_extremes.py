@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir.analysis.uses import literal_of
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import TensorType
 
@@ -49,17 +50,11 @@ def _source(e: Call) -> Expr | None:
     """What an extreme that drops NaN is the extreme of, on the dims of its rows and one more; None of others."""
     match e:
         case Call("reduce", (Operator("max" | "min"), _, Call("if", (Call("isnan", (x,)), instead, y)) as chosen)) if (
-            x == y and _is_number(instead) and x.tensor.dims.items == chosen.tensor.dims.items
+            x == y and literal_of(instead) is not None and x.tensor.dims.items == chosen.tensor.dims.items
         ):
             return x if {*e.tensor.dims.names, e.static.dim} == set(x.tensor.dims.names) else None
         case _:
             return None
-
-
-def _is_number(e: Expr) -> bool:
-    while isinstance(e, Call) and e.op == "add_dim":
-        e = e.args[0]
-    return isinstance(e, Literal)
 
 
 def takes_nan_along(op: str, operand: int) -> bool:

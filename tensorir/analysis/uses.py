@@ -58,8 +58,8 @@ from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TensorType, TupleElement
 
 __all__ = [
-    "MOST", "Needed", "Offset", "further", "independent", "loop_invariants", "names_in", "needed", "on_block", "reads",
-    "surface",
+    "MOST", "Needed", "Offset", "further", "independent", "literal_of", "loop_invariants", "names_in", "needed",
+    "on_block", "reads", "surface",
 ]  # fmt: skip
 
 MOST = 64
@@ -252,6 +252,13 @@ def independent(node: Expr, dims: Dims) -> bool:
                 named = ALONG_OTHERS[op]
                 return named is None or names_in(getattr(node.static, named)).isdisjoint(dims.names)
             return row.elementwise or op == "add_dim"
+
+
+def literal_of(e: Expr) -> Any:
+    """The number that an expression is at all of its points, None where that is not plain."""
+    while isinstance(e, Call) and e.op == "add_dim":
+        e = e.args[0]
+    return e.value if isinstance(e, Literal) else None
 
 
 def names_in(static: Any) -> set[str]:

@@ -293,17 +293,13 @@ class PreparedCall:
 
 def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
     """Run a program on the default backend; among symbols of a trace of our own it becomes part of what is traced."""
-    kinds: set[type[Any]] = {type(_first(value)) for value in arguments.values()}
+    kinds: set[type[Any]] = {type(value[0] if is_tuple(value) and value else value) for value in arguments.values()}
     for kind in kinds:
         if (inlined := getattr(kind, "__call_program__", None)) is not None:
             return inlined(program, arguments)
     from tensorir.backends import compiled
 
     return compiled(program)(*datasets, **arguments)
-
-
-def _first(value: Any) -> Any:
-    return value[0] if is_tuple(value) and value else value
 
 
 def prepare_call(

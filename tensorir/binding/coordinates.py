@@ -15,6 +15,7 @@ arguments have alike is one coordinate, the one of the most points.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse
-from tensorir.binding.labels import Place, labels_of, operands_of, placed, xarray_option
+from tensorir.binding.labels import DATED, Place, calendar_of, labels_of, operands_of, placed, xarray_option
 from tensorir.binding.quantities import Quantity, quantities, refuse_degrees
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.staggering import Half, around, half_of, halves, partners
@@ -95,7 +96,7 @@ class Coordinates:
 
     def named(self, name: str) -> tuple[Coordinate, ...]:
         """The coordinates of a name: one, or several where arguments differ in it."""
-        found = distinct([*self._own(name), *(c for c in KNOWN.get() if c.name == name)])
+        found = distinct([*self._own(name), *_known(name)])
         return tuple(replace(one, index=k) for k, one in enumerate(found))
 
     def names(self, array: Any = None) -> list[str]:
@@ -103,7 +104,7 @@ class Coordinates:
         if getattr(array, "coords", None) is not None:
             return [str(n) for n in array.coords]
         own = [str(n) for o in operands_of(self.arguments) for n in getattr(o.value, "coords", ())]
-        return list(dict.fromkeys([*own, *(c.name for c in KNOWN.get())]))
+        return list(dict.fromkeys([*own, *(c.name.partition(DATED)[0] for c in KNOWN.get())]))
 
     def taken(self, which: Mapping[str, tuple[str, int]]) -> dict[str, Coordinate]:
         """Coordinates by parameter, from the name of each and which of this name it is."""
@@ -120,11 +121,87 @@ class Coordinates:
 
     def _own(self, name: str) -> Iterator[Coordinate]:
         operands = operands_of(self.arguments)
-        having = [o for o in operands if name in getattr(o.value, "coords", ())]
+        own, _, units = name.partition(DATED)
+        having = [o for o in operands if own in getattr(o.value, "coords", ())]
         where = placed(operands) if having else {}
         for o in having:
-            at = self.place.get(id(o.value), where[o.name])
-            yield coordinate_of(o.value.coords[name], at, (o.name,), (o.value,))
+            at, value = self.place.get(id(o.value), where[o.name]), o.value.coords[own]
+            yield coordinate_of(in_units(value, units).rename(name) if units else value, at, (o.name,), (o.value,))
+
+
+_SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
+_EPOCH = "seconds since 1970-01-01"
+
+
+def in_units(dates: Any, units: str) -> Any:
+    """A DataArray of dates (of NumPy, or of a calendar of cftime) as numbers in CF units, `days since 2000-01-01`.
+
+    Raises V37 for units of another form, and for a coordinate that holds no dates.
+
+    >>> import xarray as xr
+    >>> time = xr.DataArray(np.array(["2000-01-01", "2000-01-02T12"], "datetime64[ns]"), dims="time", name="time")
+    >>> in_units(time, "days since 2000-01-01").values
+    array([0. , 1.5])
+    """
+    unit, origin = _parted(units)
+    values: Any = np.asarray(dates.values)
+    calendar = calendar_of(values.reshape(-1)[:1])
+    if values.dtype.kind != "M" and not calendar:
+        raise refuse("V37", f"'{dates.name}' holds {values.dtype}, and no dates.", "leave units= out.")
+    numbers = (_seconds(values, calendar) - _start(origin, calendar)) / _SECONDS[unit]
+    return dates.drop_vars(list(dates.coords)).copy(data=numbers).drop_attrs().assign_attrs(units=f"{unit}s")
+
+
+def _parted(units: str) -> tuple[str, str]:
+    """The unit, and the date since which it counts."""
+    unit, _, origin = units.partition(" since ")
+    unit = unit.strip().lower().removesuffix("s")
+    if unit not in _SECONDS or not origin:
+        raise refuse("V37", f"'{units}' are no units of time since a date.", 'write units="days since 2000-01-01".')
+    return unit, origin
+
+
+def _seconds(dates: Any, calendar: str) -> Any:
+    """Dates as seconds since 1970."""
+    if dates.dtype.kind == "M":
+        return (dates - np.datetime64(0, "s")) / np.timedelta64(1, "us") / 1e6
+    return np.asarray(importlib.import_module("cftime").date2num(dates, _EPOCH, calendar), np.float64)
+
+
+def _start(origin: str, calendar: str) -> float:
+    """A date as seconds since 1970, in a calendar of cftime or NumPy's."""
+    try:
+        if not calendar:
+            return float(_seconds(np.datetime64(origin.strip(), "us"), ""))
+        cftime = importlib.import_module("cftime")
+        return float(cftime.date2num(cftime.num2date(0, f"seconds since {origin}", calendar), _EPOCH, calendar))
+    except ValueError as problem:
+        raise refuse("V37", f"'{origin}' is no date: {problem}.", "write it as 2000-01-01.") from None
+
+
+def entering(coordinate: Coordinate) -> Coordinate:
+    """A coordinate as loops and transformations know it: dates are seconds since 1970, with their calendar as units."""
+    value = coordinate.value
+    if kind_of(value) != "xarray" or value.dtype.kind not in "MO" or not is_array(value.variable.data):
+        return coordinate
+    calendar = calendar_of(np.asarray(value.values).reshape(-1)[:1])
+    if value.dtype.kind == "O" and not calendar:
+        return coordinate
+    name = f"{coordinate.name}{DATED}{_EPOCH}"
+    numbers = in_units(value, _EPOCH)
+    return replace(coordinate, name=name, value=numbers, units=calendar, even=even_step(numbers.variable))
+
+
+def _known(name: str) -> Iterator[Coordinate]:
+    """Coordinates that went into a loop or a transformation; of dates in the units that are asked."""
+    own, _, units = name.partition(DATED)
+    for one in KNOWN.get():
+        if one.name == name:
+            yield one
+        elif units and one.name == f"{own}{DATED}{_EPOCH}":
+            unit, origin = _parted(units)
+            data = (one.value.data - _start(origin, one.units)) / _SECONDS[unit]
+            yield replace(one, name=name, value=type(one.value)(data, one.dims), units=f"{unit}s")
 
 
 def distinct(coordinates: Iterable[Coordinate]) -> list[Coordinate]:

@@ -470,13 +470,21 @@ def unsteady(operands: Sequence[Operand]) -> dict[str, str]:
     return found
 
 
+DATED = " as "
+"""Between the name of a coordinate of dates and the units that it is asked in, `time as days since 2000-01-01`."""
+
+
 def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
-    """Raise A27 where the program reads neighbours along a dim whose labels have no equal steps."""
+    """Raise A27 where the program reads neighbours along a dim whose labels have no equal steps.
+
+    A program with the coordinate of the dim as a parameter of this name knows the steps: it divides by them.
+    """
     outside = UNSTEADY.get({})
+    read = {p.name for p in fencil.params if p.type.dims.names == (p.name,)}
     for o in operands:
         own = unsteady([o]) if kind_of(o.value) == "xarray" else outside
         for dim, told in own.items():
-            if dim in o.extents and dim in SHIFTED.of(fencil, _shifted):
+            if dim in o.extents and dim not in read and dim in SHIFTED.of(fencil, _shifted):
                 raise refuse(
                     "A27", f"'{fencil.name}' reads neighbours along {dim}, and the labels of '{o.name}' {told}.",
                     f"{o.name}.reindex(...) fills what is missing, ti.positional({o.name}, '{dim}') goes by position.",

@@ -19,10 +19,11 @@ angles, and not converted: `np.deg2rad` of a DataArray leaves "degrees" in its a
 What results are, as far as it follows from what the caller's DataArrays say: their units, and whose values they are.
 
 A shift, a part, a choice between values of one unit keep it; a sum has the unit of any operand that is known to have
-one, and operands of two units are refused (A32), in comparisons and in the functions of scans too. What changes units
-(products, functions) has none here, rather than a wrong one. A result is the *same quantity* as a parameter where it is
-made of its values with weights that add up to 1: a part, a mean, a step of diffusion; a difference is not, though its
-unit is the same.
+one, and operands of two units are refused (A32), in comparisons and in the functions of scans too. Products and
+quotients of values with units have theirs, in the words of UDUNITS (`K m-1`), unless a number such as 9.81 or an angle
+is among their factors; functions have none here, rather than a wrong one. A result is the *same quantity* as a
+parameter where it is made of its values with weights that add up to 1: a part, a mean, a step of diffusion; a
+difference is not, though its unit is the same.
 
 >>> import tensorir as ti
 >>> f = ti.parse("f(out: tensor<float, I[0:4]>, h: tensor<float, I[0:5]>) { out ← 0.5 × ⟪I, 1⟫(h) + 0.5 × h; }")
@@ -36,8 +37,9 @@ unit is the same.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tensorir.binding.arrays import is_tuple, refuse
@@ -285,6 +287,10 @@ class Quantity:
     """The parameter of whose values it is a weighted sum, "" where it is none."""
     weight: float = 0.0
     """What the weights add up to; of a literal (without a source) its value."""
+    pure: bool = field(default=True, repr=False)
+    """False once it was scaled by a number that may be one of a constant with units, such as 9.81."""
+    derived: bool = field(default=False, repr=False)
+    """True where the unit is that of a product or a quotient of units."""
 
     @property
     def same_as(self) -> str:
@@ -310,7 +316,7 @@ def quantities(fencil: Fencil, given: Mapping[str, str]) -> dict[str, Quantity]:
     >>> import tensorir as ti
     >>> f = ti.parse("f(y: tensor<(float, float), I[0:4]>, h: tensor<float, I[0:4]>) { y ← (-h, h × h); }")
     >>> {name: found.unit for name, found in quantities(f, {"h": "m"}).items()}
-    {'y[0]': 'm', 'y[1]': ''}
+    {'y[0]': 'm', 'y[1]': 'm2'}
 
     Raises A32 where values of two units are added, compared by size, or put into one.
     """
@@ -386,6 +392,8 @@ def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Know
             return _member(operands[0], node.static[0])
         case Call("divides", (_, Literal(value))) if value:
             return _each(lambda one: _scaled(Quantity(weight=1.0 / value), one[0]), operands[:1])
+        case Call("divides") if all(isinstance(o, Quantity) for o in operands):
+            return _product(operands[0], operands[1], -1)
         case Call() if (found := of_functions(node, operands, apply, _joined, _begun, UNKNOWN)) is not None:
             return found
         case Call(op) if not any(isinstance(o, Bound) for o in operands):
@@ -396,12 +404,12 @@ def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Know
 
 def _joined(a: _Known, b: _Known) -> _Known:
     """A value that is the one or the other."""
-    return _each(lambda both: Quantity(_unit("what is carried", both)), [a, b])
+    return _each(lambda both: _alike_in("what is carried", both), [a, b])
 
 
 def _begun(value: _Known) -> _Known:
     """What is carried has a unit; its weights are those of no step."""
-    return _each(lambda one: Quantity(one[0].unit), [value])
+    return _each(lambda one: _alike_in("", one), [value])
 
 
 def _of(op: str, values: list[Quantity]) -> Quantity:
@@ -426,13 +434,18 @@ def _of(op: str, values: list[Quantity]) -> Quantity:
         case _ if row.homogeneous and (row.moves or row.chooses):
             return _one(op, values[row.moved or ALL])
         case _ if row.homogeneous:
-            return Quantity(_one(op, values).unit)
+            return _alike_in(op, values)
         case _:
             return UNKNOWN
 
 
 def _unit(op: str, values: Sequence[Quantity]) -> str:
     units = list(dict.fromkeys(v.unit for v in values if v.unit))
+    if len(units) > 1 and any(v.derived for v in values if v.unit):
+        # N and kg m s-2 are one unit, which nobody knows here: what was derived is no reason to refuse
+        powers = [powers_of(unit) for unit in units]
+        alike = powers[0] is not None and all(p == powers[0] for p in powers)
+        return next((v.unit for v in values if v.unit and not v.derived), units[0]) if alike else ""
     if len(units) > 1:
         names = " and ".join(f"'{v.source}' in {v.unit}" if v.source else v.unit for v in values if v.unit)
         raise refuse(
@@ -442,19 +455,26 @@ def _unit(op: str, values: Sequence[Quantity]) -> str:
     return units[0] if units else ""
 
 
+def _alike_in(op: str, values: Sequence[Quantity]) -> Quantity:
+    """A value in the one unit of several."""
+    having = [v for v in values if v.unit]
+    pure, derived = all(v.pure for v in values), bool(having) and all(v.derived for v in having)
+    return Quantity(_unit(op, values), pure=pure, derived=derived)
+
+
 def _one(op: str, values: Sequence[Quantity]) -> Quantity:
-    """What is one of several values."""
-    unit, first = _unit(op, values), values[0] if values else UNKNOWN
-    alike = all(v.source == first.source and v.weight == first.weight for v in values)
-    return Quantity(unit, first.source, first.weight) if first.source and alike else Quantity(unit)
+    """The quantity of one of several values."""
+    found, first = _alike_in(op, values), values[0] if values else UNKNOWN
+    alike = first.source and all(v.source == first.source and v.weight == first.weight for v in values)
+    return replace(found, source=first.source, weight=first.weight) if alike else found
 
 
 def _sum(op: str, values: Sequence[Quantity], sign: float) -> Quantity:
     a, b = values
-    unit = _unit(op, values)
+    found = _alike_in(op, values)
     if a.source and a.source == b.source:
-        return Quantity(unit, a.source, a.weight + sign * b.weight)
-    return Quantity(unit)
+        return replace(found, source=a.source, weight=a.weight + sign * b.weight)
+    return found
 
 
 def _is_number(value: Quantity) -> bool:
@@ -468,8 +488,54 @@ def _scaled(factor: Quantity, value: Quantity) -> Quantity:
     """
     if _is_number(factor):
         unit = "radians" if is_degrees(value.unit) and in_radians(factor.weight) else value.unit
-        return replace(value, unit=unit, weight=factor.weight * value.weight) if value.source else Quantity(unit)
+        pure = value.pure and _is_share(factor.weight)
+        weight = factor.weight * value.weight if value.source else 0.0
+        return replace(value, unit=unit, weight=weight, pure=pure)
     for a, b in ((factor, value), (value, factor)):
         if a.source and not a.weight and not b.unit and not b.source:
             return Quantity("", a.source, 0.0)
-    return UNKNOWN
+    return _product(factor, value, 1)
+
+
+def _is_share(number: float) -> bool:
+    """True for small whole numbers and their reciprocals, as differences and means have them."""
+    return any(x and round(x) == x and abs(x) <= 16 for x in (number, 1 / number if number else 0.0))
+
+
+def _product(a: Quantity, b: Quantity, power: int) -> Quantity:
+    """The product of two values, or with the power -1 their quotient; without a unit where one of them has none."""
+    first, second = ({} if _is_share(q.weight) and _is_number(q) else powers_of(q.unit) for q in (a, b))
+    if first is None or second is None or not (a.pure and b.pure):
+        return UNKNOWN
+    return Quantity(
+        _written({u: first.get(u, 0) + power * second.get(u, 0) for u in {**first, **second}}), derived=True
+    )
+
+
+_FACTOR = re.compile(r"([A-Za-zµΩ]+)(?:(?:\^|\*\*)?([-+]?\d+))?")
+_NO_FACTORS = DEGREES | frozenset(
+    ["rad", "radian", "radians", "degC", "degree_C", "degrees_C", "celsius", "Celsius", "degF", "since", "per"]
+)
+"""Words that are no factors of products: angles, whose radius is a number without units, and scales with an offset."""
+
+
+def powers_of(unit: str) -> dict[str, int] | None:
+    """The powers of the factors of a unit as CF conventions and UDUNITS write it; None where it is no such product.
+
+    >>> powers_of("kg m-2 s-1"), powers_of("m/s^2"), powers_of("degC"), powers_of("")
+    ({'kg': 1, 'm': -2, 's': -1}, {'m': 1, 's': -2}, None, None)
+    """
+    powers: dict[str, int] = {}
+    for k, part in enumerate(unit.split("/")):
+        for word in re.split(r"[\s.*]+(?!\*)", part.strip()):
+            match = _FACTOR.fullmatch(word)
+            if match is None or match[1] in _NO_FACTORS:
+                return None
+            powers[match[1]] = powers.get(match[1], 0) + (-1 if k else 1) * int(match[2] or 1)
+    return powers
+
+
+def _written(powers: Mapping[str, int]) -> str:
+    """A unit in the words of UDUNITS, positive powers first; none for a number."""
+    factors = sorted(((u, p) for u, p in powers.items() if p), key=lambda factor: factor[1] < 0)
+    return " ".join(u if p == 1 else f"{u}{p}" for u, p in factors)

@@ -47,12 +47,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from tensorir.distribution.local_program import Localised, View
-from tensorir.distribution.mesh_exchange import MeshExchange, MeshMessage, mesh_exchange
+from tensorir.distribution.mesh_exchange import MeshExchange, MeshMessage, mesh_exchange, needed
 from tensorir.distribution.partition import Decomposition, blocks_of
 from tensorir.distribution.refusals import whole_results
-from tensorir.ir.nodes import Call, Expr, Lambda, Var
+from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.rewrite import postorder
-from tensorir.ir.types import DTYPES, Interval, TensorType
+from tensorir.ir.types import DTYPES, Interval
 
 __all__ = [
     "Exchange", "Message", "Need", "Phase", "Piece", "Round", "exchange", "needs", "part_of_exchange", "whole_results",
@@ -96,48 +96,23 @@ Along = dict[str, tuple[Need, ...]]
 
 def needs(results: Iterable[Expr], dims: Iterable[str]) -> dict[Var, Along]:
     """What a block of all results needs of each variable, by dim."""
-    roots, dims = tuple(results), tuple(dims)
-    found: dict[int, Along] = {}
+    results, dims = tuple(results), tuple(dims)
+
+    def asked(node: Expr, call: Call | None, own: Along | None) -> Along:
+        """What is asked of a node, inside of its own intervals; along dims that are folded it is its block."""
+        have, along = node.tensor.dims, own or {}
+        if call is not None and call.op == "cartesian_shift" and call.static.dim in along:
+            dim, offset = call.static
+            along = {**along, dim: tuple(n.moved(offset) for n in along[dim])}
+        named = {d: along.get(d, (Need(0, 0, have[d]),)) for d in dims if d in have}
+        return {d: tuple(n.within(have[d]) for n in each) for d, each in named.items()}
+
+    found = needed(results, asked, lambda _, a, b: _joined(a or {}, b))
     variables: dict[Var, Along] = {}
-    for root in roots:
-        _add(found, root, {d: (Need(0, 0, root.tensor.dims[d]),) for d in dims if d in root.tensor.dims})
-    for node in reversed(list(postorder(*roots))):
-        own = found.get(id(node))
-        if own is None:
-            continue
-        if isinstance(node, Var):
-            variables[node] = _joined(variables.get(node, {}), own)
-        elif isinstance(node, Call):
-            _operands(node, own, dims, found)
+    for node in postorder(*results):
+        if isinstance(node, Var) and id(node) in found:
+            variables[node] = _joined(variables.get(node, {}), found[id(node)])
     return variables
-
-
-def _operands(node: Call, own: Along, dims: tuple[str, ...], found: dict[int, Along]) -> None:
-    """What the operands of a call are needed for."""
-    if node.op == "pos":
-        return  # coordinates are known from the type
-    for arg in node.args:
-        if isinstance(arg, Lambda):
-            for result in arg.results:
-                _add(found, result, _along(result, own, dims))
-        elif isinstance(arg.type, TensorType):
-            # every device looks at the conditions of its block
-            asked = {} if node.op == "assert_" and arg is node.args[1] else own
-            if node.op == "cartesian_shift" and node.static.dim in own:
-                dim, offset = node.static
-                asked = {**own, dim: tuple(n.moved(offset) for n in own[dim])}
-            _add(found, arg, _along(arg, asked, dims))
-
-
-def _along(node: Expr, asked: Along, dims: tuple[str, ...]) -> Along:
-    """What is asked of a node, inside of its own intervals; along dims that are folded it is its block."""
-    have = node.tensor.dims
-    named = {d: asked.get(d, (Need(0, 0, have[d]),)) for d in dims if d in have}
-    return {d: tuple(n.within(have[d]) for n in each) for d, each in named.items()}
-
-
-def _add(found: dict[int, Along], node: Expr, more: Along) -> None:
-    found[id(node)] = _joined(found.get(id(node), {}), more)
 
 
 def _joined(a: Along, b: Along) -> Along:

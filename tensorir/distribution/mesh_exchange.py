@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from tensorir.ir.typing_of_elements import neighbour_source
 __all__ = [
     "MOST_MARKED", "SHIFTS", "Layer", "LocalMesh", "LocalNumbers", "LocalTable", "MeshExchange", "MeshMessage",
     "MeshNeeds", "Shift", "distinct", "edge_coloured", "entries", "local_mesh", "mesh_exchange", "mesh_needs",
+    "needed",
 ]  # fmt: skip
 
 # Which points of every field each device reads, on a mesh: found through the tables of all operators of a step.
@@ -36,6 +37,9 @@ MOST_MARKED = 1 << 27
 """Points of all devices that are marked one by one, a byte each; more are sorted."""
 
 Tables = Mapping[str, NDArray[Any]]
+N = TypeVar("N")
+NOTHING: Keys = np.zeros(0, np.int64)
+"""The points of a mesh that what has no dim of it is needed at."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,79 +63,97 @@ class MeshNeeds:
     shifts: Mapping[int, Shift]
 
 
-def mesh_needs(results: Iterable[Expr], parts: Mapping[str, Subdomains], tables: Tables) -> MeshNeeds:
-    """What each device needs for its own points of all results."""
-    return _Needs(parts, tables).of(tuple(results))
+def needed(
+    roots: Iterable[Expr],
+    asked: Callable[[Expr, Call | None, N | None], N | None],
+    joined: Callable[[Expr, N | None, N], N],
+) -> dict[int, N]:
+    """The needs of devices of every expression, by identity, backward from their own points of the roots.
 
+    `asked` has what a call with a need asks of an operand, None where it asks nothing of it; without a call it is what
+    devices have of their own. `joined` adds it to what other calls ask.
+    """
+    roots = tuple(roots)
+    found: dict[int, N] = {}
 
-class _Needs:
-    """One backward pass; equal sets of points are one array, so that what was found of them is found once."""
+    def add(node: Expr, call: Call | None, need: N | None) -> None:
+        if (more := asked(node, call, need)) is not None:
+            found[id(node)] = joined(node, found.get(id(node)), more)
 
-    def __init__(self, parts: Mapping[str, Subdomains], tables: Tables) -> None:
-        self.parts, self.tables = parts, tables
-        self.found: dict[int, Keys] = {}
-        self.reached: set[int] = set()
-        self._known: dict[int, list[Keys]] = {}
-        self._through: dict[tuple[str, str, int, int | None], Keys] = {}
-
-    def of(self, roots: tuple[Expr, ...]) -> MeshNeeds:
-        fields: dict[Var, Keys] = {}
-        shifts: list[tuple[Call, Var, str]] = []
-        for root in roots:
-            self._add(root, None)
-        for node in reversed(list(postorder(*roots))):
-            if id(node) not in self.reached:
-                continue
-            own = self.found.get(id(node))
-            match node:
-                case Var() if own is not None:
-                    dim = mesh_dim(node.type, self.parts)
-                    assert dim is not None
-                    fields[node] = self._joined(fields.get(node), own, self.parts[dim])
-                case Call("pos"):
-                    pass  # coordinates are known from the type
-                case Call(op, (Var() as table, x)) if op in SHIFTS and (dim := self._from(node)) is not None:
-                    shifts.append((node, table, dim))
-                    self._add(x, self._read(node, table, dim))
-                case Call():
-                    self._operands(node, own)
-                case _:
-                    pass
-        found = {
-            id(node): Shift(table, dim, _source(table), self.found[id(node)], self.found[id(node.args[1])])
-            for node, table, dim in shifts
-        }
-        return MeshNeeds(fields, found)
-
-    def _operands(self, node: Call, own: Keys | None) -> None:
-        dim = mesh_dim(node.type, self.parts)
+    for root in roots:
+        add(root, None, None)
+    for node in reversed(list(postorder(*roots))):
+        if not isinstance(node, Call) or id(node) not in found or node.op == "pos":
+            continue  # coordinates are known from the type
         for k, arg in enumerate(node.args):
             alone = node.op == "assert_" and k == 1  # every device looks at the conditions of its own points
             for value in arg.results if isinstance(arg, Lambda) else (arg,):
-                here = mesh_dim(value.type, self.parts)
-                self._add(value, own if here == dim and not alone else None)
+                if isinstance(value.type, TensorType):
+                    add(value, None if alone else node, None if alone else found[id(node)])
+    return found
 
-    def _add(self, node: Expr, keys: Keys | None) -> None:
-        """More points of a node; without them, as where all points are folded, those that each device has."""
-        self.reached.add(id(node))
+
+def mesh_needs(results: Iterable[Expr], parts: Mapping[str, Subdomains], tables: Tables) -> MeshNeeds:
+    """What each device needs for its own points of all results."""
+    results = tuple(results)
+    own = _Needs(parts, tables)
+    found = needed(results, own.asked, own.joined)
+    fields: dict[Var, Keys] = {}
+    shifts: dict[int, Shift] = {}
+    for node in postorder(*results):
+        if id(node) not in found:
+            continue
+        if isinstance(node, Var) and mesh_dim(node.type, parts) is not None:
+            fields[node] = own.joined(node, fields.get(node), found[id(node)])
+        elif (shift := own.table_of(node)) is not None:
+            table, dim = shift
+            shifts[id(node)] = Shift(table, dim, _source(table), found[id(node)], found[id(node.children[1])])
+    return MeshNeeds(fields, shifts)
+
+
+class _Needs:
+    """Rules of one backward pass; equal sets of points are one array, so that what they lead to is looked up once."""
+
+    def __init__(self, parts: Mapping[str, Subdomains], tables: Tables) -> None:
+        self.parts, self.tables = parts, tables
+        self._known: dict[int, list[Keys]] = {}
+        self._through: dict[tuple[str, str, int, int | None], Keys] = {}
+
+    def asked(self, node: Expr, call: Call | None, need: Keys | None) -> Keys | None:
+        """The points that a call reads of an operand; where all points are folded, those that each device has."""
         dim = mesh_dim(node.type, self.parts)
+        shift = None if call is None else self.table_of(call)
+        if shift is not None and node is shift[0]:
+            return None
         if dim is None:
-            return
+            return NOTHING
         part, interval = self.parts[dim], node.tensor.dims[dim]
-        keys = self._one(part.owned) if keys is None else keys
+        keys = self._one(part.owned)
+        if call is not None and need is not None and (shift or mesh_dim(call.type, self.parts) == dim):
+            keys = self._read(call, *shift, need) if shift else need
         if interval != part.interval:
             point = keys % part.extent + part.interval.start
             keys = self._one(keys[(point >= interval.start) & (point < interval.stop)])
-        self.found[id(node)] = self._joined(self.found.get(id(node)), keys, part)
+        return keys
 
-    def _from(self, node: Call) -> str | None:
-        """The dim of the mesh that a shift leads from; None where it leads to one that lies whole on every device."""
-        table = node.args[0]
-        return mesh_dim(table.type, self.parts) if _source(table) in self.parts else None
+    def joined(self, node: Expr, a: Keys | None, b: Keys) -> Keys:
+        dim = mesh_dim(node.type, self.parts)
+        if a is None or a is b or dim is None:
+            return b
+        return self._one(distinct(np.concatenate([a, b]), self.parts[dim].parts * self.parts[dim].extent))
 
-    def _read(self, node: Call, table: Var, dim: str) -> Keys:
+    def table_of(self, node: Expr) -> tuple[Var, str] | None:
+        """The table of a shift, and the dim of the mesh that it leads from to one that is not whole on every device."""
+        match node:
+            case Call(op, (Var() as table, _)) if op in SHIFTS and _source(table) in self.parts:
+                dim = mesh_dim(table.type, self.parts)
+                return None if dim is None else (table, dim)
+            case _:
+                return None
+
+    def _read(self, node: Call, table: Var, dim: str, rows: Keys) -> Keys:
         """The points of the source that a shift reads where it is needed."""
-        source, rows = _source(table), self.found[id(node)]
+        source = _source(table)
         slot = node.static.neighbour if node.op == "unstructured_shift" else None
         key = table.name, dim, id(rows), slot
         if key not in self._through:
@@ -145,11 +167,6 @@ class _Needs:
             keys = device[:, None] * to.extent + (read - to.interval.start)
             self._through[key] = self._one(distinct(keys[read != -1], to.parts * to.extent))
         return self._through[key]
-
-    def _joined(self, a: Keys | None, b: Keys, part: Subdomains) -> Keys:
-        if a is None or a is b:
-            return b
-        return self._one(distinct(np.concatenate([a, b]), part.parts * part.extent))
 
     def _one(self, keys: Keys) -> Keys:
         """The array for a set of points."""

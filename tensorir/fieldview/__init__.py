@@ -18,6 +18,7 @@ slope(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
 from __future__ import annotations
 
 from tensorir.fieldview.coordinates import coord
+from tensorir.fieldview.folds import max_over, min_over, neighbor_sum
 from tensorir.fieldview.functions import (
     MATHEMATICS,
     FieldOffset,
@@ -25,9 +26,6 @@ from tensorir.fieldview.functions import (
     astype,
     broadcast,
     concat_where,
-    max_over,
-    min_over,
-    neighbor_sum,
     where,
 )
 from tensorir.fieldview.operator import FieldOperator, field_operator, scan_operator

@@ -1,4 +1,4 @@
-"""Types of what operators are called on and give, for editors and type checkers.
+"""Types of what operators are called on and give, for editors and type checkers, and annotations of fields.
 
 `lap(h)` has the type of `h`: a DataArray for a DataArray, a Field for a Field; the function needs no annotations.
 Where these, or its body, tell that it returns a tuple of fields, a call gives a tuple of as many of those.
@@ -7,11 +7,15 @@ Where these, or its body, tell that it returns a tuple of fields, a call gives a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = ["Array", "Named", "Places", "Plain", "Result", "Value", "Widths"]
+from tensorir.binding.arrays import is_tuple, refuse
+from tensorir.ir.types import Scalar
+
+__all__ = ["Array", "FieldType", "Named", "Places", "Plain", "Result", "Value", "Widths"]
 
 if TYPE_CHECKING:
     import jax
@@ -44,3 +48,31 @@ else:
 
     Array, Value, Named, Result = TypeVar("Array"), TypeVar("Value"), TypeVar("Named"), TypeVar("Result")
     Plain = Places = Widths = Any
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FieldType:
+    """A field on dims, in the order of the axes of a bare array, with an element type; intervals come per call."""
+
+    dims: tuple[str, ...]
+    element: Scalar
+
+    @staticmethod
+    def of(parameters: Any) -> FieldType:
+        """From the parameters of `Field[[I, J], float64]`.
+
+        >>> from tensorir.ir.dimensions import Dimension
+        >>> from tensorir.ir.types import FLOAT64
+        >>> print(FieldType.of(([Dimension("I"), Dimension("J")], FLOAT64)))
+        Field[[I, J], float64]
+        """
+        if is_tuple(parameters) and len(parameters) == 2:
+            dims, element = parameters
+            if is_tuple(dims) and isinstance(element, Scalar):
+                return FieldType(tuple(map(str, dims)), element)
+        raise refuse("V01", "a field is annotated by its dims and its element.", "write Field[[I, J], float64].")
+
+    def __str__(self) -> str:
+        return f"Field[[{', '.join(self.dims)}], {self.element}]"
+
+    __repr__ = __str__

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
 from typing import TYPE_CHECKING, Any, overload
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from tensorir import Field
 
-__all__ = ["local_dims", "map_blocks"]
+__all__ = ["index_in", "intervals_at", "local_dims", "map_blocks"]
 
 
 @overload
@@ -142,9 +142,8 @@ def local_dims(fencil: Fencil) -> frozenset[str]:
         dims = {d for h in have for d in h.names} | set(node.type.dims.names)
         if row.indirect or row.effect or row.endless:
             whole |= dims
-        changed = {d for h in have for d in h.names if d not in node.type.dims or h[d] != node.type.dims[d]}
-        changed |= {d for d in node.type.dims.names if not any(d in h for h in have)}
-        whole |= changed | {d for d in dims if d in names_in(node.static)}
+        whole |= {d for h in have for d in h.names if d not in node.type.dims or h[d] != node.type.dims[d]}
+        whole |= {d for d in node.type.dims.names if not any(d in h for h in have)} | (dims & names_in(node.static))
     return frozenset(every - whole)
 
 
@@ -223,7 +222,7 @@ class _Blocks:
                 raise refuse("A36", f"'{self.operator.name}' gives tuples as elements.", "return a tuple of fields.")
         dims = {d: hull([p.type.dims[d] for p in outputs if d in p.type.dims])
                 for p in outputs for d in p.type.dims}  # fmt: skip
-        blocks = {d: _blocks(i, self.cuts.get(d, ())) for d, i in dims.items()}
+        blocks = {d: intervals_at(i, self.cuts.get(d, ())) for d, i in dims.items()}
         parts = {p.name: {d: _parts(blocks[d], i) for d, i in p.type.dims.items} for p in outputs}
         others = {n: v for n, v in self.given.items() if n not in self.arrays}
         own = f"{self.operator.name}-{importlib.import_module('dask.base').tokenize(self)}"
@@ -270,7 +269,7 @@ class _Blocks:
         for name, array in self.arrays.items():
             have, halos = self.place.intervals[name], self.halos[name]
             needed[name] = Dims(tuple((d, _needed(halos.get(d), i, block.get(d))) for d, i in have.items))
-            index = _index(needed[name], have)
+            index = index_in(needed[name], have)
             if name in chunks:
                 found = list(_pieces(array.data.chunks, index))
                 taken[name], pieces[name] = [chunks[name][p.chunk] for p in found], found
@@ -313,7 +312,8 @@ def _pieces(chunks: Sequence[Sequence[int]], index: Sequence[slice]) -> Iterator
         yield _Piece(chunk, within, place)
 
 
-def _blocks(interval: Interval, cuts: Sequence[int]) -> list[Interval]:
+def intervals_at(interval: Interval, cuts: Iterable[int]) -> list[Interval]:
+    """The parts of an interval between ascending cuts; of those that lie outside nothing is cut."""
     ends = [interval.start, *(k for k in cuts if interval.start < k < interval.stop), interval.stop]
     return [Interval(a, b) for a, b in pairwise(ends)]
 
@@ -381,13 +381,13 @@ class _Task:
             }
             asked = {n: b.replaced(Dims(tuple((d, b[d] & s) for d, s in slab.items()))) for n, b in self.blocks.items()}
             origin = {d: _origin(d, need, self.halos, s) for d, s in slab.items()}
-            parts = {n: a[_index(need[n], self.intervals[n])] for n, a in arrays.items()}
+            parts = {n: a[index_in(need[n], self.intervals[n])] for n, a in arrays.items()}
             here = {n: _from(b, origin) for n, b in asked.items()}
             made = self._computed(parts, {n: _from(i, origin) for n, i in need.items()}, here, others)
             for name, part in made.items():
                 if name not in found:
                     found[name] = np.empty(self.blocks[name].shape, part.dtype)
-                found[name][_index(asked[name], self.blocks[name])] = part
+                found[name][index_in(asked[name], self.blocks[name])] = part
         return found
 
     def _array(self, name: str, taken: Any) -> Any:
@@ -429,9 +429,9 @@ class _Task:
         own = {n: field for n, field in fields.items() if n not in self.coordinates}
         with knowing(known), halves((), self.staggered):
             made = self.operator.outputs({**others, **own})
-        return {n: np.asarray(made[n].data)[_index(block, made[n].dims)] for n, block in blocks.items()}
+        return {n: np.asarray(made[n].data)[index_in(block, made[n].dims)] for n, block in blocks.items()}
 
 
-def _index(part: Dims, have: Dims) -> tuple[slice, ...]:
+def index_in(part: Dims, have: Dims) -> tuple[slice, ...]:
     """Where a part stands in an array, whose axes are in the order of `have`."""
     return tuple(slice(part[d].start - i.start, part[d].stop - i.start) for d, i in have.items)

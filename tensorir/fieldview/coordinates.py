@@ -25,8 +25,8 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.binding.coordinates import KNOWN, Coordinate, Coordinates, signed_period
-from tensorir.binding.labels import calendar_of
+from tensorir.binding.coordinates import Coordinate, Coordinates, in_units, signed_period
+from tensorir.binding.labels import DATED, calendar_of
 from tensorir.binding.quantities import is_degrees
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.boundary import extend, linear, periodic
@@ -41,33 +41,35 @@ from tensorir.runtime.errors import did_you_mean
 __all__ = ["coord"]
 
 
-def coord(x: Value, name: str | Dimension, /) -> Value:
+def coord(x: Value, name: str | Dimension, /, *, units: str | None = None) -> Value:
     """A coordinate of a field, as a field on the dims that it has: an index, one of several dims, a cell measure.
 
     In an operator `x` is an argument, or what was computed of arguments, whose coordinates are looked at then; beyond
     the ends of the argument an index goes on with its steps where they are equal, or by the period of the boundary. A
     staggered dim has the midpoints: `ti.coord(flux, "lonHalf")`. Of a DataArray outside it is `x.coords[name]`, and of
     a Field what the DataArrays had that went into a time loop or a transformation. Units in degrees are seen by
-    functions of angles. Raises V37 for a coordinate that there is not, and V38 for one that differs or ends too early.
+    functions of angles. Dates become numbers in `units` of CF conventions: `ti.coord(t, "time", units="days since
+    2000-01-01")`. Raises V37 for a coordinate that there is not, and V38 for one that differs or ends too early.
     """
-    return cast("Value", _coordinate(x, str(name)))
+    return cast("Value", _coordinate(x, str(name), units))
 
 
-def _coordinate(x: Any, name: str) -> Any:
+def _coordinate(x: Any, name: str, units: str | None = None) -> Any:
+    asked = name if units is None else f"{name}{DATED}{units}"
     if isinstance(x, Traced):
-        return _traced(x, name)
+        return _traced(x, asked)
     if hasattr(x, "coords"):
         if name not in x.coords:
             raise refuse("V37", *_missing(f"'{x.name}'" if getattr(x, "name", None) else "the array", name, x.coords))
-        return x.coords[name]
+        return x.coords[name] if units is None else in_units(x.coords[name], units)
     if kind_of(x) != "field":
         raise refuse("V37", f"{type(x).__name__} has no coordinates.", "pass a DataArray.")
-    fitting = [c for c in Coordinates({}).named(name) if set(c.dims) <= set(x.dims)]
+    fitting = [c for c in Coordinates({}).named(asked) if set(c.dims) <= set(x.dims)]
     if len(fitting) == 1 and kind_of(fitting[0].value) == "field":
         return fitting[0].value
     if fitting:
         raise refuse("V38", *_several("the arrays that went in", name))
-    raise refuse("V37", *_missing("the field", name, [c.name for c in KNOWN.get()], True))
+    raise refuse("V37", *_missing("the field", name, Coordinates({}).names(), True))
 
 
 def _traced(x: Traced, name: str) -> Traced:
@@ -85,7 +87,8 @@ def _traced(x: Traced, name: str) -> Traced:
     for candidate in trace.coordinates.named(name):
         _elsewhere(x, trace, candidate)
     who = f"'{_name(trace, array)}'" if array is not None else "the field"
-    fail("V37", *_missing(who, name, trace.coordinates.names(array), kind_of(array) == "field"))
+    own = name.partition(DATED)[0]
+    fail("V37", *_missing(who, own, trace.coordinates.names(array), kind_of(array) == "field"))
 
 
 def _fitting(x: Traced, trace: Tracing, name: str, array: Any) -> Coordinate | None:
@@ -134,7 +137,7 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
     kind = found.type
     if kind is None:
         told = f"the coordinate '{found.name}' holds {found.value.dtype}, which is no element type."
-        hint = f"make numbers of it, such as (x.{found.name} - x.{found.name}[0]) / np.timedelta64(1, 's')."
+        hint = f'take it as numbers: ti.coord(x, "{found.name}", units="days since 2000-01-01").'
         dates = found.value.dtype.kind in "mM" or calendar_of(np.ravel(found.value)[:1]) != ""
         fail("V37", told, hint if dates else "pass an array of numbers.")
     trace.named.update(found.dims.names)
@@ -149,20 +152,22 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
 
 def _parameter(name: str) -> str:
     """What the parameter of a coordinate is called: a name of the notation, and not that of the result."""
-    word = re.sub(r"\W", "_", name)
+    word = re.sub(r"\W", "_", name.partition(DATED)[0])
     return f"c_{word}" if not word.isidentifier() or word == "out" else word
 
 
 def _on(x: Traced, trace: Tracing, found: Coordinate) -> Traced:
     """A coordinate on the points of a field: an index goes on beyond its ends."""
     field = _field(trace, found)
-    needed = x.type.dims.get(found.name)
-    return field if found.dims.names != (found.name,) or needed is None else _reaching(field, trace, found, needed)
+    own = found.name.partition(DATED)[0]
+    needed = x.type.dims.get(own)
+    return field if found.dims.names != (own,) or needed is None else _reaching(field, trace, found, needed)
 
 
 def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval) -> Traced:
     """An index on an interval at least."""
-    dim, have = found.name, found.dims[found.name]
+    dim = found.dims.names[0]
+    have = found.dims[dim]
     if have.covers(needed):
         return field
     before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)

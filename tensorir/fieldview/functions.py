@@ -1,4 +1,4 @@
-"""What operators call: selection, reductions over neighbours, offsets, broadcasts and scans."""
+"""Functions that operators call: offsets, selection, broadcasting, mathematics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any, cast, overload
-
-import numpy as np
 
 from tensorir.binding.arrays import is_tuple, type_of_named
 from tensorir.binding.quantities import ALIKE
@@ -21,12 +19,12 @@ from tensorir.ir import typing_rules as rules
 from tensorir.ir.build import displaced
 from tensorir.ir.builtins import TABLE, Builtin
 from tensorir.ir.dimensions import Combined, Condition, Dimension, Offset
-from tensorir.ir.types import BOOL, NEIGHBOUR, Dims, Interval, Scalar, TensorType, TupleElement, bcast, scalar_of
+from tensorir.ir.types import NEIGHBOUR, Dims, Interval, Scalar, TensorType, bcast, scalar_of
 from tensorir.runtime.locations import here
 
 __all__ = [
-    "MATHEMATICS", "Dynamic", "FieldOffset", "Slot", "as_offset", "astype", "broadcast", "concat_where", "max_over",
-    "min_over", "neighbor_sum", "table_type", "where",
+    "MATHEMATICS", "Dynamic", "FieldOffset", "Slot", "as_offset", "astype", "broadcast", "concat_where", "table_type",
+    "where",
 ]  # fmt: skip
 
 # Offsets as GT4Py's users write them: `FieldOffset("V2E", source=Edge, target=(Vertex, V2EDim))`.
@@ -154,7 +152,7 @@ def as_offset(offset: FieldOffset | Dimension, distance: Any) -> Dynamic:
     return Dynamic(dimension, distance)
 
 
-# What operators call: selection, reductions over neighbours, broadcasting, mathematics; names as in GT4Py.
+# Selection, broadcasting, mathematics; names as in GT4Py.
 
 
 @overload
@@ -282,72 +280,12 @@ def _piece(value: Traced, dim: str, part: Interval, common: Dims) -> Traced | No
     return value
 
 
-_OUTSIDE = {"plus": "sum", "max": "max", "min": "min"}
-"""The methods of arrays for what folds over neighbours."""
-
-
-def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
-    """A fold over the neighbours along a local dimension; absent ones are skipped."""
-    value = wrap(x)
-    if isinstance(value.element, TupleElement):
-        fail("V17", "a tuple cannot be reduced as a whole.", "reduce its members.")
-    if not isinstance(axis, Dimension):
-        fail("V17", "axis is the local dimension to reduce over.", "write axis=V2EDim.")
-    name = f"{NEIGHBOUR}{axis}" if f"{NEIGHBOUR}{axis}" in value.dims else str(axis)
-    if name not in value.dims:
-        fail(
-            "V17",
-            f"the field has no dim {axis} to reduce over, only {', '.join(value.dims) or 'none'}.",
-            "shift it first: f(V2E).",
-        )
-    if not (name.startswith(NEIGHBOUR) or axis.kind == "local" or str(axis) in current().locals):
-        fail(
-            "V17",
-            f"{axis} is a dim of the field, and no local dimension of an offset.",
-            f"along {axis} itself fold in a scan, @ti.scan_operator(axis={axis}, init=0.0), or outside of operators: "
-            f"x.{_OUTSIDE[op]}('{axis}').",
-        )
-    start = build.literal(init(value.element), value.element, here())
-    place = TensorType(value.element, value.type.dims.without(name))
-    f = build.operator(op, place, place, span=here())
-    return assignable(build.reduce(f, start, value.expr, dim=name, span=here()))
-
-
 def can_deref(x: Value) -> Value:
     """False where a table held -1 on the way to an element.
 
     Of a field of any element type: bools on its dims. Units: the result says none.
     """
     return cast("Value", make("can_deref", x))
-
-
-def neighbor_sum(x: Value, *, axis: Dimension) -> Value:
-    """The sum over the neighbours along a local dimension; 0 where there are none.
-
-    Of a field with this dim, as `f(V2E)` has, of numbers: on its other dims, of its element type. Units: those of `x`.
-    Raises V17 where the field has no such dim.
-    """
-    return _over(x, axis, "plus", lambda e: 0)
-
-
-def max_over(x: Value, *, axis: Dimension) -> Value:
-    """The largest neighbour; the least value of the type where there are none. Of bools: whether any is true.
-
-    Dims, element types, units and errors are as of `neighbor_sum`.
-    """
-    if wrap(x).element == BOOL:
-        return _over(x, axis, "or", lambda e: False)
-    return _over(x, axis, "max", lambda e: -np.inf if e.is_float else e.range.start)
-
-
-def min_over(x: Value, *, axis: Dimension) -> Value:
-    """The smallest neighbour; the greatest value of the type where there are none. Of bools: whether all are true.
-
-    Dims, element types, units and errors are as of `neighbor_sum`.
-    """
-    if wrap(x).element == BOOL:
-        return _over(x, axis, "and", lambda e: True)
-    return _over(x, axis, "min", lambda e: np.inf if e.is_float else e.range.stop - 1)
 
 
 _SIGNATURES = {

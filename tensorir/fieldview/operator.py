@@ -16,8 +16,7 @@ from tensorir.binding.calls import bind, nested
 from tensorir.binding.coordinates import Coordinates, stated
 from tensorir.binding.labels import placed_by_identity
 from tensorir.binding.quantities import in_degrees
-from tensorir.fieldview.annotations import FieldType
-from tensorir.fieldview.array_types import Array, Named, Places, Plain, Result
+from tensorir.fieldview.array_types import Array, FieldType, Named, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.datasets import is_whole, members_of_whole, over_variables
 from tensorir.fieldview.recorder import domain_of, recording

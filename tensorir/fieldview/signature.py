@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse, type_of_named
 from tensorir.binding.quantities import in_degrees
-from tensorir.fieldview.annotations import FieldType
+from tensorir.fieldview.array_types import FieldType
 from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.ir.nodes import Expr, Var

@@ -84,8 +84,9 @@ class Traced:
         return result
 
     def __getitem__(self, index: Any) -> Any:
+        """A member of a tuple, `t[0]`; of a field the element at whole numbers, one for each dim: `weights[1, 2]`."""
         if not isinstance(self.element, TupleElement):
-            fail("V03", "a field is not indexed.", "shift it: f(I + 1); concat_where and where choose between points.")
+            return _element(self, cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,))
         if not isinstance(index, int):
             fail("V03", f"a member of a tuple is taken by a number, not by {type(index).__name__}.", "write t[0].")
         return make("tuple_get", self, static=(index,))
@@ -151,7 +152,9 @@ class Traced:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        hint = "it has shifts, f(I + 1), operators, and functions such as ti.sin; do the rest outside of the operator."
+        hint = (
+            "it has shifts, f(I + 1), folds, f.mean(I), operators, and functions such as ti.sin; do the rest outside."
+        )
         raise NoAttribute(Diagnostic("V03", f"a field of an operator has no '{name}'.", here(), help=hint))
 
     def __setitem__(self, *_: Any) -> NoReturn:
@@ -306,6 +309,20 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     return assignable(made, weak)
 
 
+def _element(x: Traced, index: tuple[Any, ...]) -> Traced:
+    """The element of a field at the places of its axes, counted as NumPy does."""
+    told = "a field is indexed by whole numbers, one for each of its dims"
+    hint = "shift it: f(I + 1); concat_where and where choose between points."
+    if len(index) != len(x.dims) or not all(isinstance(k, numbers.Integral) for k in index):
+        fail("V03", f"{told} ({', '.join(x.dims) or 'none'}).", hint)
+    places: list[Expr] = []
+    for k, (dim, interval) in zip(index, x.type.dims.items, strict=True):
+        if not -len(interval) <= k < len(interval):
+            fail("V03", f"there is no element {k} along {dim}, which has {len(interval)}.", hint)
+        places.append(build.literal(int(k) % len(interval) + interval.start, INT32, here()))
+    return make("gather", x, *map(Traced, places), static=(x.dims, "clamp")) if places else x
+
+
 def _takes(number: Expr, element: Scalar) -> None:
     """What was computed of numbers of Python takes a type: calls look whether that holds it."""
     trace = CURRENT.get()
@@ -418,12 +435,33 @@ def power(a: Any, b: Any) -> Any:
 
 
 def unify(*operands: Any) -> list[Traced]:
-    """Operands with one element type: Python numbers take that of the fields, but a float never becomes an integer."""
+    """Operands with one element type: Python numbers take that of the fields, but a float never becomes an integer.
+
+    Terms of coordinates alone (metric terms) are computed in the coordinates' type, and rounded once to the data's.
+    """
     values = [wrap(o) for o in operands]
-    strong = next((v.element for v in values if not v.weak), None)
-    if strong is None:
-        strong = max((v.element for v in values), key=lambda e: (e.kind == "float", e.kind == "int"))
-    return [number_as(v, strong) if v.weak else v for v in values]
+    strong = [v for v in values if not v.weak]
+    if not strong:
+        element = max((v.element for v in values), key=lambda e: (e.kind == "float", e.kind == "int"))
+        return [number_as(v, element) for v in values]
+    data = [v for v in strong if not _is_metric(v)]
+    element = data[0].element if data else max((v.element for v in strong), key=lambda e: getattr(e, "bits", 0))
+    return [number_as(v, element) if v.weak else _rounded_to(v, element) for v in values]
+
+
+def _is_metric(x: Traced) -> bool:
+    """True if a value is computed of coordinates alone."""
+    trace = CURRENT.get()
+    return trace is not None and bool(x.expr.free) and x.expr.free <= set(trace.fields.values())
+
+
+def _rounded_to(x: Traced, element: Any) -> Traced:
+    """A metric term in the floats of the data that it meets; other fields as they are."""
+    have = x.element
+    floats = isinstance(have, Scalar) and isinstance(element, Scalar) and have.is_float and element.is_float
+    if not floats or have == element or not _is_metric(x):
+        return x
+    return Traced(build.call("cast", x.expr, static=(element,), span=here()))
 
 
 def number_as(number: Traced, element: Any) -> Traced:

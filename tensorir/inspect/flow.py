@@ -98,7 +98,7 @@ def dataflow(program: Any) -> Picture:
     graph = _graph(fencil, plain)
     hidden = len(graph.values) - MAX_NODES
     if hidden > 0:
-        graph = _first(graph)
+        graph = _Graph(graph.values[:MAX_NODES], {e: v for e, v in graph.edges.items() if max(e) < MAX_NODES})
     at = _place(graph)
     words = [_said(graph, a, b, list(via)) for (a, b), via in graph.edges.items()]
     if hidden > 0:
@@ -166,10 +166,6 @@ def _step(node: Expr) -> str:
     if isinstance(node, Call) and node.op in ("cartesian_shift", "unstructured_shift", "shift_init"):
         return spelled(node)
     return ""
-
-
-def _first(graph: _Graph) -> _Graph:
-    return _Graph(graph.values[:MAX_NODES], {e: v for e, v in graph.edges.items() if max(e) < MAX_NODES})
 
 
 def _place(graph: _Graph) -> dict[tuple[int, int], float]:

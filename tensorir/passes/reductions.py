@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from tensorir.analysis.access_functions import AffineIndex, affine_index
+from tensorir.analysis.uses import literal_of
 from tensorir.ir.build import call, literal, operator
 from tensorir.ir.build import reduce as make_reduce
 from tensorir.ir.builtins import TABLE
@@ -505,20 +506,13 @@ def _folds(node: Call) -> _Folds | None:
     while True:
         match x:
             case Call("reduce", (Operator(same), init, y), (dim,)) if (
-                same == op and dim not in starts and _number(init) == nothing.value
+                same == op and dim not in starts and literal_of(init) == nothing.value
             ):
                 starts[dim] = init
                 inner.append(x)
                 x = y
             case _:
                 return _Folds(op, starts, x, tuple(inner)) if inner else None
-
-
-def _number(e: Expr) -> object:
-    """The number that an expression is at all of its points, None where that is not plain."""
-    while isinstance(e, Call) and e.op == "add_dim":
-        e = e.args[0]
-    return e.value if isinstance(e, Literal) else None
 
 
 def _nothing(op: str, kind: TensorType) -> Literal:

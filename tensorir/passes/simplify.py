@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.analysis.uses import literal_of
 from tensorir.ir.build import call, cartesian_shift, coerced, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Var
@@ -465,27 +466,20 @@ def shifted_by_zero(e: Call) -> Expr | None:
 # Logic and selection
 
 
-def _truth(x: Expr) -> bool | None:
-    """What is true everywhere, or false."""
-    while isinstance(x, Call) and x.op == "add_dim":
-        x = x.args[0]
-    return x.value if isinstance(x, Literal) and isinstance(x.value, bool) else None
-
-
 def and_true(e: Call) -> Expr | None:
     x, y = e.args
-    rest = x if _truth(y) is True else y if _truth(x) is True else None
+    rest = x if literal_of(y) is True else y if literal_of(x) is True else None
     return None if rest is None else coerced(rest, e.tensor)
 
 
 def or_false(e: Call) -> Expr | None:
     x, y = e.args
-    rest = x if _truth(y) is False else y if _truth(x) is False else None
+    rest = x if literal_of(y) is False else y if literal_of(x) is False else None
     return None if rest is None else coerced(rest, e.tensor)
 
 
 def known_choice(e: Call) -> Expr | None:
-    truth = _truth(e.args[0])
+    truth = literal_of(e.args[0])
     return None if truth is None else coerced(e.args[1] if truth else e.args[2], e.tensor)
 
 

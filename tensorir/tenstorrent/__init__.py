@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from tensorir.tenstorrent.estimate import Choice, Estimate, choose, estimate
 from tensorir.tenstorrent.grid import defaults, shard, sized
-from tensorir.tenstorrent.kernels.check import check
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.kernels.protocol import Fault
-from tensorir.tenstorrent.kernels.simulate import Simulation, simulate
+from tensorir.tenstorrent.kernels.simulate import Simulation, check, simulate
 from tensorir.tenstorrent.metal.emit import Emitted, emit
 from tensorir.tenstorrent.schedule import partition, persistent, pipeline, schedule
 from tensorir.tenstorrent.split import split

@@ -78,7 +78,7 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
                 return None
 
     made = transform(node, rule)
-    loads = tuple(_copy(tile.outside, tile.whole, node.span) for tile in nest.loads.values())
+    loads = tuple(n.Call(HANDLE, "copy", (tile.outside, tile.whole), span=node.span) for tile in nest.loads.values())
     stores = tuple(
         n.Call(HANDLE, called.get(key, "copy"), (tile.whole, tile.outside), span=node.span)
         for key, tile in nest.stores.items()
@@ -323,7 +323,3 @@ def _sum(terms: Sequence[n.Expr]) -> n.Expr:
 def _region(buffer: n.Buffer, starts: Sequence[n.Expr], sizes: Sequence[n.Expr], span: Span) -> n.Call:
     first = n.BufferLoad(buffer, tuple(starts), span=span)
     return n.Call(HANDLE, "region", (first, const(3, INT32), *sizes), span=span)
-
-
-def _copy(src: n.Call, dst: n.Call, span: Span) -> n.Call:
-    return n.Call(HANDLE, "copy", (src, dst), span=span)

@@ -372,10 +372,6 @@ def _string(c: Cursor) -> str:
     return text
 
 
-def _spell_names(names: tuple[str, ...], ascii: bool) -> str:
-    return ", ".join(quoted_name(name, ascii) for name in names)
-
-
 def _spell_dims(names: tuple[str, ...], ascii: bool) -> str:
     # a dim that is named like a mode would be read as one
     return ", ".join(f"`{name}`" if name in (*MODES, "over") else quoted_name(name, ascii) for name in names)
@@ -415,7 +411,7 @@ SLOTS: dict[str, Slot] = {
     "bool?": Slot(_truth, _truth_text, default=False),
     "element": Slot(element, spell_element),
     "dims": Slot(_dims, _spell_dims),
-    "over": Slot(_over, lambda v, ascii: f"over: ({_spell_names(v, ascii)})"),
+    "over": Slot(_over, lambda v, ascii: f"over: ({', '.join(quoted_name(name, ascii) for name in v)})"),
     "intervals": Slot(ranges, spell_ranges, _intervals, _ranges),
     "pairs": Slot(_pairs, _spell_pairs),
     "mode?": Slot(lambda c: c.word("a rule for indices")[0], quoted_name, default="checked"),

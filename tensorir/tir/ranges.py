@@ -80,11 +80,11 @@ def values(expr: n.Expr, env: Mapping[n.Var, Any]) -> Any:
             return np.asarray(value, np.int64)
         case n.Var():
             return env.get(expr)
-        case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer and value.dtype.bits <= dtype.bits:
-            return values(value, env)
-        case n.Not(value):
+        case n.Cast(value, dtype) if dtype.is_integer and value.dtype.is_integer:
             made = values(value, env)
-            return None if made is None else np.logical_not(made)
+            return None if made is None else np.asarray(made).astype(dtype.numpy).astype(np.int64)
+        case n.Not(value):
+            return None if (made := values(value, env)) is None else np.logical_not(made)
         case n.FloorDiv(_, b) | n.FloorMod(_, b) if not (values(b, env) is not None and np.all(values(b, env) > 0)):
             return None
         case n.BinaryOp() | n.CmpOp() | n.And() | n.Or() if type(expr) in _NUMBERS:

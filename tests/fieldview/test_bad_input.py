@@ -368,16 +368,16 @@ help: choose with ti.where(condition, a, b), or decide by a text: 'upwind'.""",
         """
 @ti.field_operator
 def mean(x):
-    return x.mean()
+    return x.median()
 
 
 mean(X)
 """,
         """
-cell:26:12: error[V03]: a field of an operator has no 'mean'.
-      return x.mean()
-             ^^^^^^
-help: it has shifts, f(I + 1), operators, and functions such as ti.sin; do the rest outside of the operator.""",
+cell:26:12: error[V03]: a field of an operator has no 'median'.
+      return x.median()
+             ^^^^^^^^
+help: it has shifts, f(I + 1), folds, f.mean(I), operators, and functions such as ti.sin; do the rest outside.""",
     ),
     "the length of a field": (
         """
@@ -630,9 +630,7 @@ def test_dims_of_like_names_are_proposed_and_otherwise_the_last_ones(have, asked
 def test_a_fold_along_a_dim_of_the_field_says_what_does_that(fold, method):
     with pytest.raises(ti.DiagnosticError) as refused:
         ti.field_operator(lambda h: fold(h, axis=ti.Dimension("K")))(ti.zeros({"K": 3}))
-    assert refused.value.diagnostics[0].help == (
-        f"along K itself fold in a scan, @ti.scan_operator(axis=K, init=0.0), or outside of operators: x.{method}('K')."
-    )
+    assert refused.value.diagnostics[0].help == f"along K itself fold by ti.{method}(x, K)."
 
 
 @pytest.mark.parametrize("number", [np.float64(1.5), jnp.float32(1.5), "a batch"])

@@ -336,12 +336,12 @@ def test_what_a_coordinate_cannot_be_is_said():
     days = h.isel(lon=0, drop=True).assign_coords(lat=np.array(["2026-01-01", "2026-01-02"] * 2, "datetime64[ns]"))
     assert told(lambda: ti.field_operator(lambda h: ti.coord(h, "lat"))(days)) == (
         "V37", "the coordinate 'lat' holds datetime64[ns], which is no element type.",
-        "make numbers of it, such as (x.lat - x.lat[0]) / np.timedelta64(1, 's').",
+        'take it as numbers: ti.coord(x, "lat", units="days since 2000-01-01").',
     )  # fmt: skip
     others = days.assign_coords(lat=xr.date_range("2026-01-01", periods=4, calendar="noleap", use_cftime=True))
     assert told(lambda: ti.field_operator(lambda h: ti.coord(h, "lat"))(others)) == (
         "V37", "the coordinate 'lat' holds object, which is no element type.",
-        "make numbers of it, such as (x.lat - x.lat[0]) / np.timedelta64(1, 's').",
+        'take it as numbers: ti.coord(x, "lat", units="days since 2000-01-01").',
     )  # fmt: skip
     stood = ti.field_operator(lambda h: ti.coord(h(LONHalf + 0.5), "lon"))
     assert told(lambda: stood(h)) == (

@@ -13,10 +13,9 @@ import numpy as np
 import tensorir as ti
 from tensorir.ir.nodes import Call
 from tensorir.ir.rewrite import postorder, values
-from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term
 from tests.lift.costs import costs_of
 
-__all__ = ["agree", "figures", "given", "near", "operations", "parsed", "reference", "show", "steps_of"]
+__all__ = ["agree", "figures", "given", "near", "operations", "parsed", "reference", "steps_of"]
 
 
 def parsed(head: str, body: str = "", indent: int = 4) -> Any:
@@ -91,18 +90,3 @@ def near(program: ti.Lifted, base: ti.Lifted) -> None:
     """A program steps no more often than another, looks up no more often, and has not many more operations."""
     one, other = costs_of(program), costs_of(base)
     assert one.near(other), f"{one} and {other}:\n{program}\n{base}"
-
-
-def show(term: Term) -> str:
-    """The term as text, for reports and diagnostics."""
-    match term:
-        case Number(value):
-            return str(value)
-        case Index(name):
-            return name
-        case Linear(affine):
-            return str(affine)
-        case Load(buffer, indices):
-            return f"{buffer.name}[{', '.join(map(show, indices))}]"
-        case Op(op, args):
-            return f"{op}({', '.join(map(show, args))})"

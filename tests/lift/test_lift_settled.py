@@ -13,9 +13,8 @@ from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.nests.bounded import sums_bounded
 from tensorir.lifting.nests.linear import affine_of, settled
 from tensorir.lifting.nests.numbers import values
-from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term
+from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term, show
 from tensorir.lifting.nests.unknowns import bounds
-from tests.lift.harness import show
 
 RANGES = {"i": (0, 7), "j": (0, 4), "k": (2, 9)}
 GRID = {

@@ -11,10 +11,8 @@ import pytest
 from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.counted import in_one_period
-from tensorir.lifting.nests.linear import settled
-from tensorir.lifting.nests.sums import in_normal_form
-from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term
-from tests.lift.harness import show
+from tensorir.lifting.nests.linear import in_normal_form, settled
+from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, show
 
 RANGES = {"i": (0, 7), "j": (0, 4)}
 DATA = [Load(Buffer(name, INT32, ()), ()) for name in "AB"]

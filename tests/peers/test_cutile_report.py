@@ -1,7 +1,7 @@
 """What a lifted kernel tells of itself: where numerics differ, and a picture of its grid over its arrays."""
 
 import inspect
-import xml.etree.ElementTree as xml
+import xml.etree.ElementTree
 
 import cuda.tile as ct
 import numpy as np

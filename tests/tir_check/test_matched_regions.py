@@ -31,6 +31,10 @@ NOTED = {
         "M = T.match_buffer(A[vi * 5:vi * 5 + T.min(5, 16 - vi * 5), 0:16], (5, 16))",
         "extent 0 of 'M' is 5; the region's, T.min(5, 16 - vi * 5), is not proven so.",
     ),
+    "a size that wraps around once": (
+        "M = T.match_buffer(A[0:T.Cast('int8', vi + 125), 0:16], (vi + 125, 16))",
+        "extent 0 of 'M' is vi + 125; the region's, T.Cast(\"int8\", vi + 125), is not proven so.",
+    ),
     "a size that nothing bounds": (
         "M = T.match_buffer(A[0:n, 0:16], (4, 16))",
         "extent 0 of 'M' is 4; the region's, n, is not proven so.",

@@ -308,7 +308,7 @@ def _assembled(name: str, state: _State, options: Options) -> Specialised:
             out = leaf.name
             taken.add(out)
         ordered = {d: box[d] for d in leaf.layout} if leaf.layout is not None else box
-        dims = Dims(tuple((_local(emission, ev, d), Interval(*e)) for d, e in ordered.items()))
+        dims = Dims(tuple((emission.local(d) if d in ev.slots else d, Interval(*e)) for d, e in ordered.items()))
         var = build.var(out, TensorType(leaf.element, dims))
         params.append(var)
         closures.append(build.closure(var, value))
@@ -334,10 +334,6 @@ def _filled(c: Closure) -> Closure:
     (element,) = c.value.tensor.leaves
     zero = build.literal(False if element == BOOL else 0, element)
     return build.closure(c.output, build.call("if", build.call("can_deref", c.value), c.value, zero), c.region)
-
-
-def _local(emission: Emission, ev: Evaluator, dim: str) -> str:
-    return emission.local(dim) if dim in ev.slots else dim
 
 
 def compiled(special: Specialised, **options: Any) -> Any:

@@ -16,7 +16,6 @@ from tensorir.iterator.nodes import (
     Call,
     CartesianOffset,
     Expr,
-    FunctionDefinition,
     If,
     Infinity,
     Lambda,
@@ -58,14 +57,10 @@ def show(node: Program | Statement | Expr) -> str:
 
 def _program(p: Program) -> str:
     lines = [f"{p.name}({', '.join(one.name for one in p.params)}) {{"]
-    lines += [_function(f) for f in p.functions]
+    lines += [f"  {f.name} = λ({', '.join(f.params)}) → {show(f.body)};" for f in p.functions]
     lines += [_temporary(t) for t in p.temporaries]
     lines += [line for s in p.body for line in _statement(s, "  ")]
     return "\n".join([*lines, "}"])
-
-
-def _function(f: FunctionDefinition) -> str:
-    return f"  {f.name} = λ({', '.join(f.params)}) → {show(f.body)};"
 
 
 def _temporary(t: Temporary) -> str:

@@ -1,4 +1,6 @@
-"""Which iteration stores an element: a store's indices, solved for the variables of its loops.
+"""Which iteration stores an element: the inverse of a store's access map, and the last store.
+
+Which iteration stores an element: a store's indices, solved for the variables of its loops.
 
 >>> from tensorir.integers.affine import number, variable
 >>> from tensorir.ir.types import Interval
@@ -9,25 +11,35 @@
 >>> found = inverse([i.times(4).plus(r)], {"i": Interval(0, 8), "r": Interval(0, 4)})
 >>> {n: str(a) for n, a in found.at([variable("t")], {}).items()}
 {'i': 't // 4', 'r': 't - (t // 4)*4'}
+
+Which statement of a nest stores an element last, as far as loops and indices tell.
+
+>>> from tensorir.integers.affine import variable
+>>> from tensorir.lifting.nests.nest import Loop
+>>> from tensorir.lifting.nests.terms import Linear, Number
+>>> from tensorir.ir.types import FLOAT32, INT32
+>>> y, i = Buffer("y", FLOAT32, (4,)), Linear(variable("i"), INT32)
+>>> stores = [Store(y, (i,), Number(value, FLOAT32)) for value in (1.0, 2.0)]
+>>> loops = [Loop("i", Number(0, INT32), Number(n, INT32), (s,)) for n, s in zip((4, 2), stores)]
+>>> [stores.index(last_store(loops, y, (k,))) for k in range(4)]
+[1, 1, 0, 0]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 
 from tensorir.integers.affine import Affine, Ranges, quotient, remainder
 from tensorir.ir.types import Interval, Scalar
+from tensorir.lifting.accesses.sets import decided, domain, integer_set, point, text
 from tensorir.lifting.accesses.space import digits
-from tensorir.lifting.nests.linear import term_of
-from tensorir.lifting.nests.terms import Index, Linear, Term, rebuilt
+from tensorir.lifting.nests.linear import linear, term_of
+from tensorir.lifting.nests.nest import Leaf, Node, Store, leaves, ranges_of
+from tensorir.lifting.nests.terms import Buffer, Index, Linear, Term, rebuilt
 
-__all__ = [
-    "Inverse",
-    "Step",
-    "at_iteration",
-    "inverse",
-]
+__all__ = ["Inverse", "Step", "at_iteration", "inverse", "last_store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +147,28 @@ def at_iteration(term: Term, values: Mapping[str, Affine], as_term: Callable[[Af
                 return None
 
     return rebuilt(term, rule)
+
+
+def last_store(nodes: Sequence[Node], buffer: Buffer, at: Sequence[int]) -> Store | None:
+    """The store to an element that runs last; one of which data tell whether or where is taken to store there."""
+    found: list[tuple[tuple[int, ...], Store]] = []
+    for leaf in leaves(nodes):
+        match leaf.node:
+            case Store(other) as node if other is buffer:
+                last = _last_round(leaf, node, at)
+                if last is not None:
+                    found.append((last, node))
+            case _:
+                pass
+    return max(found, key=lambda pair: pair[0], default=(None, None))[1]
+
+
+def _last_round(leaf: Leaf, node: Store, at: Sequence[int]) -> tuple[int, ...] | None:
+    """The turn of the last iteration of a store to an element, None where there is none."""
+    ranges = ranges_of(leaf.loops)
+    here = domain(leaf, ranges, (), "")
+    places = [linear(index, ranges) for index in node.indices]
+    told = [f"{text(a, here.names)} = {k}" for a, k in zip(places, at, strict=True) if a is not None]
+    rounds = integer_set([*here.names.values()], [*here.constraints, *told])
+    last = decided(lambda: None if rounds.is_empty() else point(rounds.lexmax()), 0.2)
+    return None if last is None else tuple(chain.from_iterable(zip_longest(leaf.place, last, fillvalue=0)))

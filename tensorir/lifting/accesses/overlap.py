@@ -1,4 +1,16 @@
-"""Which iterations of two accesses touch one element, where indices say it digit by digit: no set has to be made.
+"""Which elements are touched, under which conditions, and which iterations touch one.
+
+Reads under the choices around them: what a branch reads, it reads where it is chosen.
+
+>>> from tensorir.lifting.nests.terms import Buffer, Index, Number, show
+>>> from tensorir.ir.types import INT32
+>>> i, a = Index("i", INT32), Buffer("A", INT32, (4,))
+>>> first = Op("eq", (i, Number(0, INT32)), BOOL)
+>>> choice = Op("if", (first, Number(0, INT32), Load(a, (i,))), INT32)
+>>> [(show(load), list(map(show, conditions))) for load, conditions in reads_under(choice)]
+[('A[i]', ['not(eq(i, 0))'])]
+
+Which iterations of two accesses touch one element, where indices say it digit by digit: no set has to be made.
 
 Both accesses run over boxes. An index that is one number per value of its variables (`i * 16 + j`, j below 16), and is
 the same for both, makes these equal; one of variables that nothing else uses says that two ranges meet.
@@ -20,18 +32,95 @@ True
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
 from tensorir.integers.affine import Affine
+from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.sets import condition_text, conjuncts
 from tensorir.lifting.accesses.space import bounds_of_guard, value_of_guard
 from tensorir.lifting.nests.linear import Ranges, affine_of, linear, settled
-from tensorir.lifting.nests.nest import Leaf
-from tensorir.lifting.nests.terms import Op, Term
+from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Store, While, ranges_of
+from tensorir.lifting.nests.terms import Buffer, Load, Op, Term, always, children
+from tensorir.runtime.memory import remembered
 
-__all__ = ["Box", "Overlap", "box_of", "overlap"]
+__all__ = [
+    "MOST_CONDITIONS", "Box", "Overlap", "Places", "Seen", "box_of", "overlap", "parts_under", "places", "reads_under",
+]  # fmt: skip
+
+# How statements touch a buffer: whether they read or write it, and where, as far as indices are sums.
+
+Places = tuple[tuple[bool, tuple[Affine | None, ...]], ...]
+"""Accesses of a buffer: whether they write, and their indices where they are sums."""
+
+
+def places(leaf: Leaf, buffer: Buffer) -> Places:
+    """How a statement accesses a buffer, each way once."""
+    return _places_in(leaf.node, leaf.loops, buffer)
+
+
+@remembered("facts of nests", limit=4096)
+def _places_in(node: Store | While | Check | External, loops: tuple[Loop, ...], buffer: Buffer) -> Places:
+    ranges = ranges_of(loops)
+    found: list[tuple[bool, tuple[Affine | None, ...]]] = []
+    if isinstance(node, Store) and node.buffer is buffer:
+        found.append((True, tuple(linear(i, ranges) for i in node.indices)))
+    for load in Leaf(node, loops, ()).reads:
+        if load.buffer is buffer:
+            place = (False, tuple(linear(i, ranges) for i in load.indices))
+            if place not in found:
+                found.append(place)
+    return tuple(found)
+
+
+MOST_CONDITIONS = 16
+"""Under how many sets of conditions one term is looked at."""
+
+Seen = dict[int, list[set[tuple[int, bool]]]]
+"""By term, the sets of conditions under which it was met, all by identity."""
+
+
+def reads_under(
+    term: Term, conditions: tuple[Term, ...] = (), seen: Seen | None = None
+) -> Iterator[tuple[Load, tuple[Term, ...]]]:
+    """Every read in a term with the conditions of the choices around it, unless it is known under fewer."""
+    for part, around in parts_under(term, _is_read, conditions, seen):
+        assert isinstance(part, Load)
+        yield part, around
+
+
+def _is_read(term: Term) -> bool:
+    return isinstance(term, Load)
+
+
+def parts_under(
+    term: Term, wanted: Callable[[Term], bool], conditions: tuple[Term, ...] = (), seen: Seen | None = None
+) -> Iterator[tuple[Term, tuple[Term, ...]]]:
+    """Every part of a term that is wanted with the conditions of the choices around it, unless it is known under fewer.
+
+    What is not looked at under more sets of conditions than `MOST_CONDITIONS` is not given: `seen` tells.
+    """
+    seen = {} if seen is None else seen
+    here = {(id(c.args[0]), False) if isinstance(c, Op) and c.op == "not" else (id(c), True) for c in conditions}
+    known = seen.setdefault(id(term), [])
+    if len(known) >= MOST_CONDITIONS or any(fewer <= here for fewer in known):
+        return
+    known.append(here)
+    if wanted(term):
+        yield term, conditions
+    match term:
+        case Op("if", (c, yes, no)):
+            yield from parts_under(c, wanted, conditions, seen)
+            other = always(no)
+            for both in [t for key, t in always(yes).items() if key in other]:
+                yield from parts_under(both, wanted, conditions, seen)
+            yield from parts_under(yes, wanted, (*conditions, c), seen)
+            yield from parts_under(no, wanted, (*conditions, Op("not", (c,), BOOL)), seen)
+        case _:
+            for child in children(term):
+                yield from parts_under(child, wanted, conditions, seen)
+
 
 Box = Mapping[str, tuple[int, int]]
 """The least and the greatest value of each variable."""

@@ -6,7 +6,7 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.rewrite import substitute
 from tensorir.lifting.region.nodes import Atomic, Check, For, If, Let, Node, Read, While, Write, walk
-from tensorir.lifting.schedule.folding import combined
+from tensorir.lifting.schedule.components import combined
 
 __all__ = ["reductions", "uses"]
 

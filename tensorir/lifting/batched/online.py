@@ -15,7 +15,7 @@ from tensorir.ir.rewrite import substitute
 from tensorir.lifting.batched.combining import uses
 from tensorir.lifting.emission.tensors import constant_of
 from tensorir.lifting.region.nodes import Carried, For, Let, Node
-from tensorir.lifting.schedule.folding import combined
+from tensorir.lifting.schedule.components import combined
 
 __all__ = ["Online", "is_number", "online_sums"]
 

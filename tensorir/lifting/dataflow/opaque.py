@@ -1,9 +1,4 @@
-"""Whiles and external functions as statements that read whole buffers and write whole buffers.
-
-How often a while runs is told by data, so no set says which of its rounds wrote an element. For exact dataflow it is
-one step that makes new buffers of old ones; what it does inside is a region of its own, whose arguments are these
-buffers. A value from outside that it asks for is handed to it in a buffer, too.
-"""
+"""Whiles and external functions as statements that read whole buffers and write whole buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +9,6 @@ from tensorir.integers.affine import Affine, variable
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, TensorType
-from tensorir.lifting.dataflow.uncovered import Uncovered
 from tensorir.lifting.emission.tensors import alike, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,
@@ -37,7 +31,20 @@ from tensorir.lifting.region.nodes import (
     walk,
 )
 
-__all__ = ["Opaque", "free_values", "in_steps", "inside_of", "touched", "whole_of"]
+__all__ = ["Opaque", "Uncovered", "free_values", "in_steps", "inside_of", "touched", "whole_of"]
+
+# What exact dataflow does not cover.
+
+
+class Uncovered(Exception):
+    """What this way of lifting does not cover yet; the text says what it is."""
+
+
+# Whiles and external functions as statements that read whole buffers and write whole buffers.
+#
+# How often a while runs is told by data, so no set says which of its rounds wrote an element. For exact dataflow it
+# is one step that makes new buffers of old ones; what it does inside is a region of its own, whose arguments are
+# these buffers. A value from outside that it asks for is handed to it in a buffer, too.
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,8 +18,7 @@ from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.rewrite import rebuild
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import text
-from tensorir.lifting.dataflow.opaque import Opaque, free_values, in_steps, inside_of, touched, whole_of
-from tensorir.lifting.dataflow.uncovered import Uncovered
+from tensorir.lifting.dataflow.opaque import Opaque, Uncovered, free_values, in_steps, inside_of, touched, whole_of
 from tensorir.lifting.emission.tensors import sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,

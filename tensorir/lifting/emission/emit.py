@@ -32,8 +32,7 @@ from tensorir.lifting.emission.tensors import (
     width_of,
 )
 from tensorir.lifting.nests.bounded import by_multiple
-from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, settled, term_of
-from tensorir.lifting.nests.rows import flat_place
+from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, flat_place, settled, term_of
 from tensorir.lifting.nests.terms import (
     Buffer,
     Index,
@@ -231,14 +230,15 @@ class Emitter:
         condition = self.settled(condition, box)
         if isinstance(condition, Number):
             return self.emit(yes if condition.value else no, box, safe)
-        if not loads(yes) and not loads(no):
+        some_read = any(isinstance(t, Load) for t in walk(no))  # a chain of choices asks at each of them
+        if not some_read and not loads(yes):
             return call("if", self.emit(condition, box, safe), self.emit(yes, box, safe), self.emit(no, box, safe))
         inside, rest = interval_of(condition, box)
         if rest is None and inside is not None:
             if any(not i for i in inside.values()):
                 return self.emit(no, box, safe)
             part = self.emit(yes, inside, safe)
-            beside = _beside(inside, box) if loads(no) else None
+            beside = _beside(inside, box) if some_read else None
             if beside is not None:
                 along, other = beside
                 pieces = [(cut(part, inside), inside), (cut(self.emit(no, other, safe), other), other)]

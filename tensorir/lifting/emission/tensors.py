@@ -14,7 +14,7 @@ from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, cartesian_shift, literal
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar
-from tensorir.lifting.nests.fitting import fits
+from tensorir.lifting.nests.numbers import fits
 
 __all__ = [
     "alike", "constant_of", "converted", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of",

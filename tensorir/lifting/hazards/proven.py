@@ -1,32 +1,160 @@
-"""What is proven wrong before anything runs: accesses out of bounds, reads of what nobody wrote, races; each witnessed.
+"""What is wrong in every run, and what may be: indices outside, races, divisions by zero, broken assertions."""
 
-Only exact sets of iterations count: what depends on data may be right, and is left to the checks of a run.
-"""
-
-# islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import groupby
-from typing import Any
+from itertools import groupby, takewhile
+from typing import Any, Literal
 
 from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.overlap import Box, overlap
-from tensorir.lifting.accesses.sets import decided, integer_set, point, same_element, text
-from tensorir.lifting.hazards.before import all_missing
-from tensorir.lifting.hazards.touches import Touch, Touches, element_of, iteration_of
-from tensorir.lifting.hazards.visible import Visible, visible_iterations
-from tensorir.lifting.nests.linear import term_of
+from tensorir.lifting.accesses.sets import condition_text, decided, domain, integer_set, point, same_element, text
+from tensorir.lifting.hazards.touches import (
+    Spot,
+    Touch,
+    Touches,
+    Visible,
+    all_missing,
+    element_of,
+    iteration_of,
+    visible_iterations,
+)
+from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store, While, leaves, ranges_of, written
-from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, buffers_of, index_names
-from tensorir.runtime.errors import Diagnostic, Note
+from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, buffers_of, index_names, loads
+from tensorir.runtime.errors import NOWHERE, Diagnostic, Note
 
-__all__ = ["hazards", "in_turn", "with_doubts_checked"]
+__all__ = [
+    "failing", "hazards", "in_turn", "left_to_data", "undecided_races", "undefined_by_data", "with_doubts_checked",
+]  # fmt: skip
+
+# What a nest states of itself: that threads come to a barrier together, that a divisor is not zero.
+#
+# What no data decide is settled before anything runs: an iteration in which it does not hold is told, and what always
+# holds is left out. Of the rest each kind says whether the program checks it.
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How a statement is told that does not hold, and what checks it where data decide."""
+
+    help: str
+    checked: Literal["always", "asked", "never"] = "always"
+    """In every program that checks, in one that is asked for what a source leaves undefined, or in none."""
+    proven: bool = True
+    """Whether it is an error before anything runs."""
+    note: str = "in the iteration {}."
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "TL10": _Kind("guard the access, or correct the loop's bounds."),
+    "TL13": _Kind(
+        "move the barrier out of the condition.",
+        note="{} and the first thread of its block do not both come to it.",
+    ),
+    "TL14": _Kind("give it a divisor that is not zero, or guard it.", "asked"),
+    "TL15": _Kind("bind another value, or guard the block by T.where.", "never"),
+    "TL16": _Kind("", "asked", proven=False),
+}
+"""By code."""
+
+
+def failing(nodes: Sequence[Node], loops: tuple[Loop, ...] = ()) -> list[Diagnostic]:
+    """The first statement that is proven not to hold, with an iteration; whether a while does anything, data say."""
+    for node in nodes:
+        match node:
+            case Loop(body=body):
+                told = failing(body, (*loops, node))
+            case Check(code=str(code)) if code and _KINDS[code].proven:
+                told = _proven(Leaf(node, loops, ()), _KINDS[code])
+            case _:
+                continue
+        if told:
+            return told
+    return []
+
+
+def _proven(leaf: Leaf, kind: _Kind) -> list[Diagnostic]:
+    assert isinstance(leaf.node, Check)
+    found, sure = _where_not(leaf)
+    if not sure or found.is_empty():
+        return []
+    at = dict(zip(leaf.names, point(found), strict=True))
+    iteration = ", ".join(f"{loop.title or loop.name} = {at[loop.name]}" for loop in leaf.loops)
+    note = kind.note.format(iteration) if iteration else "in the only iteration."
+    return [Diagnostic(leaf.node.code, leaf.node.message, leaf.span, (note,), kind.help)]
+
+
+def left_to_data(
+    nodes: Sequence[Node], told: bool, undefined: bool, loops: tuple[Loop, ...] = (), inside: bool = False
+) -> tuple[Node, ...]:
+    """The nodes without statements of which it is known whether they hold, or which nobody checks.
+
+    `told`: whether any is; `undefined`: whether a program is asked for what its source leaves undefined. `inside` of a
+    while data say whether anything is done at all.
+    """
+    found: list[Node] = []
+    for node in nodes:
+        match node:
+            case Loop(body=body) | While(body=body):
+                around = (*loops, node) if isinstance(node, Loop) else loops
+                inner = left_to_data(body, told, undefined, around, inside or isinstance(node, While))
+                same = len(inner) == len(body) and all(x is y for x, y in zip(inner, body, strict=True))
+                if inner or isinstance(node, While):
+                    found.append(node if same else replace(node, body=inner))
+            case Check(code=str(code)) if code:
+                kind = _KINDS[code]
+                wanted = (told and kind.checked == "always") or (undefined and kind.checked == "asked")
+                if wanted and not _is_settled(Leaf(node, loops, ()), kind, inside):
+                    found.append(node)
+            case _:
+                found.append(node)
+    return tuple(found)
+
+
+def undefined_by_data(nodes: Sequence[Node], inside: bool = False) -> Iterator[str]:
+    """What a report says of values that a source leaves undefined if data ask for them, as those `inside` of whiles."""
+    for node in nodes:
+        match node:
+            case Loop(body=body) | While(body=body):
+                yield from undefined_by_data(body, inside or isinstance(node, While))
+            case Check(code=str(code)) if (
+                code and _KINDS[code].checked == "asked" and (inside or loads(node.condition))
+            ):
+                line = f"line {node.span.line}: " if node.span is not NOWHERE else ""
+                what = node.message.removesuffix(".")
+                yield f"{line}{what} where data ask for it: the result is 0, and `checked` says so."
+            case _:
+                pass
+
+
+def _is_settled(leaf: Leaf, kind: _Kind, inside: bool) -> bool:
+    """Whether it is known of a statement that it holds, or that it does not and is told."""
+    found, sure = _where_not(leaf)
+    return (sure and not inside and kind.proven) or bool(found.is_empty())
+
+
+def _where_not(leaf: Leaf) -> tuple[Any, bool]:
+    """The iterations in which a statement does not hold, and whether that is so in each of them, whatever data say."""
+    assert isinstance(leaf.node, Check)
+    ranges = ranges_of(leaf.loops)
+    whole = domain(leaf, ranges, (), "")
+    condition = condition_text(settled(Op("not", (leaf.node.condition,), BOOL), ranges), whole.names)
+    constraints = [*whole.constraints, *([] if condition is None else [condition])]
+    return integer_set(leaf.names, constraints), whole.exact and condition is not None
+
+
+# What is proven wrong before anything runs: accesses out of bounds, reads of what nobody wrote, races; each
+# witnessed.
+#
+# Only exact sets of iterations count: what depends on data may be right, and is left to the checks of a run.
+
+# islpy has no types of its own that say enough.
 
 
 def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
@@ -292,3 +420,90 @@ def _race(a: Leaf, b: Leaf, touches: Touches) -> list[Diagnostic]:
                 help = "make the loop serial, or give each iteration elements of its own."
                 return [Diagnostic("TL12", message, a.loops[k].span, notes, help)]
     return []
+
+
+# Races of which data know, or nobody: iterations that are said to run at once, and may meet in what one writes.
+#
+# They are taken in the order of the text, and the report says so.
+
+MOST_PAIRS = 64
+"""How many pairs of accesses are looked at."""
+
+
+def undecided_races(nodes: Sequence[Node], touches: Touches) -> list[str]:
+    """What the report says of them, once for each buffer."""
+    statements = [leaf for leaf in leaves(nodes) if isinstance(leaf.node, Store) and _parallel(leaf)]
+    doubtful = {k for k, leaf in enumerate(statements) if any(_open(leaf, s, touches) for s in touches.spots_of(leaf))}
+    if not doubtful:
+        return []
+    found: dict[Buffer, str] = {}
+    left = MOST_PAIRS
+    for p, a in enumerate(statements):
+        for q, b in enumerate(statements[p:], p):
+            if (p not in doubtful and q not in doubtful) or not (
+                a.written & (b.written | b.read) or b.written & a.read
+            ):
+                continue
+            for x, y in _pairs(a, b, touches):
+                if x.buffer in found or x.buffer.loops or in_turn(a, b, x.buffer):
+                    continue
+                left -= 1
+                if left < 0:
+                    return list(found.values())
+                loop = _meeting(a, b, x, y)
+                if loop is not None:
+                    found[x.buffer] = _told(x, loop, _of_data(a, x) or _of_data(b, y))
+    return list(found.values())
+
+
+def _told(x: Spot, loop: Loop, of_data: bool) -> str:
+    line = f"line {x.span.line}: " if x.span is not NOWHERE else ""
+    which = f"iterations of the parallel loop over {loop.title or loop.name}"
+    why = "data tell" if of_data else "it is not decided"
+    return f"{line}{why} whether {which} meet in {x.buffer.name!r}; they follow the order of the text."
+
+
+def _parallel(leaf: Leaf) -> bool:
+    return any(loop.parallel for loop in leaf.loops)
+
+
+def _of_data(leaf: Leaf, spot: Spot) -> bool:
+    """Whether data tell where an access is made, or whether it is."""
+    places = [i for i in spot.indices if not isinstance(i, Affine)]
+    return any(loads(t) for t in (*places, *leaf.node.guards[: spot.guards], *spot.conditions))
+
+
+def _open(leaf: Leaf, spot: Spot, touches: Touches) -> bool:
+    """Whether data tell where an access is made or whether it is, or nothing does: no sum of variables, of too many."""
+    return _of_data(leaf, spot) or (_is_unknown(spot) and not touches.knows(leaf, spot))
+
+
+def _is_unknown(spot: Spot) -> bool:
+    return any(not isinstance(i, Affine) for i in spot.indices)
+
+
+def _pairs(a: Leaf, b: Leaf, touches: Touches) -> Iterator[tuple[Spot, Spot]]:
+    """Accesses of one buffer of which one writes, and over which data decide."""
+    for x in touches.spots_of(a):
+        for y in touches.spots_of(b):
+            if x.buffer is y.buffer and (x.write or y.write) and (_open(a, x, touches) or _open(b, y, touches)):
+                yield x, y
+
+
+def _meeting(a: Leaf, b: Leaf, x: Spot, y: Spot) -> Loop | None:
+    """The outermost parallel loop of which two iterations may touch one element, as far as data do not decide."""
+    first = domain(a, ranges_of(a.loops), (), "_a", guards=x.guards)
+    second = domain(b, ranges_of(b.loops), (), "_b", guards=y.guards)
+    names = [*(first.names[n] for n in a.names), *(second.names[n] for n in b.names)]
+    places = [[i if isinstance(i, Affine) else None for i in spot.indices] for spot in (x, y)]
+    shape, ranges = x.buffer.shape, (ranges_of(a.loops), ranges_of(b.loops))
+    same = same_element(places[0], places[1], shape, first.names, second.names, *ranges)
+    every = [*first.constraints, *second.constraints, *same]
+    common = [one for one, _ in takewhile(lambda pair: pair[0] is pair[1], zip(a.loops, b.loops, strict=False))]
+    for k, loop in enumerate(common):
+        own = loop.name in x.buffer.apart or not set(x.buffer.private) <= {other.name for other in common[:k]}
+        if loop.parallel and not own:
+            outer = [f"{other.name}_a = {other.name}_b" for other in common[:k]]
+            if not integer_set(names, [*every, *outer, f"{loop.name}_a != {loop.name}_b"]).is_empty():
+                return loop
+    return None

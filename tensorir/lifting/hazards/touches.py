@@ -1,25 +1,111 @@
-"""The accesses of statements with all that leads to them, as sets of integers know them.
+"""Which iterations touch one element, by their values, in which order, and what they see of each other.
 
-What is no sum of loops' variables, but is one for each value of few of them, is looked at value by value.
+Terms that are no sums of loops' variables, and are for each value of one: `i & 13`, `8 >> s`, `i * j`.
+
+Where no data take part, one access is as many as such a loop has iterations, each with its variable known.
+
+>>> from tensorir.lifting.nests.terms import show
+>>> from tensorir.ir.types import INT32
+>>> shifted = Op("shift_right", (Number(8, INT32), Index("s", INT32)), INT32)
+>>> [show(put_in(shifted, {"s": s}, {"s": (0, 3)})) for s in range(4)]
+['8', '4', '2', '1']
 """
+
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import combinations, product
+from math import prod
+from typing import Any
 
-from tensorir.integers.affine import Affine
+from tensorir.integers.affine import Affine, number
 from tensorir.ir.types import BOOL
-from tensorir.lifting.accesses.choices import Seen, reads_under
-from tensorir.lifting.accesses.overlap import Box, box_of
-from tensorir.lifting.accesses.sets import Domain, condition_text, conjuncts, domain
-from tensorir.lifting.hazards.by_value import Values, choices_of_values, put_in
-from tensorir.lifting.nests.linear import Ranges, linear, settled
+from tensorir.lifting.accesses.overlap import Box, Seen, box_of, reads_under
+from tensorir.lifting.accesses.sets import (
+    Domain,
+    condition_text,
+    conjuncts,
+    decided,
+    domain,
+    integer_set,
+    point,
+    same_element,
+)
+from tensorir.lifting.nests.linear import Ranges, linear, settled, term_of
 from tensorir.lifting.nests.nest import Bottom, Check, External, Leaf, Loop, Store, While, ranges_of
-from tensorir.lifting.nests.terms import Buffer, Number, Term
+from tensorir.lifting.nests.numbers import values as of_numbers
+from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, index_names, rebuilt, walk
 from tensorir.runtime.errors import Span
 
-__all__ = ["Spot", "Touch", "Touches", "element_of", "iteration_of"]
+__all__ = [
+    "Spot", "Touch", "Touches", "Values", "Visible", "all_missing", "choices_of_values", "element_of", "first_missing",
+    "iteration_of", "met_before", "put_in", "visible_iterations", "written_before",
+]  # fmt: skip
+
+Values = Mapping[str, int]
+"""What is known of some loops' variables."""
+
+MOST_VALUES = 64
+"""How many iterations the loops have whose variables are put in one by one."""
+MOST_NAMES = 2
+"""How many loops these are."""
+
+
+def choices_of_values(unknown: Sequence[Term], ranges: Ranges) -> Iterator[list[Values]]:
+    """The values of few loops that a few terms use, fewest first; nothing where data or floats tell one."""
+    if any(isinstance(t, Load) or t.element.is_float for term in unknown for t in walk(term)):
+        return
+    names = sorted(set[str]().union(*map(index_names, unknown)) & ranges.keys())
+    chosen = [c for k in range(1, MOST_NAMES + 1) for c in combinations(names, k)]
+    counts = {n: ranges[n][1] - ranges[n][0] + 1 for n in names}
+    for those in sorted(chosen, key=lambda c: (len(c), prod(counts[n] for n in c))):
+        if 0 < prod(counts[n] for n in those) <= MOST_VALUES:
+            each = [range(ranges[n][0], ranges[n][1] + 1) for n in those]
+            yield [dict(zip(those, values, strict=True)) for values in product(*each)]
+
+
+def put_in(term: Term, values: Values, ranges: Ranges) -> Term:
+    """The term with some variables known, in normal form."""
+    known = {n: number(v) for n, v in values.items()}
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Index(name, element) if name in values:
+                return Number(values[name], element)
+            case Linear(affine, element) if affine.names & values.keys():
+                return term_of(affine.replaced(known, ranges), element)
+            case Op(op, args, element) if op in _OF_NUMBERS and element.is_integer:
+                return _of_numbers(replace(t, args=tuple(settled(a, ranges) for a in args)))
+            case _:
+                return None
+
+    return settled(rebuilt(term, rule), ranges)
+
+
+_DIVISIONS = {"floordiv", "mod", "divides", "rem"}
+_SHIFTS = {"shift_left", "shift_right"}
+_OF_NUMBERS = {"bit_and", "bit_or", "bit_xor"} | _DIVISIONS | _SHIFTS
+"""Operations that are sums of variables in few cases only."""
+
+
+def _of_numbers(term: Op) -> Term:
+    """The number that an operation on whole numbers is, where it is one."""
+    match term:
+        case Op(op, (Number(), Number(b)), element):
+            meant = b != 0 if op in _DIVISIONS else op not in _SHIFTS or 0 <= b < element.bits
+            found = of_numbers(term, {}) if meant else None
+            return term if found is None else Number(int(found), element)
+        case _:
+            return term
+
+
+# The accesses of statements with all that leads to them, as sets of integers know them.
+#
+# What is no sum of loops' variables, but is one for each value of few of them, is looked at value by value.
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,3 +313,151 @@ def element_of(touch: Touch, at: Mapping[str, int]) -> str:
         assert spread is not None
         numbers.append(str(spread[0]))
     return f"{touch.buffer.name}[{', '.join(numbers)}]"
+
+
+# What a read may find: the iterations in which some store wrote its element before.
+#
+# A set of them may be too large where data decide over a store; what is missing in it is missing.
+
+# islpy has no types of its own that say enough.
+
+
+def first_missing(r: Touch, writes: Sequence[Touch]) -> list[tuple[int, ...]] | None:
+    """The first iteration of a read before which no store writes its element, if there is one.
+
+    None where isl does not decide it. The only iteration outside of loops is that of no variables.
+    """
+    missing = all_missing(r, writes)
+    return None if missing is None else [] if missing.is_empty() else decided(lambda: [point(missing)])
+
+
+def all_missing(r: Touch, writes: Sequence[Touch]) -> Any | None:
+    """The iterations of a read before which no store writes its element; None where isl does not decide it."""
+    left: Any | None = integer_set(r.names, r.constraints)
+    for written in (part for w in writes for part in written_before(w, r)):
+        left = decided(partial(_without, left, written))
+        if left is None or left.is_empty():
+            break
+    return left
+
+
+def _without(left: Any, written: Any) -> Any:
+    found = left.subtract(written)
+    found.is_empty()  # the work is here
+    return found
+
+
+def written_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
+    """The iterations of a read before which a store may write its element: more than do, where data decide."""
+    import islpy
+
+    for found in met_before(w, r, first):
+        yield found.project_out(islpy.dim_type.set, len(r.leaf.names), len(w.names))
+
+
+def met_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
+    """The iterations of a read, each with those of a store that may write its element before.
+
+    What one iteration of all common loops writes comes first, what earlier rounds of the outermost one write last.
+    Iterations that are apart find nothing of what others wrote, nor is asked what others of the `first` loops did.
+    """
+    if any(i.is_number and j.is_number and i != j for i, j in zip(w.indices, r.indices, strict=True)):
+        return
+    reader = {n: f"{v[:-2]}_r" for n, v in r.domain.names.items()}
+    names = [reader[n] for n in r.leaf.names]
+    common = 0
+    for x, y in zip(w.leaf.loops, r.leaf.loops, strict=False):
+        if x is not y:
+            break
+        common += 1
+    ranges = ranges_of(w.leaf.loops), ranges_of(r.leaf.loops)
+    own = [f"{w.domain.names[n]} = {reader[n]}" for n in w.buffer.private if n in w.domain.names and n in reader]
+    same = [*own, *same_element(w.indices, r.indices, w.buffer.shape, w.domain.names, reader, *ranges)]
+    pairs = [(w.domain.names[loop.name], reader[loop.name]) for loop in w.leaf.loops[:common]]
+    apart = [k for k, loop in enumerate(w.leaf.loops[:common]) if loop.name in (*w.buffer.private, *w.buffer.apart)]
+    rounds = range(max(first, apart[-1] + 1 if apart else 0), common)
+    orders = [[*(f"{a} = {b}" for a, b in pairs[:k]), f"{pairs[k][0]} < {pairs[k][1]}"] for k in rounds]
+    if w.leaf.place < r.leaf.place:
+        orders.append([f"{a} = {b}" for a, b in pairs])
+    # most reads find what their own iteration wrote, and sets without all the earlier ones are much smaller
+    for order in reversed(orders):
+        yield integer_set([*names, *w.names], [*w.constraints, *same, *order])
+
+
+# Which iterations of statements compute what anybody may see: what arguments hold, or decides what is done.
+#
+# The reductions of threads that TVM makes of shuffles hand on, compare and choose what some threads have never
+# written; of what comes of it, nobody reads anything.
+
+# islpy has no types of its own that say enough.
+
+
+Visible = Mapping[tuple[int, ...], Any]
+"""Sets of iterations, by the place of their statement."""
+
+MANY = 16
+"""Of how many questions about sets isl may take the time."""
+
+MOST_ROUNDS = 8
+"""How often the iterations of one statement may grow; then all of them count."""
+
+
+def visible_iterations(statements: Sequence[Leaf], touches: Touches) -> Visible | None:
+    """The iterations of each statement whose value may reach somebody: more than do, where in doubt.
+
+    None where isl does not find them.
+    """
+    return decided(lambda: _found(statements, touches), MANY)
+
+
+def _found(statements: Sequence[Leaf], touches: Touches) -> Visible:
+    memories = {b for leaf in statements for b in leaf.written | leaf.read}
+    viewed = {b.root for b in memories if b.memory is not None}
+    found = {leaf.place: _none(leaf) for leaf in statements}
+    rounds = dict.fromkeys(found, 0)
+    at = {leaf.place: leaf for leaf in statements}
+    waiting = [(leaf.place, _all(leaf)) for leaf in statements if _is_seen(leaf, viewed)]
+    while waiting:
+        place, more = waiting.pop()
+        if more.is_subset(found[place]):
+            continue
+        rounds[place] += 1
+        found[place] = _all(at[place]) if rounds[place] > MOST_ROUNDS else found[place].union(more).coalesce()
+        for leaf in statements:
+            for buffer in leaf.written & at[place].read:
+                waiting += [(leaf.place, part) for part in _behind(at[place], found[place], leaf, buffer, touches)]
+    return found
+
+
+def _is_seen(leaf: Leaf, viewed: set[Buffer]) -> bool:
+    node = leaf.node
+    return not isinstance(node, Store) or node.buffer.argument or node.buffer.root in viewed
+
+
+def _all(leaf: Leaf) -> Any:
+    return integer_set([f"{n}_a" for n in leaf.names], domain(leaf, ranges_of(leaf.loops), (), "_a").constraints)
+
+
+def _none(leaf: Leaf) -> Any:
+    return integer_set([f"{n}_a" for n in leaf.names], ["1 = 0"])
+
+
+def _behind(reader: Leaf, seen: Any, writer: Leaf, buffer: Buffer, touches: Touches) -> Iterator[Any]:
+    """The iterations of a store that some iterations of a statement may read from."""
+    spots = [s for leaf in (reader, writer) for s in touches.spots_of(leaf) if s.buffer is buffer]
+    told = all(isinstance(i, Affine) for s in spots for i in s.indices)
+    if isinstance(reader.node, While | External) or not told:
+        yield _all(writer)
+        return
+    for r in touches.of(reader, "_a"):
+        for w in touches.of(writer, "_a"):
+            if r.buffer is buffer and w.buffer is buffer and w.write and not r.write:
+                yield from (_writers(pair, seen, r, w) for pair in met_before(w, r))
+
+
+def _writers(pairs: Any, seen: Any, r: Touch, w: Touch) -> Any:
+    import islpy
+
+    kind = islpy.dim_type.set
+    both = pairs.intersect(seen.insert_dims(kind, len(r.leaf.names), len(w.names)))
+    return both.project_out(kind, 0, len(r.leaf.names))

@@ -17,7 +17,7 @@ from itertools import takewhile
 
 from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL, INT64
-from tensorir.lifting.accesses.choices import reads_under
+from tensorir.lifting.accesses.overlap import reads_under
 from tensorir.lifting.accesses.sets import domain, integer_set, text
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, Leaf, Loop, Node, Store, While, leaves, ranges_of

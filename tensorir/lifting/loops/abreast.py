@@ -20,7 +20,7 @@ from tensorir.lifting.emission.stores import holding
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Moves, Node, Store, While, leaves, moved, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
-from tensorir.lifting.storage.filled import filled_first
+from tensorir.lifting.storage.aliases import filled_first
 
 __all__ = ["abreast"]
 

@@ -1,19 +1,161 @@
-"""Sums that conditions bound, and what is left of quotients of them.
+"""Bounds of terms: multiples, bits, extremes.
 
-`(6 y + 6 r + c - 3) // 27` is 0 where `1 <= 2 y + 2 r < 10`, for c in [0, 3): y + r counts as one variable from 1 to 4.
+Elements of one type made of, or taken out of, elements of another: little-endian bytes, as machines keep them.
+
+>>> from tensorir.lifting.nests.terms import Buffer, Index, show
+>>> from tensorir.ir.types import INT32, SCALARS
+>>> halves, words = Buffer("h", SCALARS["uint16"], (8,)), Buffer("w", SCALARS["uint32"], (4,))
+>>> show(read(halves, Index("i", INT32), SCALARS["uint32"])).count("h[")
+2
+>>> show(read(words, Index("i", INT32), SCALARS["uint16"])).count("w[floordiv(i, 2)]")
+1
+
+Bounds of whole-number terms that are no sums of indices: found by evaluating them on all iterations.
+
+>>> from tensorir.lifting.nests.terms import Index, Number, Op
+>>> from tensorir.ir.types import INT32
+>>> i = Index("i", INT32)
+>>> extremes(Op("mod", (Op("multiplies", (i, i), INT32), Number(5, INT32)), INT32), {"i": (0, 9)})
+(0, 4)
 """
+
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import gcd
 
-from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
-from tensorir.lifting.nests.linear import affine_of
-from tensorir.lifting.nests.terms import Op, Term
-from tensorir.lifting.nests.unknowns import Ranges, bounds
+import numpy as np
 
-__all__ = ["by_multiple", "quotient_where", "sum_where", "sums_bounded"]
+from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar
+from tensorir.lifting.nests.linear import affine_of, linear
+from tensorir.lifting.nests.nest import Loop, Node, Store
+from tensorir.lifting.nests.numbers import values
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
+from tensorir.lifting.nests.unknowns import Ranges, bounds
+from tensorir.runtime.errors import NOWHERE, Span
+
+__all__ = [
+    "address", "apart", "by_multiple", "bytes_of", "composed", "extremes", "plus", "quotient_where", "read",
+    "sum_where", "sums_bounded", "write",
+]  # fmt: skip
+
+
+def bytes_of(element: Scalar) -> int:
+    """How many bytes an element takes in memory: a truth value has one of its own."""
+    return max(1, element.bits // 8)
+
+
+def unsigned(element: Scalar) -> Scalar:
+    return SCALARS[f"uint{8 * bytes_of(element)}"]
+
+
+def bits_of(value: Term) -> Term:
+    """The bits of a value as an unsigned integer."""
+    target = unsigned(value.element)
+    if value.element == target:
+        return value
+    if isinstance(value, Number) and repr(value.value) in ("0", "0.0", "False"):
+        return Number(0, target)
+    return Op("cast" if value.element == BOOL else "bitcast", (value,), target)
+
+
+def value_of(bits: Term, element: Scalar) -> Term:
+    """The value that bits stand for; any byte that is not 0 is true."""
+    if bits.element == element:
+        return bits
+    if element == BOOL:
+        return Op("not_eq", (bits, Number(0, bits.element)), BOOL)
+    return Op("bitcast", (bits,), element)
+
+
+# Places
+
+
+def joined(op: str, a: Term, b: int) -> Term:
+    return Op(op, (a, Number(b, a.element)), a.element)
+
+
+def plus(a: Term, b: int) -> Term:
+    return joined("plus", a, b) if b else a
+
+
+def times(a: Term, b: int) -> Term:
+    return joined("multiplies", a, b) if b != 1 else a
+
+
+def address(indices: Sequence[Term], shape: Sequence[int]) -> Term:
+    """Where an element of compact memory lies."""
+    total: Term = Number(0, INT64)
+    for index, extent in zip(indices, shape, strict=True):
+        index = index if index.element == INT64 else Op("cast", (index,), INT64)
+        total = Op("plus", (times(total, extent), index), INT64)
+    return total
+
+
+def apart(place: Term, shape: Sequence[int]) -> tuple[Term, ...]:
+    """The indices of an address in compact memory."""
+    found: list[Term] = []
+    step = 1
+    for axis in reversed(range(len(shape))):
+        index = place if step == 1 else joined("floordiv", place, step)
+        found.append(joined("mod", index, max(shape[axis], 1)) if axis else index)
+        step *= max(shape[axis], 1)
+    return tuple(reversed(found))
+
+
+# Accesses
+
+
+def read(unit: Buffer, place: Term, element: Scalar, span: Span = NOWHERE) -> Term:
+    """The element of a type at an address, counted in elements of that type, of memory that is kept in units."""
+    return composed(lambda at: Load(unit, apart(at, unit.shape), span), unit.element, place, element)
+
+
+def composed(load: Callable[[Term], Term], unit: Scalar, place: Term, element: Scalar) -> Term:
+    """The element of a type at an address, from units that are read at theirs."""
+    wide, narrow = bytes_of(element), bytes_of(unit)
+    if wide == narrow:
+        found = load(place)
+        return found if unit == element else value_of(bits_of(found), element)
+    if wide < narrow:
+        by = narrow // wide
+        word = bits_of(load(joined("floordiv", place, by)))
+        shift = Op("cast", (times(joined("mod", place, by), 8 * wide),), word.element)
+        part = Op("cast", (Op("shift_right", (word, shift), word.element),), unsigned(element))
+        return value_of(part, element)
+    target, by = unsigned(element), wide // narrow
+    total: Term | None = None
+    for k in range(by):
+        part = Op("cast", (bits_of(load(plus(times(place, by), k))),), target)
+        part = Op("shift_left", (part, Number(8 * narrow * k, target)), target) if k else part
+        total = part if total is None else Op("bit_or", (total, part), target)
+    assert total is not None
+    return value_of(total, element)
+
+
+def write(unit: Buffer, place: Term, value: Term, guards: tuple[Term, ...], span: Span, name: str) -> Node:
+    """The store of a value at an address, counted in its own type: of a wider one all parts, in a loop `name`."""
+    wide, narrow = bytes_of(value.element), bytes_of(unit.element)
+    if wide == narrow:
+        stored = value if value.element == unit.element else value_of(bits_of(value), unit.element)
+        return Store(unit, apart(place, unit.shape), stored, guards, span)
+    assert wide > narrow, "memory is kept in units of the narrowest store"
+    by, bits, index = wide // narrow, bits_of(value), Index(name, place.element)
+    shift = Op("cast", (times(index, 8 * narrow),), bits.element)
+    part = Op("cast", (Op("shift_right", (bits, shift), bits.element),), unsigned(unit.element))
+    at = Op("plus", (times(place, by), index), place.element)
+    one = Store(unit, apart(at, unit.shape), value_of(part, unit.element), guards, span)
+    zero, count = Number(0, INT32), Number(by, INT32)
+    return Loop(name, zero, count, (one,), parallel=True, span=span, title="part", lockstep=True)
+
+
+# Sums that conditions bound, and what is left of quotients of them.
+#
+# `(6 y + 6 r + c - 3) // 27` is 0 where `1 <= 2 y + 2 r < 10`, for c in [0, 3): y + r counts as one variable from 1
+# to 4.
 
 Bounded = Mapping[Affine, tuple[int, int]]
 """The least and the greatest value of sums of several variables, without a common factor or a constant."""
@@ -129,3 +271,49 @@ def by_multiple(affine: Affine, a: Affine, name: str) -> Affine:
     if rest or not times or any(affine.coefficient(n) != times * c for n, c in a.terms):
         return affine
     return affine.minus(a.times(times)).plus(variable(name).times(times))
+
+
+# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
+
+
+MOST_POINTS = 1 << 20
+
+
+def extremes(term: Term, ranges: Ranges) -> tuple[int, int] | None:
+    """The least and the greatest value of a whole-number term; None where it reads data, or has too many.
+
+    Of a sum with quotients that has too many, and of the smaller one of two terms, numbers between which it lies.
+    """
+    found = linear(term, ranges)
+    if found is not None and found.is_linear:
+        return found.range(ranges)
+    names = sorted(index_names(term))
+    if any(name not in ranges for name in names):
+        return None
+    count = 1
+    for name in names:
+        count *= max(0, ranges[name][1] - ranges[name][0] + 1)
+    if count > MOST_POINTS:
+        return _between(term, found, ranges)
+    if not count:
+        return None
+    grid = {
+        name: np.arange(ranges[name][0], ranges[name][1] + 1).reshape([-1 if k == j else 1 for k in range(len(names))])
+        for j, name in enumerate(names)
+    }
+    result = values(term, grid)
+    if result is None:
+        return None
+    return int(np.min(result)), int(np.max(result))
+
+
+def _between(term: Term, found: Affine | None, ranges: Ranges) -> tuple[int, int] | None:
+    match term:
+        case Op("min" | "max" as op, args, _):
+            ends = [extremes(a, ranges) for a in args]
+            if any(e is None for e in ends):
+                return None
+            least, most = ([e[k] for e in ends if e is not None] for k in (0, 1))
+            return (min(least), min(most)) if op == "min" else (max(least), max(most))
+        case _:
+            return None if found is None else found.range(ranges)

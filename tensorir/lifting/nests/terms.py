@@ -33,6 +33,7 @@ __all__ = [
     "indexed_by_data",
     "loads",
     "rebuilt",
+    "show",
     "sums_in",
 ]
 
@@ -264,3 +265,18 @@ def rebuilt(term: Term, rule: Callable[[Term], Term | None], memo: dict[int, Ter
         changed = rule(new)
         done[id(current)] = new if changed is None else changed
     return done[id(term)]
+
+
+def show(term: Term) -> str:
+    """The term as text, for reports and diagnostics."""
+    match term:
+        case Number(value):
+            return str(value)
+        case Index(name):
+            return name
+        case Linear(affine):
+            return str(affine)
+        case Load(buffer, indices):
+            return f"{buffer.name}[{', '.join(map(show, indices))}]"
+        case Op(op, args):
+            return f"{op}({', '.join(map(show, args))})"

@@ -24,13 +24,20 @@ from tensorir.ir.nodes import Call, Expr, Fencil, Literal
 from tensorir.ir.rewrite import with_label
 from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, renamed, shifted
-from tensorir.lifting.rewrites.bounds import COMPARED, bound_of_rows, known_bound, last_coordinate, small_first
-from tensorir.lifting.rewrites.choices import (
+from tensorir.lifting.rewrites.bounds import (
+    COMPARED,
+    OUTSIDE,
+    bound_of_rows,
     choice_in_a_choice,
     choice_of_renamed,
     choice_of_the_same,
     choice_of_truth,
     choice_of_updates,
+    known_bound,
+    last_coordinate,
+    read_inside,
+    read_of_less_padding,
+    small_first,
     update_of_itself,
 )
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
@@ -57,7 +64,6 @@ from tensorir.lifting.rewrites.nested_folds import (
     start_within,
     sum_from_nothing,
 )
-from tensorir.lifting.rewrites.operands import OUTSIDE
 from tensorir.lifting.rewrites.padding import (
     choice_of_padded,
     concat_of_padded,
@@ -79,7 +85,6 @@ from tensorir.lifting.rewrites.prefixes import (
     prefix_of_scan,
     whole_of_parts,
 )
-from tensorir.lifting.rewrites.reach import read_inside, read_of_less_padding
 from tensorir.lifting.rewrites.windows import (
     choice_of_windows,
     padding_of_windows,

@@ -20,7 +20,7 @@ from tensorir.ir.nodes import Call, Expr, Fencil, Literal
 from tensorir.ir.rewrite import postorder, rebuild, values, with_label, with_values
 from tensorir.ir.types import INT32, TensorType
 from tensorir.lifting.emission.tensors import position, shifted, spread, sum_of, width_of
-from tensorir.lifting.nests.fitting import fits
+from tensorir.lifting.nests.numbers import fits
 from tensorir.passes.base import remade
 from tensorir.runtime.memory import remembered
 

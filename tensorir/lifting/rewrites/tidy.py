@@ -19,8 +19,7 @@ from tensorir.ir.types import Dims
 from tensorir.lifting.emission.tensors import renamed
 from tensorir.lifting.rewrites.canonical import Canonical
 from tensorir.lifting.rewrites.coordinates import with_sums_of_coordinates
-from tensorir.lifting.rewrites.distinct import with_distinct_names
-from tensorir.lifting.rewrites.naming import one_name_each
+from tensorir.lifting.rewrites.naming import one_name_each, with_distinct_names
 from tensorir.lifting.rewrites.ordering import in_order, with_shifts_inside
 from tensorir.passes.conditionals import PropagateConditions, decides
 from tensorir.passes.simplify import Cse

@@ -24,8 +24,8 @@ from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.emission.emit import MOST_MARGIN
 from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, shifted, sum_of
 from tensorir.lifting.nests.bounded import sum_where
+from tensorir.lifting.rewrites.bounds import hull_of
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
-from tensorir.lifting.rewrites.reach import hull_of
 
 __all__ = [
     "choice_of_windows",

@@ -25,19 +25,16 @@ from dataclasses import dataclass, replace
 
 from tensorir.ir.build import fencil
 from tensorir.ir.nodes import Expr, Fencil
-from tensorir.lifting.dataflow.conditions import forwarded
-from tensorir.lifting.dataflow.copies import through_copies
 from tensorir.lifting.dataflow.flow import flow_of
-from tensorir.lifting.dataflow.live import live
-from tensorir.lifting.dataflow.once import with_reads_once
+from tensorir.lifting.dataflow.propagation import forwarded, live, through_copies, with_reads_once
 from tensorir.lifting.dataflow.statements import Uncovered, statements_of
 from tensorir.lifting.emission.closures import ordered_closures
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.nests.terms import Buffer
 from tensorir.lifting.region.nodes import For, Region, Rule
-from tensorir.lifting.schedule.decided import Decided
 from tensorir.lifting.schedule.placed import names_along
 from tensorir.lifting.schedule.run import Run
+from tensorir.lifting.schedule.stepping import Decided
 
 __all__ = ["Lifted", "lifted", "values_of"]
 
@@ -69,7 +66,7 @@ def values_of(
         except Uncovered as reason:
             reasons.append(reason)
             del emitter.asserted[asserted:]
-    raise reasons[-1]
+    raise reasons[0]
 
 
 def _values_of(

@@ -24,10 +24,8 @@ from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.tensors import cut, filled, position, shifted, spread
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Term
-from tensorir.lifting.schedule.decided import Decided
-from tensorir.lifting.schedule.memory import FAR, Memory, asked_between_rounds, behind, memories_of
 from tensorir.lifting.schedule.placed import Made, with_indices
-from tensorir.lifting.schedule.repeating import looped
+from tensorir.lifting.schedule.stepping import FAR, Decided, Memory, asked_between_rounds, behind, looped, memories_of
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run

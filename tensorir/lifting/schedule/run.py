@@ -17,7 +17,6 @@ from tensorir.ir.build import call, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar
-from tensorir.lifting.accesses.components import components
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.accesses.space import as_it_is, boxed, in_order
 from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_of, isl, set_of
@@ -40,13 +39,14 @@ from tensorir.lifting.nests.terms import (
     walk,
 )
 from tensorir.lifting.region.nodes import For, Rule
-from tensorir.lifting.schedule.applied import applied
-from tensorir.lifting.schedule.chained import step_along_rows
-from tensorir.lifting.schedule.checking import all_of, checked, verify
-from tensorir.lifting.schedule.decided import Decided
-from tensorir.lifting.schedule.folding import chain_of
-from tensorir.lifting.schedule.fusion import fused
-from tensorir.lifting.schedule.memory import FAR
+from tensorir.lifting.schedule.components import (
+    chain_of,
+    components,
+    distances,
+    fused,
+    step_along_rows,
+    with_rounds_apart,
+)
 from tensorir.lifting.schedule.placed import (
     Computed,
     Made,
@@ -59,9 +59,8 @@ from tensorir.lifting.schedule.placed import (
     with_indices,
 )
 from tensorir.lifting.schedule.recurrence import step_along
-from tensorir.lifting.schedule.repeating import repeated
-from tensorir.lifting.schedule.rounds import distances, with_rounds_apart
-from tensorir.lifting.schedule.scattering import looked_up, scattered
+from tensorir.lifting.schedule.scattering import all_of, applied, checked, looked_up, scattered, verify
+from tensorir.lifting.schedule.stepping import FAR, Decided, repeated
 
 __all__ = ["Run"]
 

@@ -1,6 +1,5 @@
-"""Reads and writes whose places data tell: a read of all elements that is looked up, a scatter into what was there."""
+"""Places that data tell: scatters, look-ups, and checks that they are inside."""
 
-# islpy has no types of its own that say enough.
 # pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
 
 from __future__ import annotations
@@ -10,20 +9,75 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tensorir.integers.affine import Affine, number, variable
-from tensorir.ir.types import BOOL, INT32, Interval
+from tensorir.ir.build import call, operator, reduce
+from tensorir.ir.nodes import Call, Expr, Lambda, Operator, Var
+from tensorir.ir.rewrite import rebuild
+from tensorir.ir.types import BOOL, INT32, Interval, TensorType, bcast
 from tensorir.lifting.accesses.space import boxed, in_order
 from tensorir.lifting.dataflow.flow import box_of, condition_of, domain_of, set_of
 from tensorir.lifting.dataflow.statements import Scatter, Statement, Uncovered
-from tensorir.lifting.emission.stores import scatter
-from tensorir.lifting.emission.tensors import cut, spread
+from tensorir.lifting.emission.stores import holding, scatter
+from tensorir.lifting.emission.tensors import cut, renamed, spread
 from tensorir.lifting.nests.linear import settled, term_of
-from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, loads, rebuilt
-from tensorir.lifting.schedule.placed import Made, with_indices
+from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, children, index_names, loads, rebuilt
+from tensorir.lifting.schedule.placed import Made, short_names, with_indices
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run
 
-__all__ = ["is_whole", "looked_up", "scattered"]
+__all__ = ["all_of", "applied", "checked", "is_whole", "looked_up", "scattered", "verify"]
+
+# Expressions for one iteration as expressions for all of them: operands get dims, and what combines them follows.
+
+
+def applied(e: Expr, values: Mapping[Var, Expr]) -> Expr:
+    """The expression with variables replaced by tensors of more dims, which all broadcast by name.
+
+    >>> from tensorir.text import parse_expr
+    >>> from tensorir.ir.types import tensor
+    >>> x = Var("x", tensor("float", K=(0, 3)))
+    >>> e = parse_expr("reduce(+, 0.0, K)(x)", [x])
+    >>> applied(e, {x: Var("y", tensor("float", K=(0, 3), I=(0, 2)))}).type
+    tensor<float, I[0:2]>
+    """
+    done: dict[int, Expr] = {}
+    stack: list[tuple[Expr, bool]] = [(e, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if node.free.isdisjoint(values):
+            done[id(node)] = node
+        elif isinstance(node, Var):
+            done[id(node)] = values[node]
+        elif isinstance(node, Lambda):
+            raise Uncovered("a function over values of a loop")
+        elif not ready:
+            stack.append((node, True))
+            stack.extend((c, False) for c in node.children if id(c) not in done)
+        else:
+            done[id(node)] = _made(node, tuple(done[id(c)] for c in node.children))
+    return done[id(e)]
+
+
+def _made(node: Expr, children: tuple[Expr, ...]) -> Expr:
+    match node:
+        case Call("reduce", (Operator(op), *_), (dim,)):
+            _, init, x = children
+            rest = x.tensor.on(x.tensor.dims.without(dim))
+            state = TensorType(node.tensor.element, bcast([rest, init.tensor]))
+            return reduce(operator(op, state, rest), init, x, dim=dim, span=node.span)
+        case Call("reduce" | "scan" | "loop"):
+            raise Uncovered("a fold of several tensors over values of a loop")
+        case Call("add_dim" | "pos" | "subset" | "update" | "concat"):
+            return call(node.op, *children, static=node.static, span=node.span)
+        case _:
+            return rebuild(node, children)
+
+
+# Reads and writes whose places data tell: a read of all elements that is looked up, a scatter into what was there.
+
+# islpy has no types of its own that say enough.
 
 
 def looked_up(found: Term, places: Mapping[str, tuple[Term, int]]) -> Term:
@@ -112,3 +166,45 @@ def scattered(run: Run, s: Statement, found: Scatter) -> Made:
     if not space.empty:
         scatter(run.emitter, tmp, space, found.op, s.span)
     return Made(tmp, tuple(variable(n).minus(number(run.box(s)[n].start)) for n in (*outside, *own)))
+
+
+# What programs that check say: that places which data tell are inside, and that what must hold does.
+
+
+def verify(run: Run, s: Statement, message: str) -> None:
+    """An error where the value of a statement, which must hold, does not."""
+    assert s.value is not None
+    box, domain = run.box(s), domain_of(s)
+    holds = condition_of(domain, set_of(run.boxes_of(s), domain, s.names), s.names)
+    x = run.emitter.emit(settled(run.as_term(s.value, box), run.emitter.scope(box)), box, holds)
+    if holds is not None:
+        x = call("or", call("not", run.emitter.emit(holds, box)), x)
+    run.emitter.asserted.append((renamed(cut(x, box), short_names(s)), message, s.span))
+
+
+def checked(run: Run, s: Statement, box: Mapping[str, Interval], term: Term) -> Made:
+    """The tensor of a write of what data say where to find, of which places count in its iterations alone."""
+    ranges = run.emitter.ranges
+    whole = {**run.boxes_of(s), **box, **{n: Interval(ranges[n][0], ranges[n][1] + 1) for n in run.steps}}
+    domain = domain_of(s)
+    holds = condition_of(domain, set_of(whole, domain, s.names), s.names) or Number(True, BOOL)
+    found = run.placed(s, box, Op("values", (term, holds), BOOL))
+    value, safe = children(found.space.value)
+    # where conditions of the space hold, the one that is put beside the value is true
+    safe = holding([*found.space.guards, *([] if isinstance(safe, Number) and safe.value else [safe])])
+    return found.made(run.emitter, s.buffer.element, run.emitter.emit(value, found.space.dims, safe))
+
+
+def all_of(run: Run, r: Statement, places: Mapping[str, tuple[Term, int]]) -> Term:
+    """What a read of all elements finds, as what `places` along some of its dims are looked up in.
+
+    Where it is checked that they are inside, it is one tensor that has these elements and no others.
+    """
+    found = run.found(r)
+    if not run.emitter.checked or not any(loads(p) for p, _ in places.values()):
+        return found
+    if is_whole(found, places):
+        return found
+    used = index_names(found)
+    here = {n: i for n, i in {**run.box(r), **dict(r.own)}.items() if n in used}
+    return run.keep(run.emitter, r.buffer.name, run.read(r, here), here).at({}, {})

@@ -1,4 +1,6 @@
-"""Integers of two or four bits, held in bytes: what computes them computes a byte, and wraps it.
+"""Storage of types that a tensor does not have, and of ranges that another type holds.
+
+Integers of two or four bits, held in bytes: what computes them computes a byte, and wraps it.
 
 XLA has such types in name, and stops the process where it cannot compute them. A byte that holds one is always in its
 range, so reads, comparisons and conversions need nothing; what may leave the range is shifted up and down again.
@@ -14,15 +16,149 @@ range, so reads, comparisons and conversions need nothing; what may leave the ra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import prod
 
-from tensorir.ir.types import SCALARS, Scalar
+from tensorir.ir.types import INT32, SCALARS, Scalar
+from tensorir.lifting.emission.folds import neutral
+from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While, changed
-from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, rebuilt
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, rebuilt
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
-__all__ = ["NARROW", "Narrowed", "holder"]
+__all__ = ["NARROW", "Folds", "Narrowed", "Range", "folds_of_prefixes", "folds_of_ranges", "holder"]
+
+# Ranges and prefixes of places, folded: the loops that compute what trees leave in the places of a buffer.
+
+FEWEST = 4
+"""The fewest places whose fold is worth a loop of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Places of a buffer: `count` of them from `first` on, `by` apart."""
+
+    buffer: Buffer
+    first: int
+    by: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """What computes folds before the steps of a tree, what stores them behind, and the places that it stores to."""
+
+    before: tuple[Node, ...]
+    behind: tuple[Node, ...]
+    places: frozenset[int]
+
+
+def folds_of_ranges(op: str, buffer: Buffer, ranges: Mapping[int, Range], span: Span, name: str) -> Folds | None:
+    """The folds of ranges that places of a buffer hold: of all that are of the greatest length, if these are alike.
+
+    `name` is one for loops that no other loop has.
+    """
+    most = max((r.count for r in ranges.values()), default=0)
+    rows: dict[int, list[int]] = {}
+    for at, r in sorted(ranges.items()):
+        if r.count == most:
+            rows.setdefault(r.first, []).append(at)
+    kinds = {(r.buffer, r.by) for r in ranges.values() if r.count == most}
+    if most < FEWEST or len(kinds) != 1 or len({len(held) for held in rows.values()}) != 1:
+        return None
+    ((source, by),) = kinds
+    apart, among = _apart(list(rows)), {_apart(held) for held in rows.values()}
+    between = _apart([held[0] for held in rows.values()])
+    if apart is None or between is None or len(among) != 1 or (each := among.pop()) is None:
+        return None
+    (first, held), *_ = rows.items()
+    total = replace(buffer, name=f"{buffer.name}_total", shape=(len(rows),), span=span)
+    row, r, copy = (f"{name}_row", len(rows)), (name, most), (f"{name}_copy", len(held))
+    here = (_counter(row),)
+    old, read = Load(total, here), Load(source, _indices(source, first, (row, apart), (r, by)))
+    begin: Node = Store(total, here, Number(neutral(op, buffer.element), buffer.element), (), span)
+    fold: Node = Store(total, here, Op(op, (old, read), buffer.element), (), span)
+    end: Node = Store(buffer, _indices(buffer, held[0], (row, between), (copy, each)), old, (), span)
+    before = _nest(begin, span, row), _nest(fold, span, row, r)
+    return Folds(before, (_nest(end, span, row, copy),), frozenset(at for held in rows.values() for at in held))
+
+
+def folds_of_prefixes(
+    op: str, buffer: Buffer, ranges: Mapping[int, Range], empty: Collection[int], span: Span, name: str
+) -> Folds | None:
+    """The folds of prefixes that the places of a buffer's rows hold, one longer than the other."""
+    chains = {at: _chain(ranges, at) for at, r in sorted(ranges.items()) if r.count == 1}
+    length = max(chains.values(), default=0)
+    rows = {ranges[at].first: at for at, count in chains.items() if count == length}
+    starts, sources = list(rows.values()), {ranges[at].buffer for at in rows.values()}
+    apart, between = _apart(list(rows)), _apart(starts)
+    if length < FEWEST or len(sources) != 1 or apart is None or between is None:
+        return None
+    (source,) = sources
+    (first, start), *_ = rows.items()
+    prefix = replace(buffer, name=f"{buffer.name}_prefix", shape=(len(rows), length), span=span)
+    row, r = (f"{name}_row", len(rows)), (name, length)
+    line, at = _counter(row), _counter(r)
+    last = Load(prefix, (line, settled(Op("minus", (at, Number(1, INT32)), INT32), {r[0]: (0, length - 1)})))
+    value = Op(op, (last, Load(source, _indices(source, first, (row, apart), (r, 1)))), buffer.element)
+    begin: Node = Store(prefix, (line, Number(0, INT32)), Load(source, _indices(source, first, (row, apart))), (), span)
+    rest: Node = Store(prefix, (line, at), value, (), span)
+    rest = Loop(r[0], Number(1, INT32), Number(length - 1, INT32), (rest,), span=span)
+    end: Node = Store(buffer, _indices(buffer, start, (row, between), (r, 1)), Load(prefix, (line, at)), (), span)
+    behind = [_nest(end, span, row, r)]
+    places = {at + k for at in starts for k in range(length)}
+    if all(at - 1 in empty for at in starts):
+        nothing = Number(neutral(op, buffer.element), buffer.element)
+        none: Node = Store(buffer, _indices(buffer, start - 1, (row, between)), nothing, (), span)
+        behind.append(_nest(none, span, row))
+        places |= {at - 1 for at in starts}
+    return Folds((_nest(begin, span, row), _nest(rest, span, row)), tuple(behind), frozenset(places))
+
+
+def _chain(ranges: Mapping[int, Range], at: int) -> int:
+    """How many places in a row hold ranges that begin where that of the first one does, each longer by one."""
+    begin, count = ranges[at], 1
+    while ranges.get(at + count) == replace(begin, count=count + 1):
+        count += 1
+    return count
+
+
+def _apart(numbers: Sequence[int]) -> int | None:
+    """How far apart numbers are that are all as far apart from the next one."""
+    gaps = {b - a for a, b in pairwise(numbers)}
+    return None if len(gaps) > 1 else gaps.pop() if gaps else 0
+
+
+Count = tuple[str, int]
+"""A loop: its name, and how many iterations it has; one of one iteration is none."""
+
+
+def _counter(loop: Count) -> Term:
+    return Index(loop[0], INT32) if loop[1] != 1 else Number(0, INT32)
+
+
+def _indices(buffer: Buffer, first: int, *steps: tuple[Count, int]) -> tuple[Term, ...]:
+    """The indices of a place counted in the order of memory, that many places on in each iteration of loops."""
+    place: Term = Number(first, INT32)
+    for loop, by in steps:
+        place = Op("plus", (place, Op("multiplies", (_counter(loop), Number(by, INT32)), INT32)), INT32)
+    ranges = {name: (0, count - 1) for (name, count), _ in steps}
+    found: list[Term] = []
+    for k, extent in enumerate(buffer.shape):
+        inner = Number(prod(buffer.shape[k + 1 :]), INT32)
+        digit = Op("mod", (Op("floordiv", (place, inner), INT32), Number(extent, INT32)), INT32)
+        found.append(settled(digit, ranges))
+    return tuple(found)
+
+
+def _nest(node: Node, span: Span, *loops: Count) -> Node:
+    for name, count in reversed(loops):
+        if count != 1:
+            node = Loop(name, Number(0, INT32), Number(count, INT32), (node,), span=span, title=name)
+    return node
+
 
 NARROW = {f"{kind}{bits}": Scalar(f"{kind}{bits}", kind, bits) for kind in ("int", "uint") for bits in (2, 4)}
 """The integers that no tensor has as its elements, by name."""

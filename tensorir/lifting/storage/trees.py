@@ -40,7 +40,7 @@ from tensorir.lifting.nests.nest import (
 )
 from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, index_names
-from tensorir.lifting.storage.ranges import Folds, Range, folds_of_prefixes, folds_of_ranges
+from tensorir.lifting.storage.narrow import Folds, Range, folds_of_prefixes, folds_of_ranges
 from tensorir.runtime.errors import Span
 
 __all__ = ["with_trees_folded"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorir.ir.build import call
 from tensorir.ir.types import INT32, dtype_of
-from tensorir.lifting.nests.bits import bytes_of, composed
+from tensorir.lifting.nests.bounded import bytes_of, composed
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import converted, element, whole
 from tensorir.relax.lift.reductions import flat

@@ -9,9 +9,9 @@ from typing import Any
 
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.tenstorrent.grid import number
-from tensorir.tenstorrent.kernels.check import check
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.kernels.printing import RESERVED, cpp_type, free
+from tensorir.tenstorrent.kernels.simulate import check
 from tensorir.tenstorrent.metal.compute import ONES, compute_kernel
 from tensorir.tenstorrent.metal.dataflow import dataflow_kernel
 from tensorir.tenstorrent.metal.memory import (

@@ -46,8 +46,7 @@ from tensorir.lifting.batched.loops import ONLINE
 from tensorir.lifting.batched.program import Argument as Passed
 from tensorir.lifting.batched.program import Batched, Unspecified, batched
 from tensorir.lifting.emission.tensors import converted, renamed
-from tensorir.lifting.loops.numerics import differences
-from tensorir.lifting.loops.report import Decision, Report
+from tensorir.lifting.loops.report import Decision, Report, differences
 from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Number as Term
 from tensorir.lifting.program import Argument, Lifted

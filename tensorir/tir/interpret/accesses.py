@@ -42,7 +42,7 @@ def check_bounds(
             bad = bad & lanes
         if np.any(bad) and np.any(bad := live(m, bad, wide)):
             shown = int(np.broadcast_to(index, np.shape(bad))[bad][0])
-            where = f"dimension {place} of {buffer.name!r}, which has {_largest(extent)} elements"
+            where = f"dimension {place} of {buffer.name!r}, which has {int(np.max(extent))} elements"
             message = f"index {shown} is outside of {where}."
             raise error("TR01", message, span, *iteration(m, bad, wide))
     if m.blocks:
@@ -54,10 +54,6 @@ def live(m: Machine, bad: Value, wide: bool) -> Value:
     if m.mask is None:
         return bad
     return bad & (m.mask[..., None] if wide and is_array(m.mask) else m.mask)
-
-
-def _largest(extent: Value) -> int:
-    return int(np.max(extent))
 
 
 def iteration(m: Machine, bad: Value, wide: bool) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -235,13 +235,9 @@ def _declared_in_folds(m: Machine, store: n.BufferStore) -> None:
         check_declared(m, store.buffer, True, store.span)
 
 
-def _size(m: Machine) -> int:
-    return int(np.prod(m.lanes, dtype=np.int64))
-
-
 def _order(m: Machine) -> Value:
     """The place of each lane in the order of the text."""
-    return np.arange(_size(m)).reshape(m.lanes[::-1]).transpose()
+    return np.arange(int(np.prod(m.lanes, dtype=np.int64))).reshape(m.lanes[::-1]).transpose()
 
 
 def _flat(m: Machine, value: Value, mask: Value) -> Value:
@@ -372,7 +368,7 @@ def _update(store: n.BufferStore, fold: Fold) -> bool:
 
 def _pure(expr: n.Expr, fold: Fold) -> bool:
     """Whether an expression only computes; notes what it reads."""
-    for node in _inside(expr):
+    for node in walk(expr):
         match node:
             case n.BufferLoad(buffer):
                 fold.reads.add(buffer)
@@ -381,7 +377,3 @@ def _pure(expr: n.Expr, fold: Fold) -> bool:
             case _:
                 pass
     return True
-
-
-def _inside(expr: n.Expr) -> Iterator[n.Node]:
-    return walk(expr)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tensorir.ir.types import INT32, INT64, SCALARS
-from tensorir.lifting.nests.extremes import extremes
+from tensorir.lifting.nests.bounded import extremes
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.runtime.errors import Span

@@ -12,7 +12,7 @@ from math import prod
 
 from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.sets import both
-from tensorir.lifting.nests.extremes import extremes
+from tensorir.lifting.nests.bounded import extremes
 from tensorir.lifting.nests.nest import Check, Node
 from tensorir.lifting.nests.terms import Index, Number, Op, Term
 from tensorir.runtime.errors import Span

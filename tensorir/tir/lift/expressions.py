@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tensorir.ir.types import BOOL, INT32, Scalar, scalar_of
-from tensorir.lifting.nests.bits import bytes_of
+from tensorir.lifting.nests.bounded import bytes_of
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.lifting.storage.narrow import NARROW

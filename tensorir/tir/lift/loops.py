@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 
 from tensorir.ir.types import BOOL, INT32
-from tensorir.lifting.nests.extremes import extremes
+from tensorir.lifting.nests.bounded import extremes
 from tensorir.lifting.nests.linear import linear, settled
 from tensorir.lifting.nests.nest import Check, Loop, Node, Rounds, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorir.ir.types import INT32
-from tensorir.lifting.nests.extremes import extremes
+from tensorir.lifting.nests.bounded import extremes
 from tensorir.lifting.nests.terms import Buffer, Number, Op, Term
 from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n

@@ -193,7 +193,7 @@ class ExpressionPrinter:
             current = left
             form = self._operator(current)
         symbol, strength, left, right = spine[-1]
-        text = self.show(left, _left_level(strength), right.dtype)
+        text = self.show(left, strength + 1 if strength == _COMPARE else strength, right.dtype)
         for position in range(len(spine) - 1, -1, -1):
             symbol, strength, left, right = spine[position]
             text = f"{text} {symbol} {self.show(right, strength + 1, left.dtype)}"
@@ -547,10 +547,6 @@ def _operands(expr: n.Expr) -> tuple[n.Expr, n.Expr]:
         assert isinstance(a, n.Expr) and isinstance(b, n.Expr)
         return a, b
     return expr.a, expr.b  # type: ignore[attr-defined]
-
-
-def _left_level(strength: int) -> int:
-    return strength + 1 if strength == _COMPARE else strength
 
 
 def number_text(value: float) -> str:

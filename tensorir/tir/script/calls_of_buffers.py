@@ -124,7 +124,7 @@ def spec(it: Call, names: tuple[str, ...], purpose: str) -> BufferSpec:
         it.reader.exprs(shape, it.node),
         dtype,
         () if strides is None else it.reader.exprs(strides, it.node),
-        None if offset is None else _offset(it, offset),
+        None if offset is None else it.reader.size(offset, it.node),
         "global" if found["scope"] is None else it.string(found["scope"], "the scope"),
         0 if found["align"] is None else it.number(found["align"], "the alignment"),
         0 if found["offset_factor"] is None else it.number(found["offset_factor"], "the offset factor"),
@@ -137,10 +137,6 @@ def spec(it: Call, names: tuple[str, ...], purpose: str) -> BufferSpec:
         purpose,
         it.span,
     )
-
-
-def _offset(it: Call, value: Value) -> n.Expr:
-    return it.reader.size(value, it.node)
 
 
 def buffer_method(it: Call, buffer: n.Buffer) -> Value:

@@ -1,0 +1,212 @@
+"""Folds of fields: over the neighbours along a local dimension, and along dims of their own.
+
+The names are those of NumPy and xarray, as functions (`ti.sum(h, LEV)`) and as methods of fields (`h.sum(LEV)`): they
+stand for Python's own in this module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from tensorir.fieldview.array_types import Value
+from tensorir.fieldview.trace import current, fail
+from tensorir.fieldview.traced import Traced, assignable, make, wrap
+from tensorir.ir import build
+from tensorir.ir.dimensions import Dimension
+from tensorir.ir.nodes import Expr
+from tensorir.ir.types import BOOL, NEIGHBOUR, Dims, Scalar, TensorType, TupleElement
+from tensorir.runtime.locations import here
+
+__all__ = ["FOLDS", "all", "any", "max", "max_over", "mean", "min", "min_over", "neighbor_sum", "sum"]
+
+_ALONG = {"plus": "sum", "max": "max", "min": "min"}
+"""The folds along dims of a field, by the builtins that fold over neighbours."""
+
+
+def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
+    """A fold over the neighbours along a local dimension; absent ones are skipped."""
+    value = wrap(x)
+    if isinstance(value.element, TupleElement):
+        fail("V17", "a tuple cannot be reduced as a whole.", "reduce its members.")
+    if not isinstance(axis, Dimension):
+        fail("V17", "axis is the local dimension to reduce over.", "write axis=V2EDim.")
+    name = f"{NEIGHBOUR}{axis}" if f"{NEIGHBOUR}{axis}" in value.dims else str(axis)
+    if name not in value.dims:
+        fail(
+            "V17",
+            f"the field has no dim {axis} to reduce over, only {', '.join(value.dims) or 'none'}.",
+            "shift it first: f(V2E).",
+        )
+    if not (name.startswith(NEIGHBOUR) or axis.kind == "local" or str(axis) in current().locals):
+        fail(
+            "V17",
+            f"{axis} is a dim of the field, and no local dimension of an offset.",
+            f"along {axis} itself fold by ti.{_ALONG.get(op, op)}(x, {axis}).",
+        )
+    return assignable(_reduced(value.expr, name, op, init(value.element)))
+
+
+def _reduced(x: Expr, name: str, op: str, init: Any) -> Expr:
+    """The fold of an expression along one dim by a builtin."""
+    element = x.tensor.element
+    assert isinstance(element, Scalar)
+    place = TensorType(element, x.tensor.dims.without(name))
+    start, f = build.literal(init, element, here()), build.operator(op, place, place, span=here())
+    return build.reduce(f, start, x, dim=name, span=here())
+
+
+def neighbor_sum(x: Value, *, axis: Dimension) -> Value:
+    """The sum over the neighbours along a local dimension; 0 where there are none.
+
+    Of a field with this dim, as `f(V2E)` has, of numbers: on its other dims, of its element type. Units: those of `x`.
+    Raises V17 where the field has no such dim.
+    """
+    return _over(x, axis, "plus", lambda e: 0)
+
+
+def max_over(x: Value, *, axis: Dimension) -> Value:
+    """The largest neighbour; the least value of the type where there are none. Of bools: whether any is true.
+
+    Dims, element types, units and errors are as of `neighbor_sum`.
+    """
+    if wrap(x).element == BOOL:
+        return _over(x, axis, "or", lambda e: False)
+    return _over(x, axis, "max", _least)
+
+
+def min_over(x: Value, *, axis: Dimension) -> Value:
+    """The smallest neighbour; the greatest value of the type where there are none. Of bools: whether all are true.
+
+    Dims, element types, units and errors are as of `neighbor_sum`.
+    """
+    if wrap(x).element == BOOL:
+        return _over(x, axis, "and", lambda e: True)
+    return _over(x, axis, "min", _greatest)
+
+
+Along = Dimension | str | Sequence["Dimension | str"] | None
+"""The dims of a fold: one, several, or (None) all of the field's."""
+
+
+def _folded(x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any]) -> Traced:
+    """The fold of a field along dims of its own, at the user's line."""
+    current()
+    value = wrap(x)
+    element = value.element
+    if isinstance(element, TupleElement):
+        fail("V17", "a tuple cannot be folded as a whole.", "fold its members.")
+    if (element == BOOL) != (op in ("and", "or")):
+        told = f"ti.{name} is for fields of {'bools' if element != BOOL else 'numbers'}, and this is one of {element}."
+        fail("V17", told, "compare first: ti.any(x > 0)." if element != BOOL else "convert it: ti.astype(x, ti.int32).")
+    given = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None else dim)
+    names = list(dict.fromkeys(map(str, given)))
+    for each in names:
+        if each not in value.dims:
+            has = ", ".join(value.dims) or "none"
+            fail("V17", f"the field has no dim {each} to fold along, only {has}.", "name dims that it has.")
+        if each.startswith(NEIGHBOUR) or each in current().locals:
+            told = f"{each.removeprefix(NEIGHBOUR)} holds neighbours, some of which may be absent."
+            fail("V17", told, "fold over them by ti.neighbor_sum, ti.max_over or ti.min_over.")
+    current().named.update(names)
+    made = value.expr
+    for each in names:
+        made = _reduced(made, each, op, init(element))
+    return assignable(made)
+
+
+def _least(e: Scalar) -> Any:
+    return -np.inf if e.is_float else e.range.start
+
+
+def _greatest(e: Scalar) -> Any:
+    return np.inf if e.is_float else e.range.stop - 1
+
+
+def sum(x: Value, dim: Along = None) -> Value:
+    """The sum along dims: one (`LEV` or its name), several, or all of the field's.
+
+    Of a field of numbers: on its other dims, of its element type. Units: those of `x`. NaN makes the sum NaN, as
+    `skipna=False` does in xarray. Raises V17 for dims that the field lacks, and for neighbours (`ti.neighbor_sum`).
+
+    >>> import numpy as np
+    >>> import tensorir as ti
+    >>> I, J = ti.dims("I J")
+    >>> @ti.field_operator
+    ... def shares(h):
+    ...     return h / ti.sum(h, J)
+    >>> np.asarray(shares(ti.as_field([I, J], np.array([[1.0, 3.0], [2.0, 2.0]]))).data)
+    array([[0.25, 0.75],
+           [0.5 , 0.5 ]])
+    """
+    return cast("Value", _folded(x, dim, "sum", "plus", lambda e: 0))
+
+
+def mean(x: Value, dim: Along = None, weights: Any = None) -> Value:
+    """The mean along dims: one (`LAT` or its name), several, or all of the field's; with `weights` the weighted one.
+
+    Of a field of floats: on its other dims, of its element type. Weights are a field, such as cell areas or
+    `ti.cos(ti.radians(ti.coord(t, "lat")))`; they need not have all of the dims. Units: those of `x`, none with
+    weights. NaN makes the mean NaN. Errors: as of `ti.sum`.
+    """
+    current()
+    value = wrap(x)
+    if not (isinstance(value.element, Scalar) and value.element.is_float):
+        fail("V17", f"a mean is one of floats, and this is {value.element}.", "convert it: ti.astype(x, ti.float64).")
+    if weights is None:
+        total = _folded(value, dim, "mean", "plus", lambda e: 0)
+        count = math.prod(len(i) for d, i in value.type.dims.items if d not in total.dims)
+        return cast("Value", total / float(count) if count else total * math.nan)
+    weight = wrap(weights)
+    lacking = [d for d in weight.dims if d not in value.dims]
+    if lacking:
+        fail("V17", f"the weights vary along {lacking[0]}, and the field does not.", "fold the weights along it first.")
+    total, points = value * weight, (value * weight).type.dims
+    over = [d for d in points.names if d not in sum(total, dim).dims]
+    weight = make("subset", weight, static=(Dims(tuple((d, points[d]) for d in weight.dims)),))
+    others = math.prod(len(points[d]) for d in over if d not in weight.dims)
+    return cast("Value", sum(total, over) / (sum(weight, [d for d in over if d in weight.dims]) * float(others)))
+
+
+def _extreme(name: str, op: str, init: Callable[[Scalar], Any]) -> Callable[..., Any]:
+    def function(x: Any, dim: Along = None) -> Any:
+        return _folded(x, dim, name, op, init)
+
+    function.__name__ = function.__qualname__ = name
+    which, where_none = ("largest", "least") if name == "max" else ("smallest", "greatest")
+    function.__doc__ = f"""The {which} value along dims: one (`LEV` or its name), several, or all of the field's.
+
+    Of a field of numbers: on its other dims, of its element type; the {where_none} value of the type where there are no
+    points. Units: those of `x`. NaN makes the result NaN. Errors: as of `ti.sum`.
+    """
+    return function
+
+
+max = _extreme("max", "max", _least)
+min = _extreme("min", "min", _greatest)
+
+
+def any(x: Value, dim: Along = None) -> Value:
+    """True if any value along dims is: one (`LEV` or its name), several, or all of the field's.
+
+    Of a field of bools: on its other dims, of bools. Errors: as of `ti.sum`.
+    """
+    return cast("Value", _folded(x, dim, "any", "or", lambda e: False))
+
+
+def all(x: Value, dim: Along = None) -> Value:
+    """True if all values along dims are: one (`LEV` or its name), several, or all of the field's.
+
+    Of a field of bools: on its other dims, of bools. Errors: as of `ti.sum`.
+    """
+    return cast("Value", _folded(x, dim, "all", "and", lambda e: True))
+
+
+FOLDS: dict[str, Callable[..., Any]] = {"all": all, "any": any, "max": max, "mean": mean, "min": min, "sum": sum}
+"""The folds along dims by the names under which `tensorir` and fields of operators have them."""
+
+for _name, _fold in FOLDS.items():
+    setattr(Traced, _name, _fold)
