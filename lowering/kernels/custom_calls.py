@@ -58,6 +58,8 @@ def is_available() -> bool:
 
 def launched(program: Program, region: Swept, made: Sequence[Variable], env: Mapping[Any, Any]) -> list[Any]:
     """The results of a kernel, of arrays by variable."""
+    if not made:
+        return []  # nobody reads it
     constants = {v: x for s in region.sweeps for v, x in s.body.constants.items()}
     kernel = kernel_of(program, region, made)
     given = [constants[v] if v in constants else env[v] for v in kernel.arrays[: len(kernel.arrays) - len(made)]]
