@@ -18,7 +18,7 @@ from jax.extend.core import jaxpr_as_fun
 
 from lowering.context import Check, Chosen
 from lowering.gradients.stencil_transpose import gathering
-from lowering.kernels import Parts, bound, parted
+from lowering.kernels import Parts, bound, is_available, parted
 from lowering.lower import Lowered, lower
 from lowering.raising import NAMES
 from lowering.rules.neighbours import Prepared, prepare
@@ -278,9 +278,16 @@ class Executable:
 
     @property
     def in_kernels(self) -> bool:
-        """Whether the program is parted into kernels: on GPUs, which contract products and sums in them."""
-        options = self.options
-        return options.platform == "gpu" and options.numerics != "exact" and "kernels" not in options.without
+        """Whether the program is parted into kernels, which contract products and sums: on CPUs, one with scans."""
+        options, choice = self.options, {"gpu": "kernels", "cpu": "native_kernels"}.get(self.options.platform)
+        if choice is None or choice in options.without or options.numerics == "exact":
+            return False
+        return choice == "kernels" or ("scan" in self.operations and is_available())
+
+    @cached_property
+    def operations(self) -> frozenset[str]:
+        """The builtins that the program calls."""
+        return frozenset(e.op for e in postorder(*values(self.fencil.closures)) if isinstance(e, Call))
 
     @cached_property
     def is_stencil(self) -> bool:
@@ -291,21 +298,35 @@ class Executable:
         """Outputs and the results of run-time checks; traced once."""
         if not self.in_kernels or op_by_op():
             return self._program(arrays, prepared)
+        native = self.options.platform == "cpu"
         flat, structure = jax.tree_util.tree_flatten((arrays, prepared))
 
         def function(*flat: Any) -> list[Any]:
-            outputs, failures = self._program(*jax.tree_util.tree_unflatten(structure, flat))
+            given, tables = jax.tree_util.tree_unflatten(structure, flat)
+            outputs, failures = self._program(given, tables, native)
             return [*(leaf for p in self.fencil.results for leaf in outputs[p.name]), *failures]
 
         closed = jax.make_jaxpr(function)(*flat)
-        self.parts = None if closed.effects else parted(closed)
-        found = bound(closed, flat)
+        self.parts = None if closed.effects else parted(closed, native)
+        if native and not self._pays(self.parts):
+            self.parts = None
+            return self._program(arrays, prepared)
+        found = bound(closed, flat, native)
         count = sum(n for _, n in self.members)
         return self.named(found[:count]), found[count:]
 
-    def _program(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
+    def _pays(self, parts: Parts | None) -> bool:
+        """Kernels on CPUs are faster than XLA: there are any, and no scan is left that would run in blocks."""
+        if parts is None or not parts.any_kernels:
+            return False
+        return "blocked" not in self.operations or all(e.primitive.name != "scan" for e in parts.left)
+
+    def _program(
+        self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False
+    ) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
+        """Outputs and the results of checks; `whole` runs scans on all columns at once, and not in blocks."""
         if not self.is_stencil or "gathered_cotangents" in self.options.without or op_by_op():
-            lowered = self._lowered(arrays, prepared)
+            lowered = self._lowered(arrays, prepared, whole)
             return lowered.outputs, lowered.failures
         flat, structure = jax.tree_util.tree_flatten(arrays)
 
@@ -316,11 +337,12 @@ class Executable:
         # JAX keeps the function for as long as what it traced, so it gets one that does not keep the executable
         return self.named(gathering(jaxpr_as_fun(jax.make_jaxpr(function)(*flat)))(*flat)), []
 
-    def _lowered(self, arrays: Any, prepared: dict[str, Prepared]) -> Lowered:
+    def _lowered(self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False) -> Lowered:
         """What one trace of the program comes to."""
+        without = self.options.without | ({"blocks"} if whole else set())
         lowered = lower(
             self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
-            self.options.platform, self.options.without,
+            self.options.platform, without,
         )  # fmt: skip
         self.checks, self.fired, self.chosen = lowered.checks, lowered.fired, lowered.chosen
         return lowered

@@ -15,7 +15,7 @@ from lowering.calls import executable as host_results
 from lowering.calls.executable import Executable, Options
 from lowering.context import Chosen
 from lowering.gradients import checkpointed_loop
-from lowering.kernels import equations, regions, sweeps, told
+from lowering.kernels import custom_calls, equations, native, regions, sweeps, told
 from lowering.raising import NAMES, RULES, contractions
 from lowering.raising import contractions as convolutions
 from lowering.raising import reductions as prefixes
@@ -101,6 +101,11 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "stencils are summed in parts, without XLA's fusion", "stencils are summed by XLA's fusion for sums",
         "that fusion computes what it sums without vector instructions", "it is switched off",
     ),
+    "native_kernels": LoweringChoice(
+        "scans are kernels of LLVM", "scans are XLA's loops",
+        "states stay in registers, and what one scan hands on to the next in a cache",
+        "numerics='exact' rounds every operation, or `pip install tensorir[native]` is missing",
+    ),
     "kernels": LoweringChoice(
         "one kernel", "XLA's own kernels", "each array is read once, and states stay in registers",
         "numerics='exact' rounds every operation, and kernels contract products and sums",
@@ -142,6 +147,10 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("STORED", regions.STORED, "additions that take as long as to store an element", _SET),
     Threshold("MOST_INSTANCES", regions.MOST_INSTANCES, "variables at positions in a kernel", _SET),
     Threshold("MOST_IN_STEP", sweeps.MOST_IN_STEP, "variables at positions in a step of a scan", _SET),
+    Threshold("MOST_IN_NATIVE_STEP", sweeps.MOST_IN_NATIVE_STEP, "the same on CPUs", _SET),
+    Threshold("WORTH_THREADS", custom_calls.WORTH_THREADS, "instructions that several threads share", _SET),
+    Threshold("SMALL", native.SMALL, "bytes of a block from which on it has fewer columns", _SET),
+    Threshold("SHORT", native.SHORT, "variables at positions in steps of wide blocks", _SET),
     Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
     Threshold("ROUNDS", checkpointed_loop.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )
@@ -251,12 +260,20 @@ def planned(
     return Plan(
         source.name, options.platform, tuple(decisions), own,
         Memory(
-            sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results), own.temporaries
+            sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results),
+            # what kernels on CPUs hand on is in caches
+            own.temporaries if not _in_native(executable) else
+            sum(d.bytes for d in decisions if d.name == "native_kernels"),
         ),
         comparisons, median(base) if base else None,
         tuple(p.name() for p in options.passes if p.name() not in kept),
         tuple(t for p in options.passes for t in p.thresholds()) + THRESHOLDS,
     )  # fmt: skip
+
+
+def _in_native(executable: Executable) -> bool:
+    """Scans are kernels on CPUs."""
+    return executable.parts is not None and executable.options.platform == "cpu"
 
 
 def _lowered(executable: Executable) -> list[Decision]:
@@ -280,14 +297,15 @@ def _lowered(executable: Executable) -> list[Decision]:
 
 
 def _regions(executable: Executable) -> list[Decision]:
-    """What becomes a kernel, and what stays with XLA."""
-    options = executable.options
-    if options.platform != "gpu":
-        return []
+    """What becomes a kernel, and, on GPUs, what stays with XLA."""
+    options, native = executable.options, executable.options.platform == "cpu"
     if executable.parts is None:
-        return [_row("kernels", False, 0, "whole program")] if options.numerics == "exact" else []
-    regions = told(executable.parts, executable.leaves)
-    return [Decision("kernels", t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
+        has = "scan" in executable.operations if native else options.platform == "gpu"
+        untaken = has and (options.numerics == "exact" or native)
+        return [_row("native_kernels" if native else "kernels", False, 0, "whole program")] if untaken else []
+    regions = [t for t in told(executable.parts, executable.leaves) if t.taken or not native]
+    name = "native_kernels" if native else "kernels"
+    return [Decision(name, t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
 
 
 def _chosen(one: Chosen, places: Places) -> Decision:

@@ -6,7 +6,7 @@ Positions have 32 bits throughout. Arrays are flat, so that a position is one nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
@@ -17,17 +17,17 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+from jax.extend.core import JaxprEqn, Literal
 
-from lowering.kernels.equations import POINTWISE, Operand, Places, combined, operands_of
-from lowering.kernels.instances import Instances
-from lowering.kernels.positions import Box, Entry, Index, Position, hull, identity, symbols_of
-from lowering.kernels.program import INNER, Program, Variable, element_of, shape_of
-from lowering.kernels.regions import Grid, Left, Parts, Swept, parted
+from lowering.kernels.equations import FOLDING, POINTWISE, Operand, alike
+from lowering.kernels.instances import Instances, Points
+from lowering.kernels.positions import Box, Entry, Index, Position, identity, symbols_of
+from lowering.kernels.program import Program, Variable, element_of, shape_of
+from lowering.kernels.regions import Grid, Swept
 from lowering.kernels.sweeps import Sweep
 from lowering.tracing import axes_of, shaped, varying
 
-__all__ = ["run"]
+__all__ = ["launched"]
 
 POINTS = 256
 """Points of a program of a kernel: two for each thread of four warps."""
@@ -37,49 +37,11 @@ PROGRAMS = 264
 """Programs that keep a device of 132 multiprocessors busy: with fewer, blocks are smaller."""
 WARP = 32
 
-Key = tuple[Any, Position]
 
-
-def run(parts: Parts, operands: Sequence[Any], interpret: bool = False) -> list[Any]:
-    """The results of a program that was parted, for operands; `interpret` runs kernels without a GPU."""
-    program = parts.program
-    env: dict[Any, Any] = {**program.constants, **dict(zip(program.inputs, operands, strict=True))}
-    for region in parts.regions:
-        if isinstance(region, Left):
-            _run_left(program, region, env, interpret)
-        else:
-            made = parts.results_of(region)
-            env.update(zip(made, _launched(program, region, made, env, interpret), strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in program.results]
-
-
-def _run_left(program: Program, region: Left, env: dict[Any, Any], interpret: bool) -> None:
-    for k in region.equations:
-        e = program.equations[k]
-        if all(v in env for v in e.outvars):
-            continue
-        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
-        params = {**e.params, **_inner_in_kernels(e, interpret)}
-        found = e.primitive.bind(*values, **e.primitive.get_bind_params(params))
-        env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
-
-
-def _inner_in_kernels(e: JaxprEqn, interpret: bool) -> dict[str, Any]:
-    """The programs that a loop or a conditional runs, with their kernels."""
-
-    def inner(closed: ClosedJaxpr) -> ClosedJaxpr:
-        parts = parted(closed)
-        shapes = [shaped(a.shape, a.dtype, a) for a in closed.in_avals]
-        return jax.make_jaxpr(lambda *xs: run(parts, xs, interpret))(*shapes) if parts.any_kernels else closed
-
-    names = INNER.get(e.primitive.name, ())
-    return {n: tuple(map(inner, x)) if isinstance(x := e.params[n], tuple) else inner(x) for n in names}
-
-
-def _launched(
-    program: Program, region: Grid | Swept, made: Sequence[Variable], env: Mapping[Any, Any], interpret: bool
+def launched(
+    program: Program, region: Grid | Swept, made: Sequence[Variable], env: Mapping[Any, Any], interpret: bool = False
 ) -> list[Any]:
-    """What a kernel makes."""
+    """What a kernel makes; `interpret` runs it without a GPU."""
     blocks = blocks_of(region.shape, ROW if isinstance(region, Grid) else POINTS)
     arrays = {v: env[v] for v in region.reads}
     if isinstance(region, Swept):
@@ -141,7 +103,7 @@ def _padded(n: int, block: int) -> int:
 
 
 @dataclass
-class _Block(Places):
+class _Block(Points):
     """The points of one program of a kernel, and the memory that it sees."""
 
     shape: tuple[int, ...]
@@ -149,15 +111,12 @@ class _Block(Places):
     refs: Mapping[Variable, Any]
     axes: list[Any] = field(default_factory=list[Any])
     """The coordinate along each axis: a number, or a vector along one dim of the block; the level behind them."""
-    entries: dict[Key, Any] = field(default_factory=dict[Key, Any])
-    """Values of instances."""
-    boxes: dict[Key, Box] = field(default_factory=dict[Key, Box])
-    """Where they are right; everywhere, where nothing is said."""
     known: dict[Any, Any] = field(default_factory=dict[Any, Any])
     """Sums of positions, and masks."""
     levels: int = 1
 
     def __post_init__(self) -> None:
+        super().__init__()
         wide = [k for k, b in enumerate(self.blocks) if b > 1]
         self.dims = tuple(self.blocks[k] for k in wide)
         rest, self.axes = pl.program_id(0), [None] * len(self.shape)
@@ -263,47 +222,25 @@ class _Block(Places):
 
     # Values
 
-    def value(self, operand: Operand) -> Any:
-        """The value of an operand, of which all that it is computed of is known."""
-        if isinstance(operand.value, Literal):
-            return np.asarray(operand.value.val, element_of(operand.value))
-        return self.entries[operand.value, operand.position]
+    def constant(self, value: Any, element: Any) -> Any:
+        return np.asarray(value, element)
 
-    def evaluate(self, program: Program, instances: Instances, inside: Callable[[Position], bool]) -> None:
-        """Compute the instances of a region whose positions are `inside`, and load what they read."""
-        for v, asked in instances.loads.items():
-            for position in filter(inside, asked):
-                self._need(program, instances, v, position)
-        for k, asked in instances.computed.items():
-            for position in filter(inside, asked):
-                self._need(program, instances, program.equations[k].outvars[0], position)
-
-    def _need(self, program: Program, instances: Instances, v: Variable, position: Position) -> None:
-        """Compute or load an instance, and before it what is not there yet, as indices that are made behind it."""
-        if isinstance(v, Literal):
-            return
-        key, loaded = (v, position), v in instances.loads
-        box = instances.loads[v][position] if loaded else instances.computed[program.maker[v]][position]
-        if key in self.entries and (key not in self.boxes or hull(self.boxes[key], box) == self.boxes[key]):
-            return
-        self.boxes[key] = box
-        for index in position:
-            if isinstance(index.symbol, Entry):
-                self._need(program, instances, index.symbol.of, index.symbol.at)
-        if loaded:
-            self.entries[key] = self.load(v, position, box)
-            return
-        e = program.equations[program.maker[v]]
-        operands = operands_of(e, position, box)
-        for operand in operands:
-            self._need(program, instances, operand.value, operand.position)
-        values = list(map(self.value, operands))
-        if e.primitive.name in POINTWISE and all(isinstance(x, np.ndarray) for x in values):
+    def pointwise(self, e: JaxprEqn, values: Sequence[Any]) -> Any:
+        compute = POINTWISE[e.primitive.name].compute or (lambda *xs: e.primitive.bind(*xs, **e.params))
+        if all(isinstance(x, np.ndarray) for x in values):
             # Triton has no operations on constants alone
             with jax.ensure_compile_time_eval():
-                self.entries[key] = np.asarray(combined(e, position, box, values, self))
-        else:
-            self.entries[key] = combined(e, position, box, values, self)
+                return np.asarray(compute(*alike(values)))
+        return compute(*alike(values))
+
+    def fold(self, e: JaxprEqn, a: Any, b: Any) -> Any:
+        return FOLDING[e.primitive.name](*alike([a, b]))
+
+    def select(self, condition: Any, a: Any, b: Any) -> Any:
+        return lax.select(*alike([condition, a, b]))
+
+    def cast(self, number: Any, element: Any) -> Any:
+        return lax.convert_element_type(number, element)
 
 
 def _zero(v: Variable) -> Any:

@@ -1,14 +1,15 @@
 """The equations that a kernel computes: of each primitive what it costs, for which elements, and what it reads where.
 
-Triton has other operations than XLA under some names. What differs is not in the table, and stays with XLA: casts of
-floats to integers (which saturate there), shifts of bits by as many as there are, remainders of floats.
+Triton has other operations than XLA under some names. What differs is not in the table for GPUs, and stays with XLA:
+casts of floats to integers (which saturate there), shifts of bits by as many as there are, remainders of floats.
+Kernels for CPUs (`native.py`) have those, and no floats of 16 bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from math import prod
 from typing import Any, NamedTuple
 
@@ -21,17 +22,9 @@ from lowering.kernels.positions import Box, Entry, Index, Position, cut, is_empt
 from lowering.kernels.program import element_of, shape_of
 
 __all__ = [
-    "ELEMENTS",
-    "POINTWISE",
-    "Operand",
-    "Unplaced",
-    "combined",
-    "folded",
-    "gathered",
-    "is_fusible",
-    "operands_of",
-    "weight_of",
-]
+    "ELEMENTS", "FOLDING", "NATIVE", "POINTWISE", "Operand", "Places", "Unplaced", "alike", "combined", "folded",
+    "gathered", "is_fusible", "operands_of", "weight_of",
+]  # fmt: skip
 
 FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 WIDE = frozenset(["float32", "float64"])
@@ -107,6 +100,23 @@ POINTWISE: Mapping[str, Pointwise] = {
 }  # fmt: skip
 """By the name of the primitive."""
 
+_INTEGERS = INTEGERS | {"uint64"}
+_NUMBERS = WIDE | _INTEGERS
+NATIVE: Mapping[str, Pointwise] = {
+    **{name: replace(row, elements=row.elements & (WIDE | _INTEGERS | BOOL)) for name, row in POINTWISE.items()},
+    **{name: Pointwise(_NUMBERS) for name in ("add", "sub", "mul", "add_any", "neg", "lt", "le", "gt", "ge", "sign")},
+    **{name: Pointwise(_NUMBERS, 2) for name in ("min", "max", "clamp")},
+    **{name: Pointwise(_NUMBERS, _DEAR) for name in ("div", "rem")},
+    **{name: Pointwise(_INTEGERS | BOOL) for name in ("and", "or", "xor", "not")},
+    **{name: Pointwise(_NUMBERS | BOOL) for name in ("eq", "ne", "select_n", "convert_element_type", "stop_gradient")},
+    **{name: Pointwise(_INTEGERS, 2) for name in ("shift_left", "shift_right_logical", "shift_right_arithmetic")},
+    **{name: Pointwise(_INTEGERS, 2) for name in ("population_count", "clz")},
+    "abs": Pointwise(_NUMBERS),
+    "round": Pointwise(WIDE, 2),
+    "logistic": Pointwise(WIDE, _DEARER),
+}
+"""Those of kernels for CPUs."""
+
 MOVING = frozenset([
     "slice", "squeeze", "broadcast_in_dim", "reshape", "transpose", "rev", "concatenate", "pad", "iota",
 ])  # fmt: skip
@@ -137,15 +147,15 @@ class Unplaced(Exception):
         self.variable = variable
 
 
-def is_fusible(e: JaxprEqn) -> bool:
-    """Whether a kernel can compute an equation."""
-    name = e.primitive.name
-    if any(element_of(v).name not in ELEMENTS or prod(shape_of(v)) > MOST_ELEMENTS for v in (*e.invars, *e.outvars)):
+def is_fusible(e: JaxprEqn, native: bool = False) -> bool:
+    """Whether a kernel can compute an equation, `native` for one on CPUs."""
+    name, elements = e.primitive.name, _NUMBERS | BOOL if native else ELEMENTS
+    if any(element_of(v).name not in elements or prod(shape_of(v)) > MOST_ELEMENTS for v in (*e.invars, *e.outvars)):
         return False
-    if (row := POINTWISE.get(name)) is not None:
-        return _is_pointwise(e, row)
+    if (row := (NATIVE if native else POINTWISE).get(name)) is not None:
+        return _is_pointwise(e, row, native)
     if name in FOLDING:
-        return 0 < folded(e) <= LONGEST_FOLD and element_of(e.invars[0]).name in WIDE | INTEGERS | BOOL
+        return 0 < folded(e) <= LONGEST_FOLD and (native or element_of(e.invars[0]).name in WIDE | INTEGERS | BOOL)
     match name:
         case "gather":
             return gathered(e) is not None
@@ -154,7 +164,7 @@ def is_fusible(e: JaxprEqn) -> bool:
         case "transpose":
             # the last axis is what lies side by side in memory: XLA turns arrays tile by tile
             last = len(e.params["permutation"]) - 1
-            return last < 0 or e.params["permutation"][last] == last
+            return native or last < 0 or e.params["permutation"][last] == last
         case "reshape":
             return _without_ones(shape_of(e.invars[0])) == _without_ones(shape_of(e.outvars[0])) and len(e.invars) == 1
         case "broadcast_in_dim" | "iota":
@@ -163,7 +173,7 @@ def is_fusible(e: JaxprEqn) -> bool:
             return name in MOVING
 
 
-def _is_pointwise(e: JaxprEqn, row: Pointwise) -> bool:
+def _is_pointwise(e: JaxprEqn, row: Pointwise, native: bool) -> bool:
     elements = [element_of(v).name for v in e.invars]
     if not all(name in row.elements for name in elements):
         return False
@@ -172,7 +182,8 @@ def _is_pointwise(e: JaxprEqn, row: Pointwise) -> bool:
             return len(e.invars) == 3 and elements[0] == "bool"
         case "convert_element_type":
             old, new = element_of(e.invars[0]), element_of(e.outvars[0])
-            return new.kind != "b" and (old.kind not in "fV" or (new.kind in "fV" and old.itemsize <= new.itemsize * 2))
+            wide = old.kind not in "fV" or (new.kind in "fV" and old.itemsize <= new.itemsize * 2)
+            return native or (new.kind != "b" and wide)
         case "bitcast_convert_type":
             return element_of(e.invars[0]).itemsize == element_of(e.outvars[0]).itemsize
         case _:
@@ -214,13 +225,13 @@ def weight_of(e: JaxprEqn) -> int:
     name = e.primitive.name
     if name in FOLDING:
         return folded(e)
-    return POINTWISE[name].weight if name in POINTWISE else int(name in ("concatenate", "pad", "iota"))
+    return NATIVE[name].weight if name in NATIVE else int(name in ("concatenate", "pad", "iota"))
 
 
 def operands_of(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
     """What an equation reads for its element at a position, at the points of a box; raises Unplaced."""
     name = e.primitive.name
-    if name in POINTWISE:
+    if name in NATIVE:
         return [Operand(v, position if shape_of(v) else (), box) for v in e.invars]
     if name in FOLDING:
         return _of_fold(e, position, box)
@@ -306,28 +317,45 @@ def _of_fold(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
 
 
 class Places:
-    """What a kernel knows of its points: numbers of positions, and where they are."""
+    """The operations of a kernel on the values of its points."""
 
     def number(self, index: Index) -> Any:
-        """An index at all points, as int32."""
+        """An index at all points."""
         raise NotImplementedError
 
     def below(self, index: Index, limit: int) -> Any:
         """Where an index is smaller than a limit."""
         raise NotImplementedError
 
+    def pointwise(self, e: JaxprEqn, values: Sequence[Any]) -> Any:
+        """The value of an equation of the table."""
+        raise NotImplementedError
+
+    def fold(self, e: JaxprEqn, a: Any, b: Any) -> Any:
+        """Two elements that are folded."""
+        raise NotImplementedError
+
+    def select(self, condition: Any, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def cast(self, number: Any, element: Any) -> Any:
+        """A number of `number` as an element."""
+        raise NotImplementedError
+
 
 def combined(e: JaxprEqn, position: Position, box: Box, values: Sequence[Any], places: Places) -> Any:
     """The element of an equation at a position, of those of `operands_of`."""
     name = e.primitive.name
-    if name in POINTWISE:
-        compute = POINTWISE[name].compute or (lambda *xs: e.primitive.bind(*xs, **e.params))
-        return compute(*_alike(values))
+
+    def chosen(condition: Any, a: Any, b: Any) -> Any:
+        return a if a is b else places.select(condition, a, b)
+
+    if name in NATIVE:
+        return places.pointwise(e, values)
     if name in FOLDING:
-        return reduce(lambda a, b: FOLDING[name](*_alike([a, b])), values)
+        return reduce(partial(places.fold, e), values)
     if name == "iota":
-        number = places.number(position[e.params["dimension"]])
-        return lax.convert_element_type(number, e.params["dtype"])
+        return places.cast(places.number(position[e.params["dimension"]]), e.params["dtype"])
     if name == "gather":
         return values[1]
     if name == "concatenate":
@@ -336,7 +364,7 @@ def combined(e: JaxprEqn, position: Position, box: Box, values: Sequence[Any], p
         read = [(next(found), n) for (_, _, b), n in zip(parts, _stops(e, d), strict=True) if not is_empty(b)]
         value = read[-1][0]
         for part, stop in reversed(read[:-1]):
-            value = _chosen(places.below(position[d], stop), part, value)
+            value = chosen(places.below(position[d], stop), part, value)
         return value
     if name == "pad":
         if len(values) == 1:
@@ -346,9 +374,9 @@ def combined(e: JaxprEqn, position: Position, box: Box, values: Sequence[Any], p
             axis = index.symbol
             if isinstance(axis, int) and inner[axis] != box[axis]:
                 if cut(box, index, -MOST_ELEMENTS, low + n) != box:
-                    x = _chosen(places.below(index, low + n), x, outside)
+                    x = chosen(places.below(index, low + n), x, outside)
                 if cut(box, index, low, MOST_ELEMENTS) != box:
-                    x = _chosen(places.below(index, low), outside, x)
+                    x = chosen(places.below(index, low), outside, x)
         return x
     return values[0]
 
@@ -357,11 +385,7 @@ def _stops(e: JaxprEqn, d: int) -> list[int]:
     return np.cumsum([shape_of(x)[d] for x in e.invars]).tolist()
 
 
-def _chosen(condition: Any, a: Any, b: Any) -> Any:
-    return a if a is b else lax.select(*_alike([condition, a, b]))
-
-
-def _alike(values: Sequence[Any]) -> list[Any]:
+def alike(values: Sequence[Any]) -> list[Any]:
     """Values of one shape: what is the same along a dim of the block has one element there."""
     shape = np.broadcast_shapes(*(np.shape(v) for v in values))
     return [v if np.shape(v) == shape else jax.numpy.broadcast_to(v, shape) for v in values]

@@ -8,16 +8,17 @@ each the box of all points that need it is known before its operands are looked 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from jax.extend.core import Literal
 
-from lowering.kernels.equations import Operand, operands_of, weight_of
+from lowering.kernels.equations import Operand, Places, combined, operands_of, weight_of
 from lowering.kernels.positions import Box, Entry, Position, hull
-from lowering.kernels.program import Program, Variable
+from lowering.kernels.program import Program, Variable, element_of
 
-__all__ = ["GATHERED", "LOAD", "Instances", "TooMany", "instances_of"]
+__all__ = ["GATHERED", "LOAD", "Instances", "Points", "TooMany", "instances_of"]
 
 LOAD, GATHERED = 2, 8
 """The time of an access of memory that a cache holds, and of one at an index that was read, in additions."""
@@ -98,3 +99,55 @@ def instances_of(
                 ask(operand)
     found.computed = dict(sorted(found.computed.items()))
     return found
+
+
+class Points(Places):
+    """The values of instances while a kernel is emitted: each is computed, or loaded, once."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[Variable, Position], Any] = {}
+        self.boxes: dict[tuple[Variable, Position], Box] = {}
+        """Where they are right; everywhere, where nothing is said."""
+
+    def load(self, v: Variable, position: Position, box: Box) -> Any:
+        """The elements of an array at a position, for the points of a box."""
+        raise NotImplementedError
+
+    def constant(self, value: Any, element: Any) -> Any:
+        raise NotImplementedError
+
+    def value(self, operand: Operand) -> Any:
+        """The value of an operand, of which all that it is computed of is known."""
+        if isinstance(operand.value, Literal):
+            return self.constant(operand.value.val, element_of(operand.value))
+        return self.entries[operand.value, operand.position]
+
+    def evaluate(self, program: Program, instances: Instances, inside: Callable[[Position], bool]) -> None:
+        """Compute the instances of a region whose positions are `inside`, and load what they read."""
+        for v, asked in instances.loads.items():
+            for position in filter(inside, asked):
+                self._need(program, instances, v, position)
+        for k, asked in instances.computed.items():
+            for position in filter(inside, asked):
+                self._need(program, instances, program.equations[k].outvars[0], position)
+
+    def _need(self, program: Program, instances: Instances, v: Variable, position: Position) -> None:
+        """Compute or load an instance, and before it what is not there yet, as indices that are made behind it."""
+        if isinstance(v, Literal):
+            return
+        key, loaded = (v, position), v in instances.loads
+        box = instances.loads[v][position] if loaded else instances.computed[program.maker[v]][position]
+        if key in self.entries and (key not in self.boxes or hull(self.boxes[key], box) == self.boxes[key]):
+            return
+        self.boxes[key] = box
+        for index in position:
+            if isinstance(index.symbol, Entry):
+                self._need(program, instances, index.symbol.of, index.symbol.at)
+        if loaded:
+            self.entries[key] = self.load(v, position, box)
+            return
+        e = program.equations[program.maker[v]]
+        operands = operands_of(e, position, box)
+        for operand in operands:
+            self._need(program, instances, operand.value, operand.position)
+        self.entries[key] = combined(e, position, box, list(map(self.value, operands)), self)

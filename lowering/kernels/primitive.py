@@ -24,8 +24,8 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.gradients.checkpointed_loop import moves, replaced
 from lowering.gradients.in_place_adjoints import still
-from lowering.kernels.program import states_of
-from lowering.kernels.regions import parted
+from lowering.kernels.program import INNER, states_of
+from lowering.kernels.regions import Left, Parts, parted
 from lowering.tracing import shaped
 
 __all__ = ["bound", "in_kernels", "interpreted"]
@@ -42,11 +42,14 @@ def in_kernels(function: Function) -> Function:
     return lambda *xs: bound(jax.make_jaxpr(function)(*xs), xs)
 
 
-def bound(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
-    """The results of a program, as the primitive; of one without kernels, or with effects, as JAX has it."""
-    if closed.effects or not parted(closed).any_kernels:
+def bound(closed: ClosedJaxpr, operands: Sequence[Any], native: bool = False) -> list[Any]:
+    """The results of a program, as the primitive; of one without kernels, or with effects, as JAX has it.
+
+    `native` for kernels on CPUs.
+    """
+    if closed.effects or not parted(closed, native).any_kernels:
         return jaxpr_as_fun(closed)(*operands)
-    return kernels.bind(*operands, body=closed, count=len(operands))
+    return kernels.bind(*operands, body=closed, count=len(operands), native=native)
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,15 +79,56 @@ def _interpreted(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
     return [v.val if isinstance(v, Literal) else env[v] for v in closed.jaxpr.outvars]
 
 
-def _run(*operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
+def _run(*operands: Any, body: ClosedJaxpr, count: int, native: bool = False) -> list[Any]:
     return jaxpr_as_fun(body)(*operands)
 
 
-def _run_in_kernels(*operands: Any, body: ClosedJaxpr, count: int, interpret: bool = False) -> list[Any]:
-    # programs for CPUs do not wait for Pallas to be imported
-    from lowering.kernels.emit import run
+def _run_in_kernels(
+    *operands: Any, body: ClosedJaxpr, count: int, native: bool = False, interpret: bool = False
+) -> list[Any]:
+    # programs wait for what they run on alone to be imported
+    if native:
+        from lowering.kernels.custom_calls import launched
+    else:
+        from lowering.kernels.emit import launched
 
-    return run(parted(body), operands, interpret)
+    return run(parted(body, native), operands, partial(launched, interpret=True) if interpret else launched)
+
+
+def run(parts: Parts, operands: Sequence[Any], launch: Callable[..., list[Any]]) -> list[Any]:
+    """The results of a program that was parted, for operands; `launch` gives what a kernel makes."""
+    program = parts.program
+    env: dict[Any, Any] = {**program.constants, **dict(zip(program.inputs, operands, strict=True))}
+    for region in parts.regions:
+        if isinstance(region, Left):
+            _run_left(parts, region, env, launch)
+        else:
+            made = parts.results_of(region)
+            env.update(zip(made, launch(program, region, made, env), strict=True))
+    return [v.val if isinstance(v, Literal) else env[v] for v in program.results]
+
+
+def _run_left(parts: Parts, region: Left, env: dict[Any, Any], launch: Callable[..., list[Any]]) -> None:
+    for k in region.equations:
+        e = parts.program.equations[k]
+        if all(v in env for v in e.outvars):
+            continue
+        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
+        params = {**e.params, **_inner_in_kernels(e, parts.native, launch)}
+        made = e.primitive.bind(*values, **e.primitive.get_bind_params(params))
+        env.update(zip(e.outvars, made if e.primitive.multiple_results else [made], strict=True))
+
+
+def _inner_in_kernels(e: JaxprEqn, native: bool, launch: Callable[..., list[Any]]) -> dict[str, Any]:
+    """The programs that a loop or a conditional runs, with their kernels."""
+
+    def inner(closed: ClosedJaxpr) -> ClosedJaxpr:
+        parts = parted(closed, native)
+        shapes = [shaped(a.shape, a.dtype, a) for a in closed.in_avals]
+        return jax.make_jaxpr(lambda *xs: run(parts, xs, launch))(*shapes) if parts.any_kernels else closed
+
+    names = INNER.get(e.primitive.name, ())
+    return {n: tuple(map(inner, x)) if isinstance(x := e.params[n], tuple) else inner(x) for n in names}
 
 
 def _derivative(body: ClosedJaxpr, varied: Sequence[int]) -> Function:
@@ -151,24 +195,26 @@ def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     return [*last, *made]
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int) -> tuple[Any, Any]:
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool
+) -> tuple[Any, Any]:
     varied = [k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
     given = [tangents[k] for k in varied]
-    if not all(map(_is_cheap, parted(body).left)):
+    if not all(map(_is_cheap, parted(body, native).left)):
         return _as_jax_has_it(primals, varied, given, body)
-    results = kernels.bind(*primals, body=body, count=count)
+    results = kernels.bind(*primals, body=body, count=count, native=native)
     if not varied:
         return results, [still(r) for r in results]
     if all(k >= count for k in varied):
         # linear in what moves
         whole = [ad.instantiate_zeros(t) for t in tangents[count:]]
-        return results, kernels.bind(*primals[:count], *whole, body=body, count=count)
+        return results, kernels.bind(*primals[:count], *whole, body=body, count=count, native=native)
     derivative = jax.make_jaxpr(_derivative(body, varied))(*primals, *given)
-    found = iter(kernels.bind(*primals, *given, body=derivative, count=len(primals)))
+    found = iter(kernels.bind(*primals, *given, body=derivative, count=len(primals), native=native))
     return results, [next(found) if moves(r) else still(r) for r in results]
 
 
-def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
+def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, count: int, native: bool) -> list[Any]:
     known = operands[:count]
     assert not any(map(ad.is_undefined_primal, known))
     back = [k for k, c in enumerate(cotangents) if not isinstance(c, ad.Zero)]
@@ -185,30 +231,33 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, cou
         return list(jax.linear_transpose(linear, *shapes)(list(arrived)))
 
     found = jax.make_jaxpr(transposed)(*known, *given)
-    return [None] * count + kernels.bind(*known, *given, body=found, count=len(known) + len(given))
+    return [None] * count + kernels.bind(*known, *given, body=found, count=len(known) + len(given), native=native)
 
 
-def _batched(args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, count: int) -> tuple[Any, Any]:
+def _batched(
+    args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool
+) -> tuple[Any, Any]:
     found = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(body), tuple(axes)))(*args)
-    return kernels.bind(*args, body=found, count=count), [0] * len(found.out_avals)
+    return kernels.bind(*args, body=found, count=count, native=native), [0] * len(found.out_avals)
 
 
 kernels.def_impl(_run)
-kernels.def_abstract_eval(lambda *operands, body, count: list(body.out_avals))
+kernels.def_abstract_eval(lambda *operands, body, **_: list(body.out_avals))
 _in_lax, _in_kernels = (mlir.lower_fun(run, multiple_results=True) for run in (_run, _run_in_kernels))
 
 
-def _lowered_for_gpus(context: Any, *operands: Any, **params: Any) -> Any:
-    """Kernels; where XLA divides arrays among devices, which it cannot do with those of a kernel, its own program.
+def _lowered(context: Any, *operands: Any, here: bool, **params: Any) -> Any:
+    """Kernels, on the kind of device that they are for; where XLA divides arrays among devices, its own program.
 
-    So do exported programs: the form in which kernels are stored is not promised to last.
+    It cannot divide those of a kernel. So do exported programs: the form in which kernels are stored is not promised to
+    last.
     """
     module = context.module_context
     axes = module.axis_context
     # within shard_map over all axes a program is that of one device
     manual = getattr(axes, "manual_axes", None)
     alone = manual == frozenset(axes.mesh.axis_names) if manual else getattr(axes, "num_devices", None) in (None, 1)
-    if not alone or module.lowering_parameters.for_export:
+    if params["native"] != here or not alone or module.lowering_parameters.for_export:
         return _in_lax(context, *operands, **params)
     with warnings.catch_warnings():
         # users have no say in it: from JAX 0.11 on Triton is to be left for Mosaic
@@ -217,8 +266,8 @@ def _lowered_for_gpus(context: Any, *operands: Any, **params: Any) -> Any:
 
 
 mlir.register_lowering(kernels, _in_lax)
-for _platform in ("cuda", "rocm"):
-    mlir.register_lowering(kernels, _lowered_for_gpus, platform=_platform)
+for _platform in ("cpu", "cuda", "rocm"):
+    mlir.register_lowering(kernels, partial(_lowered, here=_platform == "cpu"), platform=_platform)
 ad.primitive_jvps[kernels] = _jvp
 ad.primitive_transposes[kernels] = _transpose
 batching.primitive_batchers[kernels] = _batched

@@ -15,10 +15,10 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
-from lowering.kernels.equations import POINTWISE, Operand, Unplaced, folded, gathered, is_fusible
+from lowering.kernels.equations import NATIVE, Operand, Unplaced, folded, gathered, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
 from lowering.kernels.layouts import turned
-from lowering.kernels.positions import Box, Index, identity
+from lowering.kernels.positions import Box, Index, Position, identity
 from lowering.kernels.program import Program, Variable, flattened, inner_programs, program_of, shape_of
 from lowering.kernels.sweeps import Sweep, swept
 from tensorir.runtime.memory import remembered
@@ -70,10 +70,17 @@ class Swept:
     level: int
     after: list[dict[Variable, Instances]] = field(default_factory=list[dict[Variable, Instances]])
     """Per sweep, results that are computed level by level of its own."""
+    axis: dict[Variable, int] = field(default_factory=dict[Variable, int])
+    """The axis of such a result that has the levels, where it is not the first."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.sweeps[0].columns
+
+    def place(self, v: Variable) -> Position:
+        """The point of a column, and its level, as a position in what is made level by level."""
+        own, axis = identity(len(self.shape)), self.axis.get(v, 0)
+        return (*own[:axis], Index(len(own), 1, 0), *own[axis:])
 
     @property
     def made(self) -> list[Variable]:
@@ -109,6 +116,8 @@ class Parts:
 
     program: Program
     regions: list[Grid | Swept | Left] = field(default_factory=list[Grid | Swept | Left])
+    native: bool = False
+    """Kernels are those for CPUs, which keep what only they read in a cache."""
 
     @property
     def kernels(self) -> list[Grid | Swept]:
@@ -118,7 +127,7 @@ class Parts:
     def any_kernels(self) -> bool:
         """Whether there is one, also in what loops of XLA run."""
         inner = (closed for e in self.left for closed in inner_programs(e))
-        return bool(self.kernels) or any(parted(closed).any_kernels for closed in inner)
+        return bool(self.kernels) or any(parted(closed, self.native).any_kernels for closed in inner)
 
     @property
     def left(self) -> list[JaxprEqn]:
@@ -132,7 +141,7 @@ class Parts:
 
     def wanted(self, region: Swept) -> set[Variable]:
         found = {v for v in self.program.results if not isinstance(v, Literal)}
-        found.update(region.loads)
+        found.update(() if self.native else region.loads)
         for r in self.regions:
             if isinstance(r, Left):
                 found.update(
@@ -144,15 +153,16 @@ class Parts:
 
 
 @remembered("programs in kernels", limit=64)  # each is asked for where it is bound, derived and lowered
-def parted(closed: ClosedJaxpr) -> Parts:
-    """A program in regions.
+def parted(closed: ClosedJaxpr, native: bool = False) -> Parts:
+    """A program in regions, on CPUs if `native`: scans alone are kernels there, and read arrays however they lie.
 
     >>> import jax
     >>> parts = parted(jax.make_jaxpr(lambda x: x[2:] - 2 * x[1:-1] + x[:-2])(jax.numpy.zeros(99)))
     >>> [(r.shape, len(r.reads)) for r in parts.kernels]
     [((97,), 1)]
     """
-    return _Choice(program_of(turned(flattened(closed)))).parts()
+    flat = flattened(closed)
+    return _Choice(program_of(flat if native else turned(flat)), native).parts()
 
 
 @dataclass(slots=True)
@@ -160,6 +170,7 @@ class _Choice:
     """The state of one choice."""
 
     program: Program
+    native: bool
     sweeps: dict[int, Sweep] = field(default_factory=dict[int, Sweep])
     stored: set[Variable] = field(default_factory=set[Variable])
     levels: dict[Variable, int] = field(default_factory=dict[Variable, int])
@@ -172,19 +183,30 @@ class _Choice:
         program = self.program
         self.stored.update(v for v in program.results if not isinstance(v, Literal))
         for k, e in enumerate(program.equations):
-            if (sweep := swept(e)) is not None:
+            if (sweep := swept(e, self.native)) is not None:
                 self.sweeps[k] = sweep
-            elif not is_fusible(e):
-                self.left[k] = _why(e)
+            elif not is_fusible(e, self.native):
+                self.left[k] = _why(e, self.native)
                 self.stored.update(v for v in e.invars if not isinstance(v, Literal))
             else:
                 continue
             self.stored.update(e.outvars)
+        if self.native:
+            self._store_what_is_turned()
         self._store_what_is_dear()
         regions = self._regions()
-        return Parts(program, sorted(regions, key=lambda r: r.level))
+        return Parts(program, sorted(regions, key=lambda r: r.level), self.native)
 
     # What is stored
+
+    def _store_what_is_turned(self) -> None:
+        """What scans make is stored as it is read: a kernel writes levels wherever they lie."""
+        made = {v for k in self.sweeps for v in self.program.equations[k].outvars}
+        for k, e in enumerate(self.program.equations):
+            if k not in self.sweeps and k not in self.left and not made.isdisjoint(filter(_is_variable, e.invars)):
+                made.update(e.outvars)
+                if e.primitive.name == "transpose":
+                    self.stored.update(e.outvars)
 
     def _store_what_is_dear(self) -> None:
         """In the order of the program, so that what a value is computed of is settled before it is."""
@@ -224,7 +246,7 @@ class _Choice:
                     view = (e.params["start_indices"], e.params["strides"])
                 elif name == "gather" and place == 0:
                     view = (e.invars[1], gathered(e))
-                elif name not in POINTWISE and k not in self.sweeps:
+                elif name not in NATIVE and k not in self.sweeps:
                     view = (k, place)
                 found.setdefault(v, set()).add(view)
                 found[v].update((k, n) for n in range(1, folded(e)))
@@ -270,12 +292,13 @@ class _Choice:
     def _add_result(self, found: list[Grid | Swept | Left], v: Variable, own: Instances) -> None:
         if any(isinstance(region, Swept) and self._joins(region, v) for region in reversed(found)):
             return
-        if not own.moves:
+        if self.native or not own.moves:
             equations = self._behind(v)
             reads = (x for k in equations for x in self.program.equations[k].invars if not isinstance(x, Literal))
             level = self._level(reads)
             self._at([v], level)
-            found.append(Left(equations, level, "moves no more bytes than its operands have"))
+            why = "as fast as memory" if self.native else "moves no more bytes than its operands have"
+            found.append(Left(equations, level, why))
             return
         level = self._level(own.loads)
         self._at([v], level)
@@ -330,23 +353,25 @@ class _Choice:
 
     def _joins(self, region: Swept, v: Variable) -> bool:
         """Compute a result in the loop of the last sweep, where it takes of that the level that it is at."""
-        sweep, own = region.sweeps[-1], identity(len(region.shape))
-        if shape_of(v) != (sweep.length, *region.shape):
-            return False
-        position = (Index(len(region.shape), 1, 0), *own)
-        asked = [Operand(v, position, sweep.box)]
-        try:
-            found = instances_of(self.program, asked, self.stored, MOST_INSTANCES, [v])
-        except (TooMany, Unplaced):
-            return False
-        last = set(sweep.equation.outvars)
-        if not last & found.loads.keys() or not self._is_own_column(region, found):
-            return False
-        if any(at != position for x in last & found.loads.keys() for at in found.loads[x]):
-            return False
-        region.after[-1][v] = found
-        self._at([v], region.level)
-        return True
+        sweep, shape = region.sweeps[-1], shape_of(v)
+        for axis in range(len(shape) if self.native else 1):
+            if shape != (*region.shape[:axis], sweep.length, *region.shape[axis:]):
+                continue
+            region.axis[v] = axis
+            try:
+                asked = [Operand(v, region.place(v), sweep.box)]
+                found = instances_of(self.program, asked, self.stored, MOST_INSTANCES, [v])
+            except (TooMany, Unplaced):
+                continue
+            last = {*sweep.equation.outvars, *region.after[-1]} & found.loads.keys()
+            if not last or not self._is_own_column(region, found):
+                continue
+            if all(at == region.place(x) for x in last for at in found.loads[x]):
+                region.after[-1][v] = found
+                self._at([v], region.level)
+                return True
+        region.axis.pop(v, None)
+        return False
 
     def _is_own_column(self, region: Swept, found: Instances) -> bool:
         """Whether of what a region makes its own column alone is read, and everything else is there before it."""
@@ -354,7 +379,11 @@ class _Choice:
         for v, asked in found.loads.items():
             if v not in made and self.levels.get(v, 0) >= region.level:
                 return False
-            if v in made and any(position[len(position) - len(own) :] != own for position in asked):
+            axis = region.axis.get(v, 0) if len(shape_of(v)) > len(own) else len(own)
+            if v in made and any((*position[:axis], *position[axis + 1 :]) != own for position in asked):
+                return False
+            levels = {i.symbol for position in asked for i in position[axis : axis + 1]} if v in made else set()
+            if self.native and not levels <= {None, len(own)}:
                 return False
         return True
 
@@ -363,10 +392,14 @@ class _Choice:
         return bool(set(region.made) & around.loads.keys()) and self._is_own_column(region, around)
 
 
-def _why(e: JaxprEqn) -> str:
+def _why(e: JaxprEqn, native: bool) -> str:
     """Why an equation is XLA's."""
-    inside = sum(len(parted(closed).kernels) for closed in inner_programs(e))
+    inside = sum(len(parted(closed, native).kernels) for closed in inner_programs(e))
     return f"what it runs has {inside} kernel{'s' if inside > 1 else ''}" if inside else e.primitive.name
+
+
+def _is_variable(v: Any) -> bool:
+    return not isinstance(v, Literal)
 
 
 def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

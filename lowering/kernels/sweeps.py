@@ -13,8 +13,8 @@ from lowering.kernels.program import Program, Variable, flattened, program_of, s
 
 __all__ = ["Sweep", "swept"]
 
-MOST_IN_STEP = 400
-"""Instances of a step."""
+MOST_IN_STEP, MOST_IN_NATIVE_STEP = 400, 4000
+"""Instances of a step, on GPUs and on CPUs."""
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,22 @@ def outer(e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]) -> tup
     return e.invars[k], (Index(level, 1, 0), *at)
 
 
-def swept(e: JaxprEqn) -> Sweep | None:
-    """A scan as a sweep; None where XLA has to run its loop."""
+def swept(e: JaxprEqn, native: bool = False) -> Sweep | None:
+    """A scan as a sweep, `native` for one on CPUs; None where XLA has to run its loop."""
     if e.primitive.name != "scan" or not e.params["length"] or e.effects:
         return None
     body = program_of(flattened(e.params["jaxpr"]))
     shapes = {shape_of(v) for v in body.results}
-    if len(shapes) != 1 or not all(map(is_fusible, body.equations)):
+    if len(shapes) != 1 or not all(is_fusible(one, native) for one in body.equations):
         return None
     (columns,) = shapes
+    if native and 0 in columns:
+        return None
     own, box = identity(len(columns)), box_of(e, columns)
     try:
-        inner = instances_of(body, [Operand(v, own, box) for v in body.results], (), MOST_IN_STEP)
+        inner = instances_of(
+            body, [Operand(v, own, box) for v in body.results], (), MOST_IN_NATIVE_STEP if native else MOST_IN_STEP
+        )
     except (Unplaced, TooMany):
         return None
     reads: list[Operand] = []

@@ -412,7 +412,7 @@ def _results(context: Context, dims: Dims, size: int, args: Sequence[Any]) -> li
     f, *values = args
     names = dims.names
     found = None if op_by_op() or not isinstance(f.function, Lambda) else on_block(f.function, names, size)
-    if found is None or dims.size <= size:
+    if found is None or dims.size <= size or "blocks" in context.without:
         return context.apply_each(f, *values)
     count, rest = divmod(dims.size, size)
     operands = [tuple(_in_one(dense(leaf), dims) for leaf in value) for value in values]

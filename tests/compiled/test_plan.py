@@ -12,6 +12,7 @@ import pytest
 import tensorir as ti
 from lowering.calls.plan import CHOICES
 from lowering.context import Context
+from lowering.kernels import is_available
 from stencils import library
 from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.annotations import annotated
@@ -65,6 +66,7 @@ PROGRAMS = {
     "scans_outermost": SCAN,
     "gathered_cotangents": """f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:9]>) {
       y ← x × (⟪I, 1⟫(x) - ⟪I, -1⟫(x)); }""",
+    **({"native_kernels": SCAN} if is_available() else {}),
     "sums_as_loops": """f(y: tensor<float>, x: tensor<float, I[0:99]>) {
       y ← reduce(+, 0.0, I)(⟪I, 1⟫(x) × 2.0 - x); }""",
 }  # fmt: skip
@@ -89,6 +91,7 @@ def compiled(name, **options):
 def test_every_choice_on_this_platform_has_a_program():
     elsewhere = {p.name() for p in DEFAULT_PASSES if p.on("cpu") is None} | {"kernels"}
     assert elsewhere == {"needed_points", "unroll_loops", "kernels"}
+    elsewhere |= set() if is_available() else {"native_kernels"}
     assert {p.name() for p in DEFAULT_PASSES} | set(CHOICES) <= set(PROGRAMS) | elsewhere
 
 
@@ -207,7 +210,7 @@ def test_memory_is_what_the_executable_takes_within_a_tenth(name, sizes):
 
 def test_without_blocks_the_states_and_copies_of_a_scan_are_predicted_and_taken():
     sizes = {"n": 128, "m": 128, "l": 64}
-    for options in ({}, {"without": "block_scans"}):
+    for options in ({"without": "native_kernels"}, {"without": ("block_scans", "native_kernels")}):
         c = ti.compile(library.load("tridiagonal"), **options)
         takes = c.lowered(**sizes).compile().memory_analysis().temp_size_in_bytes
         predicts = c.plan(**sizes).memory.temporaries
@@ -320,6 +323,9 @@ NO_THRESHOLDS = {
     "PARTS": "into how many parts a sum is divided",
     "MIN_PER_BYTE": "the default of an option of materialise, PER_BYTE",
     "SHOWN": "what a plan counts",
+    "TILE": "the width of a register",
+    "PAGE": "of memory",
+    "PER_THREAD": "how finely threads share a kernel",
     "MOST": "choices that are looked through in pairs, and reads that are told apart: of compiling, not of the program",
     "BORDER": "a number of a table",
     "EXACT_IN_FLOAT32": "what a float32 holds",

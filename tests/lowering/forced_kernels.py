@@ -54,6 +54,6 @@ def _regions(jaxpr):
     for e in jaxpr.eqns:
         if e.primitive is kernels:
             with jax.enable_x64(True):
-                yield parted(e.params["body"])
+                yield parted(e.params["body"], e.params["native"])
         elif e.primitive.name in ("jit", "pjit"):
             yield from _regions(e.params["jaxpr"].jaxpr)

@@ -1,0 +1,198 @@
+"""Scans as kernels for CPUs: beside XLA and the oracle, under transformations, and where XLA runs them instead."""
+
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+import tensorir as ti
+from lowering.kernels import custom_calls, parted
+from lowering.kernels.primitive import bound
+from stencils import library
+from tensorir import reference
+from tests.generate.data import copied
+from tests.lowering.forced_kernels import regions
+from tests.lowering.generated_scans import generated
+from tests.lowering.test_kernels_of_gpus import AND_AFTER, LEVELS_FIRST
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+
+UP_AND_DOWN = """f(y: tensor<float, I[0:n], K[0:l]>, x: tensor<float, I[0:n], K[0:l+1]>, a: tensor<float, I[0:n]>) {
+  y ← let up = scan(λ(s: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) → 0.5 × s + x × a, true, 0.0)
+        (subset(⟪K, 1⟫(x), K[0:l]));
+    scan(λ(s: tensor<float, I[0:n]>, u: tensor<float, I[0:n]>) → s × a - exp(0.0 - u × u), false, 1.0)(up) + up; }"""
+
+PROGRAMS = {
+    "both sweeps of a solver, levels innermost": (library.text("tridiagonal"), {"n": 3, "m": 11, "l": 6}),
+    "levels outermost": (LEVELS_FIRST, {}),
+    "levels outermost, and what is computed of each level": (AND_AFTER, {}),
+    "parts of arrays, levels innermost": (UP_AND_DOWN, {"n": 13, "l": 5}),
+    "fewer columns than a register has": (UP_AND_DOWN, {"n": 3, "l": 9}),
+    "one level": (UP_AND_DOWN, {"n": 9, "l": 1}),
+    "no columns": (
+        """f(y: tensor<float, K[0:9]>, x: tensor<float, K[0:9]>) {
+          y ← scan(λ(s: tensor<float>, x: tensor<float>) → 0.5 × s + x, true, 0.0)(x) + x; }""", {}
+    ),
+    "a state of two elements": (
+        """f(y: tensor<(float, int), I[0:9]>, x: tensor<float, I[0:9], K[0:7]>) {
+          y ← reduce(λ(s: tensor<(float, int), I[0:9]>, x: tensor<float, I[0:9]>) →
+            make_tuple(max(s[0], x), if x > s[0] then s[1] + 1 else s[1]), make_tuple(0.0, 0), K)(x); }""", {}
+    ),
+}  # fmt: skip
+
+
+def arrays(fencil):
+    rng = np.random.default_rng(1)
+    return {p.name: rng.normal(size=p.type.dims.shape) + 4 * (p.name == "b") for p in fencil.inputs}
+
+
+def program(name):
+    text, sizes = PROGRAMS[name]
+    fencil = ti.parse(text)
+    fencil = fencil.specialise(**sizes) if sizes else fencil
+    return fencil, arrays(fencil)
+
+
+def solver():
+    return program("both sweeps of a solver, levels innermost")
+
+
+def calls(function, *given):
+    """How many kernels StableHLO has."""
+    with jax.enable_x64(True):
+        return jax.jit(function).lower(*given).as_text().count("custom_call @tensorir_")
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "a state of two elements"])
+def test_a_kernel_computes_what_the_oracle_does(name):
+    fencil, given = program(name)
+    c = ti.compile(fencil)
+    assert calls(lambda a: c(**a), given) == 1
+    want = reference.run(fencil, **copied(given))
+    for result, found in c(**copied(given)).items():
+        np.testing.assert_allclose(found, want[result], rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_generated_scans_are_as_operation_by_operation_bit_for_bit(count):
+    with jax.enable_x64(True):
+        for seed in range(count):
+            function, given = generated(seed)
+            with jax.disable_jit():
+                want = function(*map(jax.numpy.asarray, given))
+            closed = jax.make_jaxpr(function)(*given)
+            assert parted(closed, native=True).kernels
+            found = jax.jit(lambda *xs, closed=closed: bound(closed, xs, native=True))(*given)
+            for a, b in zip(want, found, strict=True):
+                np.testing.assert_array_equal(a, b, err_msg=str(seed))
+                if a.dtype.kind == "f":
+                    signs = [np.where(np.isnan(x), False, np.signbit(x)) for x in (a, b)]
+                    np.testing.assert_array_equal(*signs, err_msg=str(seed))
+
+
+def test_gradients_are_one_kernel_and_those_of_xla():
+    fencil, given = solver()
+
+    def gradient(**options):
+        c = ti.compile(fencil, **options)
+        return lambda a: jax.grad(lambda a: (c(**a)["x"] ** 2).sum())(a)
+
+    found = gradient()
+    (_, backward) = regions(jax.jit(found), given)
+    assert [len(r.sweeps) for r in backward.kernels] == [4] and not backward.left
+    with jax.enable_x64(True):
+        want, found = (jax.jit(f)(given) for f in (gradient(without="native_kernels"), found))
+    for name in want:
+        np.testing.assert_allclose(found[name], want[name], rtol=1e-12, atol=1e-12)
+
+
+def batched(c, given):
+    rows = jax.vmap(lambda d: c(**{**given, "d": d})["x"])
+    return rows(jax.numpy.stack([given["d"], 2 * given["d"]]))[1] / 2
+
+
+def repeated(c, given):
+    return jax.lax.fori_loop(0, 2, lambda _, d: c(**{**given, "d": d})["x"], given["d"])
+
+
+def tangent(c, given):
+    return jax.jvp(lambda d: c(**{**given, "d": d})["x"], (given["d"],), (given["d"],))[1]
+
+
+def divided(c, given):
+    mesh = jax.make_mesh((1,), ("p",), axis_types=(jax.sharding.AxisType.Auto,))
+    place = dict.fromkeys(given, PartitionSpec("p"))
+    return jax.shard_map(lambda a: c(**a)["x"], mesh=mesh, in_specs=(place,), out_specs=PartitionSpec("p"))(given)
+
+
+@pytest.mark.parametrize("transformed", [batched, repeated, tangent, divided])
+def test_kernels_are_inside_of_what_is_transformed(transformed):
+    fencil, given = solver()
+    c, plain = ti.compile(fencil), ti.compile(fencil, without="native_kernels")
+    assert calls(lambda a: transformed(c, a), given) >= 1
+    with jax.enable_x64(True):
+        found, want = (jax.jit(lambda a, c=c: transformed(c, a))(given) for c in (c, plain))
+    np.testing.assert_allclose(found, want, rtol=1e-13)
+
+
+def test_xla_runs_scans_where_kernels_cannot_or_must_not():
+    fencil, given = solver()
+    for options in {"numerics": "exact"}, {"without": "native_kernels"}:
+        c = ti.compile(fencil, **options)
+        assert calls(lambda a, c=c: c(**a), given) == 0
+        assert not c.plan().taken("native_kernels")
+    c = ti.compile(fencil)
+    assert c.plan().taken("native_kernels")
+    assert "tensorir_" not in c.export().mlir_module()
+    mesh = jax.sharding.AbstractMesh((2,), ("d",), (jax.sharding.AxisType.Auto,))
+    place = jax.sharding.NamedSharding(mesh, PartitionSpec())
+    sharded = {n: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place) for n, x in given.items()}
+    with jax.enable_x64(True):
+        text = jax.jit(lambda a: c(**a)).trace(sharded).lower(lowering_platforms=("cpu",)).as_text()
+    assert "tensorir_" not in text
+
+
+def test_threads_share_a_kernel_and_programs_run_beside_each_other():
+    fencil = ti.parse(UP_AND_DOWN).specialise(n=5000, l=40)
+    given = arrays(fencil)
+    c = ti.compile(fencil)
+    want = ti.compile(fencil, without="native_kernels")(**given)["y"]
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: c(**given)["y"], range(12)):
+            np.testing.assert_allclose(found, want, rtol=1e-13, atol=1e-13)
+
+
+def test_threads_are_no_more_than_asked_for(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert custom_calls.threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "1000")
+    assert custom_calls.threads() <= 1000
+
+
+def test_compiled_kernels_are_kept_beside_xlas_programs(tmp_path):
+    llvm = importlib.import_module("llvmlite.binding")
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    text = "define i32 @f() {\n  ret i32 7\n}"
+    before = ti.keep_compilations(tmp_path)
+    try:
+        code = custom_calls._object("one", text, machine)
+        (file,) = tmp_path.glob("*.o")
+        assert custom_calls._object("one", "no text is compiled", machine) == code
+        file.write_bytes(file.read_bytes()[:-1])
+        assert custom_calls._object("one", text, machine) == code
+    finally:
+        ti.keep_compilations(before)
+
+
+def test_an_interface_of_xla_that_is_not_known_means_xla(monkeypatch):
+    monkeypatch.setattr(custom_calls, "VERSIONS", frozenset([(9, 9)]))
+    custom_calls.is_available.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match="version .* of XLA's custom calls is not known"):
+            assert not custom_calls.is_available()
+        assert not custom_calls.is_available()
+    finally:
+        custom_calls.is_available.cache_clear()
