@@ -183,9 +183,12 @@ def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var
 def needed_parameters(fencil: Fencil) -> tuple[Var, ...]:
     """The parameters that must be passed: read before they are covered, or left partly unwritten."""
     needed: set[str] = set()
+    begun: set[str] = set()
     missing = {p.name: IntegerSet.box(p.type.dims) for p in fencil.params}
     for closure in fencil.closures:
-        needed |= {v.name for v in closure.value.free if missing[v.name]}
+        # one without points is read before anything is written, too
+        needed |= {v.name for v in closure.value.free if missing[v.name] or v.name not in begun}
+        begun.add(closure.output.name)
         missing[closure.output.name] = missing[closure.output.name].without(closure.target.dims)
     needed |= {v.name for v in fencil.outputs if missing[v.name]}
     written = {v.name for v in fencil.outputs}
