@@ -38,7 +38,6 @@ def anomaly(t):
         ),
         (lambda t: ti.astype(t * 10.0, ti.int32).max(LON), (T * 10).astype("int32").max("lon")),
     ],
-    ids=str,
 )
 def test_a_fold_is_that_of_xarray(body, expected):
     found = ti.field_operator(body)(T)
@@ -89,7 +88,6 @@ def test_elements_of_a_parameter_array_are_weights():
         (lambda t: t[1], "V03]: a field is indexed by whole numbers, one for each of its dims (lat, lon)."),
         (lambda t: t[0, 9], "V03]: there is no element 9 along lon, which has 6."),
     ],
-    ids=str,
 )
 def test_a_fold_that_has_no_meaning_is_refused(body, message):
     with pytest.raises(ti.DiagnosticError) as refused:

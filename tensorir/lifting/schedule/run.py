@@ -354,7 +354,7 @@ class Run:
                     read = self.statements[self.writers[v]]
                     size = {n: len(i) for n, i in read.own}
                     places = {d: (done[id(i)], size[d]) for d, i in zip(dims, indices, strict=True)}
-                    done[id(node)] = looked_up(all_of(self, read, places), places)
+                    done[id(node)] = looked_up(all_of(self, read, places), places, read.span)
                 case Call(op, args) if TABLE[op].elementwise:
                     element = node.tensor.element
                     assert isinstance(element, Scalar)

@@ -21,6 +21,7 @@ from tensorir.lifting.emission.tensors import cut, renamed, spread
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Op, Term, children, index_names, loads, rebuilt
 from tensorir.lifting.schedule.placed import Made, short_names, with_indices
+from tensorir.runtime.errors import NOWHERE, Span
 
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run
@@ -80,8 +81,8 @@ def _made(node: Expr, children: tuple[Expr, ...]) -> Expr:
 # islpy has no types of its own that say enough.
 
 
-def looked_up(found: Term, places: Mapping[str, tuple[Term, int]]) -> Term:
-    """What stands at places that terms tell, each of so many along its dim; zero outside.
+def looked_up(found: Term, places: Mapping[str, tuple[Term, int]], span: Span = NOWHERE) -> Term:
+    """The element at places that terms tell, each of so many along its dim; zero outside. `span` is the read's.
 
     >>> from tensorir.lifting.nests.terms import show
     >>> a, i = Buffer("A", INT32, (8,)), Load(Buffer("I", INT32, ()), ())
@@ -93,6 +94,8 @@ def looked_up(found: Term, places: Mapping[str, tuple[Term, int]]) -> Term:
         match t:
             case Linear(affine) if affine.names & places.keys():
                 return _with_terms(affine, places)
+            case Load(buffer, indices, at) if at is NOWHERE and span is not NOWHERE:
+                return Load(buffer, indices, span)
             case _:
                 return None
 
