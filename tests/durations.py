@@ -1,6 +1,6 @@
 """Tests that only `make nightly` runs: `python -m tests.durations SECONDS [limit]` writes `nightly.txt` anew.
 
-SECONDS is a file that `NIGHTLY=1 pytest --seconds SECONDS` wrote: processor seconds by test, with the fixtures that
+SECONDS is a file that `NIGHTLY=1 pytest --seconds=SECONDS` wrote: processor seconds by test, with the fixtures that
 it was the first to ask for, which other work on the machine changes little. A test that takes longer than the limit
 has a line in `nightly.txt`; of the tests that one function makes, the quickest stays.
 """

@@ -262,7 +262,8 @@ class _Recurrence:
                     if d < 0:
                         raise Uncovered("a dependence that goes backwards")
                     depth[w.number] = max(depth.get(w.number, 0), d)
-                if r not in self.inside or r in outside:
+                # rounds around hand on what later ones of them read of this one
+                if r not in self.inside or r in outside or run.before(r, source):
                     depth[w.number] = max(depth.get(w.number, 0), 1)
                     last = self.interval.stop - 1
                     lows = (m.range().dim_min_val(k) for m in (source.relation, run.wanted(r, source.relation)))
