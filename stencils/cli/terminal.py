@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TextIO
-
-import typer
 
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
@@ -69,14 +68,14 @@ def takes_colours(stream: TextIO) -> bool:
 
 def say(text: str) -> None:
     """A line on standard output."""
-    typer.echo(printable(text))
+    import_module("typer").echo(printable(text))
 
 
 def aside(text: str) -> None:
     """A line on standard error."""
-    typer.echo(printable(text), err=True)
+    import_module("typer").echo(printable(text), err=True)
 
 
 def ask(question: str) -> bool:
     """A question on the terminal that is answered with yes or no; no where nothing is answered."""
-    return typer.confirm(printable(question), err=True)
+    return import_module("typer").confirm(printable(question), err=True)

@@ -149,16 +149,21 @@ def _short(text: str) -> str:
 
 def affine(c: Cursor, offset: bool = False) -> Affine:
     """A bound such as `2*n-1`; `offset` allows the mark of abstract offsets, `1ₒ`."""
-    first, result, sign = c.position, number(0), 1
+    first = c.position
+    constant, terms, sign = 0, dict[str, int](), 1  # a sum of Affines would be quadratic in their number
     while True:
         while c.at("+", "-"):
             sign = -sign if c.advance().text == "-" else sign
-        result = result.plus(_term(c, offset).times(sign))
+        term = _term(c, offset)
+        constant += sign * term.constant
+        for name, factor in term.coefficients.items():
+            terms[name] = terms.get(name, 0) + sign * factor
         if not c.at("+", "-"):
             break
         sign = 1
     if c.at("*", "×", "/", "%", "**"):
         c.fail("S09", "this is not affine in the sizes.", c.token, "a bound is made of terms such as n, 2*n and 3.")
+    result = Affine(tuple((n, f) for n, f in terms.items() if f), constant)
     if max(abs(result.constant), *(abs(f) for _, f in result.terms), 0) > MAX_BOUND:
         c.fail("S10", "this number is too large for a bound.", c.since(first), "bounds lie between -2^62 and 2^62.")
     return result

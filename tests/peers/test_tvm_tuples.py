@@ -124,8 +124,8 @@ CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
 }
 
 LOWERED = [
-    *(f"{make}, {f}" for make in ("largest", "variance") for f in ("rows_in_parts", "sums_in_parts", "both_in_parts")),
-    *("least, sums_in_parts", *(f"largest, {name}" for name in BEST)),
+    *("largest, rows_in_parts", *(f"variance, {f}" for f in ("rows_in_parts", "sums_in_parts", "both_in_parts"))),
+    *(f"largest, {name}" for name in BEST),
     *("least, inner parts", "least, outer parts, along the rows", "least, parts at hand"),
     *("last_of_the_largest, uneven inner parts", "last_of_the_largest, in other order"),
     *("last_of_the_largest, uneven outer parts", "largest_of_planes, inner parts, along the rows"),

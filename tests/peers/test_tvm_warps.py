@@ -78,7 +78,7 @@ def test_shuffles_print_as_the_reduction_that_they_are(columns: int, threads: in
 @pytest.mark.parametrize("fold", ["sum", "max"])
 def test_shuffles_of_several_warps_are_reductions_of_reductions(columns: int, threads: int, fold: str):
     text = str(ti.lift(tir.parse(lowered(4, columns, threads, fold, "float32", (*PASSES, *WARPS)))["main"]))
-    assert "reduce(" in text and "⟪" not in text and "gather(" not in text and "if" not in text
+    assert "reduce(" in text and "loop(" not in text
 
 
 @pytest.mark.parametrize("last", range(3, len(PASSES)))

@@ -266,8 +266,8 @@ class _Recurrence:
                 if r not in self.inside or r in outside or run.before(r, source):
                     depth[w.number] = max(depth.get(w.number, 0), 1)
                     last = self.interval.stop - 1
-                    lows = (m.range().dim_min_val(k) for m in (source.relation, run.wanted(r, source.relation)))
-                    if all(low.to_python() != last for low in lows):
+                    asked = (m.range() for m in (source.relation, run.wanted(r, source.relation)))
+                    if not any(m.is_empty() or m.dim_min_val(k).to_str() == str(last) for m in asked):
                         self.asked_everywhere.add(w.buffer.name)
         self.slots = [(w.number, d + 1) for w in self.writes for d in range(depth.get(w.number, 0))]
         return frozenset()
