@@ -73,7 +73,7 @@ class Backend:
             return _committed(np.zeros(shape, dtype), place)
 
     def compiler_options(self, function: Callable[..., Any], *arguments: Any) -> dict[str, str]:
-        """What the programs that a function calls ask XLA for."""
+        """XLA options that the programs of a function ask for."""
         return compiler_options(function, *arguments)
 
     def keep_compilations(self, folder: Any) -> Path | None:

@@ -1,4 +1,4 @@
-"""What a lowering rule may ask: how to apply a function, what is proven, where run-time checks go."""
+"""The context of lowering rules: applying functions, proven facts, run-time checks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from tensorir.ir.nodes import Call, Expr
 from tensorir.ir.rewrite import Applier, Bound
 from tensorir.ir.types import Dims, Interval
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
-
-__all__ = ["Check", "Chosen", "Context", "checked", "raise_failures"]
 
 # What a lowering rule may ask: how to apply a function, what is proven, and where to put a run-time check.
 
@@ -85,11 +83,11 @@ class Context:
 
     @property
     def in_place(self) -> bool:
-        """Whether a part of an array is written by an update of it, and not by a loop over the whole."""
+        """True if a part of an array is written by an update of it, and not by a loop over the whole."""
         return self.platform == "tpu"
 
     def chooses(self, name: str, node: Expr, fits: bool, value: float, size: int = 0) -> bool:
-        """Whether a choice is made at a node: where it fits, and is not switched off. A plan shows it.
+        """True if a choice is made at a node: where it fits, and is not switched off. A plan shows it.
 
         `value` is what its threshold was compared with, `size` the bytes of memory that it takes.
         """
@@ -133,7 +131,7 @@ class Context:
         self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
 
     def found(self, checks: Sequence[Check]) -> list[jax.Array]:
-        """What each check has found; step by step, those of branches that are not taken are not made."""
+        """The result of each check; step by step, those of branches that are not taken are not made."""
         made = list(zip(self.checks, self.failures, strict=True))
         result: list[jax.Array] = []
         for check in checks:
@@ -167,7 +165,7 @@ def _as_int32(x: jax.Array) -> jax.Array:
 
 
 def no_failures(checks: Sequence[object]) -> list[jax.Array]:
-    """What checks in the body of a loop have found before its first round."""
+    """The checks in the body of a loop before its first round: no failure."""
     return [lax.concatenate([lax.full((1,), -1, "int32"), lax.full((1,), 0, "int32")], 0) for _ in checks]
 
 
@@ -181,7 +179,7 @@ def first_failures(before: Sequence[jax.Array], now: Sequence[jax.Array]) -> lis
 
 
 def passed(failure: jax.Array) -> jax.Array:
-    """Whether a check has not failed."""
+    """True if a check has not failed."""
     return lax.lt(lax.index_in_dim(failure, 0, keepdims=False), lax.full((), 0, failure.dtype))
 
 
@@ -199,7 +197,7 @@ def first_of(failures: jax.Array) -> jax.Array:
 
 
 def in_range(index: Leaf, interval: Interval, dims: Dims) -> Leaf:
-    """Where an index lies in an interval."""
+    """A mask of indices inside of an interval."""
 
     def inside(i: jax.Array) -> jax.Array:
         return lax.bitwise_and(

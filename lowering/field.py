@@ -30,8 +30,6 @@ from tensorir.fieldview.coordinates import coord
 from tensorir.ir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
 from tensorir.runtime.errors import Diagnostic, NoAttribute, did_you_mean
 
-__all__ = ["Field", "as_field", "from_xarray", "full", "ones", "zeros"]
-
 
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
     """A method that is an operator on fields."""
@@ -224,11 +222,11 @@ class Field(eqx.Module):
         return self._reduced("min", dims, numpy)
 
     def all(self, *dims: Any, **numpy: Any) -> Any:
-        """Whether every element over some dims, or over all, is true."""
+        """True if every element over some dims, or over all, is true."""
         return self._reduced("all", dims, numpy)
 
     def any(self, *dims: Any, **numpy: Any) -> Any:
-        """Whether some element over some dims, or over all, is true."""
+        """True if some element over some dims, or over all, is true."""
         return self._reduced("any", dims, numpy)
 
     # As DataArrays have them: a step of DataArrays gets Fields

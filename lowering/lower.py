@@ -34,8 +34,6 @@ from tensorir.reference.scalars import scalar
 from tensorir.runtime.errors import Diagnostic
 from tensorir.runtime.print_formatting import said
 
-__all__ = ["RULES", "Lowered", "lower"]
-
 
 def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
     x, (condition,) = values
@@ -50,7 +48,7 @@ def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 
 def _materialised(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    """What the operand is, in memory; op by op, everything is."""
+    """The operand in memory; op by op, everything is."""
     return values[0] if op_by_op() else _kept(values[0])
 
 
@@ -122,7 +120,7 @@ def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
 
 
 def _function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:
-    """What computes an elementwise builtin: as it is written, where that counts and XLA sees more than one."""
+    """The function of an elementwise builtin: as it is written, where that counts and XLA sees more than one."""
     plain = node in context.known.finite
     if op not in AS_WRITTEN or not kind.leaves[0].is_float or op_by_op():
         return (FINITE if plain else SCALAR)[op]
@@ -231,7 +229,7 @@ def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -
 
 
 def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, own: bool) -> Value:
-    """What a parameter holds after a closure: dense, since it is one buffer."""
+    """The value of a parameter after a closure: dense, since it is one buffer."""
     stored: list[Leaf] = []
     for k, leaf in enumerate(new):
         piece = Dense(aligned(dense(leaf), part.dims), part.dims)

@@ -1,4 +1,4 @@
-"""What JAX is doing at the moment: traces, axes of batches, manual axes of a mesh."""
+"""The state of JAX: traces, axes of batches, manual axes of a mesh."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from tensorir.binding.arrays import refuse
 
-__all__ = [
-    "axes_of", "concrete", "for_an_operator", "inside_jit", "inside_trace", "left_to_xla", "names_axes", "op_by_op",
-    "refuse_narrow", "repeated", "scanned", "shaped", "tracing", "varying", "with_batch", "x64",
-]  # fmt: skip
-
 # What JAX is doing at the moment: the one file that looks behind its public face.
 
 _SWITCHES: Any = jax.config
@@ -26,37 +21,37 @@ _SWITCHES: Any = jax.config
 
 
 def concrete(x: Any) -> bool:
-    """Whether an array's numbers can be looked at."""
+    """True if an array's numbers can be looked at."""
     return not isinstance(x, Tracer)
 
 
 def inside_trace(arrays: list[Any]) -> bool:
-    """Whether somebody else's trace is under way, be it of these arrays or around the call."""
+    """True if somebody else's trace is under way, be it of these arrays or around the call."""
     return any(isinstance(a, Tracer) for a in arrays) or tracing()
 
 
 def tracing() -> bool:
-    """Whether a trace is under way around the call."""
+    """True if a trace is under way around the call."""
     return not _core.trace_state_clean()
 
 
 def inside_jit() -> bool:
-    """Whether what is traced around the call will be compiled whole."""
+    """True if what is traced around the call will be compiled whole."""
     return bool(_core.unsafe_am_i_under_a_jit())
 
 
 def x64() -> bool:
-    """Whether 64-bit types are kept in this scope."""
+    """True if 64-bit types are kept in this scope."""
     return bool(_SWITCHES.jax_enable_x64)
 
 
 def for_an_operator() -> bool:
-    """Whether an operator of a JAX array, such as `*`, asks the caller's `__jax_array__` for the other operand."""
+    """True if an operator of a JAX array, such as `*`, asks the caller's `__jax_array__` for the other operand."""
     return sys._getframe(2).f_code.co_name.startswith("_operator_")
 
 
 def op_by_op() -> bool:
-    """Whether every operation runs by itself, as under `jax.disable_jit`."""
+    """True if every operation runs by itself, as under `jax.disable_jit`."""
     return bool(_SWITCHES.jax_disable_jit)
 
 
@@ -127,7 +122,7 @@ def varying(tree: Any, axes: frozenset[str]) -> Any:
 
 
 def names_axes(x: Any) -> bool:
-    """Whether the type of an array names axes of a mesh (`AxisType.Explicit`)."""
+    """True if the type of an array names axes of a mesh (`AxisType.Explicit`)."""
     return AxisType.Explicit in jax.typeof(x).sharding.mesh.axis_types
 
 

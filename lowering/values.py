@@ -1,4 +1,4 @@
-"""What an expression becomes while it is lowered: arrays with named axes, and what is known of them."""
+"""Lowered values: arrays with named axes, and their provenance."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ import jax
 from jax import lax
 
 from tensorir.ir.types import Dims, Interval
-
-__all__ = [
-    "ArrayProvenance", "Dense", "Leaf", "Slots", "Sum", "Value", "Window", "aligned", "cut", "elementwise",
-    "joined_dims", "select_slot",
-]  # fmt: skip
 
 # What an expression becomes while it is lowered: arrays with named axes, one per scalar leaf of its element.
 #
@@ -152,7 +147,7 @@ def per_slot(operands: Sequence[Leaf], combine: Callable[[Sequence[Dense]], Leaf
 
 
 def _interval(leaf: Leaf, dim: str) -> Interval | None:
-    """Where a leaf is along a dim; None where it lacks it."""
+    """The interval of a leaf along a dim; None where it lacks it."""
     match leaf:
         case Slots(d, start, leaves):
             return Interval(start, start + len(leaves)) if d == dim else _interval(leaves[0], dim)
@@ -272,7 +267,7 @@ class Spread:
 
 @dataclass(slots=True)
 class ArrayProvenance:
-    """What is known of arrays, by the arrays themselves."""
+    """Provenance of arrays, by the arrays themselves."""
 
     sums: dict[object, tuple[Leaf, Sum]] = field(default_factory=dict[object, tuple[Leaf, Sum]])
     windows: dict[object, tuple[Leaf, Dense, tuple[Window, ...]]] = field(
@@ -292,7 +287,7 @@ class ArrayProvenance:
         self.sums[_key(result)] = (result, Sum(factors, dims))
 
     def factors(self, x: Leaf) -> tuple[Leaf, ...]:
-        """What an array is the product of, itself where nothing is known of it."""
+        """The factors of an array, itself where none are known."""
         known = self.sums.get(_key(x))
         if known is None or known[1].over or known[1].guard or known[0].dims.names != x.dims.names:
             return (x,)
@@ -323,7 +318,7 @@ class ArrayProvenance:
         self.windows[_key(result)] = (result, source, windows)
 
     def window(self, x: Leaf) -> tuple[Dense, tuple[Window, ...]] | None:
-        """What an array is a window of, where it is one."""
+        """The array that this one is a window of, where it is one."""
         known = self.windows.get(_key(x))
         return None if known is None else known[1:]
 
@@ -345,7 +340,7 @@ class ArrayProvenance:
             self.windowed(result, replace(x, data=lax.convert_element_type(x.data, _type(result))), windows)
 
     def before(self, x: Leaf) -> Leaf | None:
-        """What an array was converted from, where it was."""
+        """The array that this one was converted from, where it was."""
         known = self.converted.get(_key(x))
         if known is None:
             return None
@@ -361,7 +356,7 @@ class ArrayProvenance:
         self.reads[_key(result)] = (result, source)
 
     def read_of(self, x: Leaf) -> Dense | None:
-        """What an array was gathered from."""
+        """The array that this one was gathered from."""
         known = self.reads.get(_key(x))
         return None if known is None or known[0].dims.items != x.dims.items else known[1]
 
@@ -370,7 +365,7 @@ class ArrayProvenance:
         self.numbers[_key(result)] = (result, source, number)
 
     def with_nan(self, x: Leaf) -> tuple[Dense, Any] | None:
-        """What an array was before a number took the place of each NaN, and the number."""
+        """The array before a number took the place of each NaN, and the number."""
         known = self.numbers.get(_key(x))
         return None if known is None or known[0].dims.items != x.dims.items else known[1:]
 

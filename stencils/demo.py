@@ -9,8 +9,6 @@ from pathlib import Path
 from stencils import data
 from stencils.cli import main
 
-__all__ = ["run"]
-
 
 def run(folder: Path = Path("demo")) -> None:
     """Write the terrain, filter it with the command line, and say what was done."""

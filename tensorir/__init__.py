@@ -192,7 +192,7 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
 
 
 def compiler_options(function: Callable[..., Any], /, *arguments: Any) -> dict[str, str]:
-    """What the programs that a function calls ask XLA for: `jax.jit(function, compiler_options=...)` grants it.
+    """XLA options that the programs of a function ask for: `jax.jit(function, compiler_options=...)` grants them.
 
     The function is traced on its arguments, arrays or what stands for them, and nothing is computed. Programs that keep
     a temporary ask that XLA does not compute it again in each fusion that reads it; called by themselves, and by

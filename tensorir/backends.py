@@ -1,4 +1,4 @@
-"""What executes: backends are found through the entry-point group `tensorir.backends` (`docs/architecture.md`).
+"""Backends execute programs: they register in the entry-point group `tensorir.backends` (`docs/architecture.md`).
 
 A backend is an object with `compile(program, **options)`, which gives a callable with the parameters as keywords.
 """
@@ -15,8 +15,6 @@ from tensorir.runtime.memory import WeakCache
 
 if TYPE_CHECKING:
     from importlib import metadata
-
-__all__ = ["COMPILED", "backend", "compile", "compiled", "device_array", "field_type"]
 
 GROUP = "tensorir.backends"
 

@@ -31,8 +31,6 @@ from tensorir.runtime.errors import did_you_mean
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 from tensorir.text.sizes import Template
 
-__all__ = ["CompiledAtMost", "compile_at_most"]
-
 Leaves = tuple[Any, ...]
 
 
@@ -127,7 +125,7 @@ class CompiledAtMost:
         return self._at({**self.bound.sizes, **sizes})
 
     def plan(self, **sizes: int) -> Plan:
-        """What was chosen for the padded program, and why; the sizes that have no bound by name."""
+        """The plan of the padded program; the sizes that have no bound by name."""
         return self.compiled(**sizes).plan()
 
     def stablehlo(self, **sizes: int) -> str:

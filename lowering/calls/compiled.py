@@ -39,8 +39,6 @@ from tensorir.passes.decisions import Plan
 from tensorir.passes.pipeline import DEFAULT_PASSES, Pipeline, Stage, Stages
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["Compiled", "compile"]
-
 
 class _Callable:
     """Calls, apart from the module: equinox wraps the methods of modules, which would cost more than the call."""
@@ -54,7 +52,7 @@ class _Callable:
         return self.engine.call(self.constants, datasets, arguments)
 
     def direct(self, given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]) -> Any:
-        """What calls with jax arrays like these come to, as a function of a sequence of them, or None.
+        """The direct function for calls with jax arrays like these, on a sequence of them, or None.
 
         `given` has the place of each parameter in the arrays, and `results` the names of what is wanted. The function
         skips the look at the arguments, which takes longer than small kernels; the first call must be plain.
@@ -143,7 +141,7 @@ class Compiled(_Callable, eqx.Module):
             return jax.export.export(jax.jit(partial(self._closed, executable)), platforms=platforms)(shapes)
 
     def examine(self, target: str, **sizes: int) -> Estimate:
-        """What XLA's compiler for a device that need not be there says of the program: "tpu:v5e", "cuda:h100".
+        """The report of XLA's compiler for a device that need not be present: "tpu:v5e", "cuda:h100".
 
         Kernels, estimated cycles, bytes of temporaries, registers. Needs the compiler of that platform, and no driver:
         `pip install 'jax[tpu]'`, `pip install 'jax[cuda12]'`. Raises A37 for a target that is not known, A38 where the
@@ -184,7 +182,7 @@ class Compiled(_Callable, eqx.Module):
         return replace(stages, stages=(*stages, Stage("kernels", CHOICES["kernels"].reason, last, last, parts=parts)))
 
     def plan(self, /, *, measure: bool = False, **arguments: Any) -> Plan:
-        """What was chosen for arguments, or for sizes by name, and why: a row for each choice, with what it is worth.
+        """The plan for arguments, or for sizes by name: a row for each choice, with its reason and its worth.
 
         Costs are predicted with and without each (`tensorir.analysis.cost`), and with `measure`, which needs
         the arguments of a call, measured: the program with all choices of one name switched off takes turns with

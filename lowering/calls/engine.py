@@ -27,8 +27,6 @@ from tensorir.passes.pipeline import Stages, staged
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.runtime.memory import SIZES, RecentCache
 
-__all__ = ["Engine", "RepeatedCall"]
-
 # The shortest way of a call: arrays like those of the call before, straight to what was compiled for them.
 #
 # Looked at are the names that are given, the types of the arrays, their shapes where sizes follow from them, and the
@@ -114,7 +112,7 @@ class RepeatedCall:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What calls of one kind come to."""
+    """The executable of calls of one kind."""
 
     executable: Executable
     repeated: RepeatedCall | None
@@ -122,7 +120,7 @@ class _Known:
 
 
 class Engine:
-    """What a compiled program runs on: a plain object, since looking methods up on a module costs more than a call.
+    """The engine of a compiled program: a plain object, since looking methods up on a module costs more than a call.
 
     `executables` and `quick` remember what was traced, `inspected` the programs that show what is inside; `clear()`
     empties them.
@@ -224,7 +222,7 @@ class Engine:
         return written
 
     def _recycles(self, executable: Executable, ready: PreparedCall) -> bool:
-        """Whether nobody but the call itself sees the buffers that XLA writes."""
+        """True if nobody but the call itself sees the buffers that XLA writes."""
         flat = jax.tree_util.tree_leaves(ready.arrays)
         apart = executable.prints or executable.empty or op_by_op() or inside_trace(flat)
         return ready.copied and not ready.given_away and not apart and _on_host(executable, ready.arrays)
@@ -239,7 +237,7 @@ class Engine:
     # Caching
 
     def _is_plain(self, executable: Executable, arguments: dict[str, Any]) -> bool:
-        """Whether calls like this one need no conversion and no look at their numbers."""
+        """True if calls like this one need no conversion and no look at their numbers."""
         fencil = executable.fencil
         kept = {name for name in executable.reads if isinstance(arguments.get(name), jax.Array)}
         written = {p.name for p in fencil.outputs if p.name not in self.options.donate}
@@ -274,7 +272,8 @@ class Engine:
     def direct(
         self, constants: dict[str, Any], given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]
     ) -> Callable[[Sequence[Any]], tuple[Any, ...] | None] | None:
-        """What calls with jax arrays like these come to, by position and without a look; None where they need one.
+        """The direct function for calls with jax arrays like these, by position and without checks; None where they
+        need some.
 
         NumPy arrays without axes, which are numbers, may be among them. `given` has the place of each parameter in the
         arrays; results come in the order of their names. For arrays that are not like these the function gives None.
@@ -333,7 +332,7 @@ class Engine:
         return run
 
     def executable(self, ready: PreparedCall) -> Executable:
-        """What a call runs: kept for the next call of these sizes and tables."""
+        """The executable of a call: kept for the next call of these sizes and tables."""
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
         found = self.executables.get(key)
         if found is None:
@@ -349,17 +348,17 @@ class Engine:
 
 
 def _kinds(arguments: Mapping[str, Any]) -> Any:
-    """What tells calls apart."""
+    """The key of a call."""
     return tuple([(n, type(v), getattr(v, "shape", None), getattr(v, "dtype", None)) for n, v in arguments.items()])
 
 
 def _is_bare(array: Any) -> bool:
-    """Whether an array is of NumPy and no more than that: no mask, no order of bytes that JAX does not know."""
+    """True if an array is of NumPy and no more than that: no mask, no order of bytes that JAX does not know."""
     return type(array) is np.ndarray and array.dtype.isnative
 
 
 def _on_host(executable: Executable, arrays: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether all that was passed are NumPy arrays; what was bound lies on the device."""
+    """True if all that was passed are NumPy arrays; what was bound lies on the device."""
     return all(isinstance(a, np.ndarray) for n, leaves in arrays.items() if n not in executable.bound for a in leaves)
 
 
@@ -369,7 +368,7 @@ def _is_number(array: Any) -> bool:
 
 
 def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> bool:
-    """Whether some of the arrays have other shapes or types than these."""
+    """True if some of the arrays have other shapes or types than these."""
     return any(arrays[k].shape != shape or arrays[k].dtype != dtype for k, shape, dtype in kinds)
 
 

@@ -21,8 +21,6 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 from tensorir.binding.arrays import refuse
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["TARGETS", "Estimate", "Target", "device_of", "estimated", "lowered_for", "target_of"]
-
 # The devices that programs are compiled for without being there: for each, what XLA's compiler is told of it.
 #
 # TPUs are named; of GPUs the compiler gets the figures of the device, those that its maker prints.
@@ -134,7 +132,7 @@ def device_of(name: str) -> Any:
 
 
 def lowered_for(name: str) -> AbstractContextManager[Any]:
-    """Where programs are lowered for a target: Pallas asks which GPU it is (from JAX 0.11 on)."""
+    """The context in which programs are lowered for a target: Pallas asks for its GPU (from JAX 0.11 on)."""
     target = target_of(name)
     if not target.device:
         return nullcontext()
@@ -156,7 +154,7 @@ COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "collective-permute", "
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What XLA says of a program on one device of a kind."""
+    """XLA's estimate of a program on one device of a kind."""
 
     target: str
     kernels: int
@@ -192,7 +190,7 @@ class Estimate:
 
 
 def estimated(target: str, function: Any, *given: Any) -> Estimate:
-    """What the compiler for a target says of a jitted function of some shapes, and its assembler of registers."""
+    """The estimate by a target's compiler of a jitted function at some shapes, with registers by its assembler."""
     kind = target_of(target)
     with tempfile.TemporaryDirectory() as folder:
         options = dict(kind.options)
@@ -207,7 +205,7 @@ def estimated(target: str, function: Any, *given: Any) -> Estimate:
 
 
 def _estimate(target: str, compiled: Any) -> Estimate:
-    """What a compiled program (`jax.stages.Compiled`) says of itself."""
+    """The estimate that a compiled program (`jax.stages.Compiled`) has of itself."""
     text, memory, cost = compiled.as_text(), compiled.memory_analysis(), compiled.cost_analysis() or {}
     kernels, cycles, collectives = counted(text)
     accessed = int(cost["bytes accessed"]) if "bytes accessed" in cost else bytes_of_kernels(text)
@@ -305,7 +303,7 @@ def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
 
 
 def _trips(line: str, lines: Mapping[str, list[str]]) -> int:
-    """How often a loop turns: as XLA says, or up to the one constant that its condition compares with; else once."""
+    """The trip count of a loop: XLA's, or the one constant that its condition compares with; else one."""
     if said := _TRIPS.search(line):
         return int(said[1])
     condition = _CONDITION.search(line)

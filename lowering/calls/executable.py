@@ -1,4 +1,4 @@
-"""What a call runs: a fencil at its sizes as jitted functions, its results, and compilations that are kept."""
+"""Executables: a fencil at its sizes as jitted functions, its results, and compilations that are kept."""
 
 from __future__ import annotations
 
@@ -35,11 +35,6 @@ from tensorir.passes.base import Pass
 from tensorir.passes.pipeline import DEFAULT_PASSES
 from tensorir.runtime.memory import KEPT_MEMORY
 
-__all__ = [
-    "BARRIERS_STAY", "Executable", "Options", "Unlike", "ask", "asked", "compiler_options", "inputs", "jitted",
-    "on_device", "on_host", "on_one_device", "remembering",
-]  # fmt: skip
-
 # What programs ask XLA's compiler for, and the compilations of several programs that can tell it.
 #
 # XLA takes options for what is compiled whole. A program that is called by itself is; one that runs inside of a
@@ -62,7 +57,7 @@ def ask(options: Mapping[str, str]) -> None:
 
 @contextmanager
 def asked() -> Iterator[dict[str, str]]:
-    """What is asked for in here; whoever listens outside hears it too."""
+    """The requests made in here; listeners outside hear them too."""
     heard: dict[str, str] = {}
     token = ASKED.set(heard)
     try:
@@ -87,7 +82,7 @@ def remembering(traced: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiler_options(function: Callable[..., Any], *arguments: Any) -> dict[str, str]:
-    """What the programs that a function calls ask XLA for: `jax.jit(function, compiler_options=...)` grants it.
+    """XLA options that the programs of a function ask for: `jax.jit(function, compiler_options=...)` grants them.
 
     The function is traced, and nothing is computed; its arguments are arrays, or what stands for them. On CPUs programs
     that store a temporary ask that it stays stored, which they tell XLA when they are called by themselves, as
@@ -140,7 +135,7 @@ def on_host(array: jax.Array) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a program is compiled."""
+    """Options of compiling a program."""
 
     full: frozenset[str] = frozenset()
     donate: tuple[str, ...] = ()
@@ -226,11 +221,11 @@ class Executable:
 
     @cached_property
     def known(self) -> Annotations:
-        """What analyses say of the nodes of the program."""
+        """Annotations of the nodes of the program."""
         return annotated(self.fencil, self.facts, self.read)
 
     def inside(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
-        """What runs in somebody's trace: XLA's options can only be asked for there."""
+        """The function for somebody's trace: XLA's options can only be asked for there."""
         ask(self.compiler_options or {})
         return self._inside(arrays, prepared)
 
@@ -241,13 +236,13 @@ class Executable:
 
     @cached_property
     def plain(self) -> jax.stages.Wrapped:
-        """What runs on arrays of the device."""
+        """The function on arrays of the device."""
         self._expect_memory()
         return jax.jit(_of(self, Executable.run_flat), compiler_options=self.compiler_options)
 
     @cached_property
     def into(self) -> Callable[..., Any]:
-        """What writes into buffers that are given away."""
+        """The function that writes into donated buffers."""
         self._expect_memory()
         run = _of(self, Executable.run_into)
         return jax.jit(run, donate_argnums=0, keep_unused=True, compiler_options=self.compiler_options)
@@ -259,7 +254,7 @@ class Executable:
 
     @property
     def compiler_options(self) -> dict[str, str] | None:
-        """What XLA is to be told of this program, which is only possible where it is compiled by itself."""
+        """XLA's options for this program, which only hold where it is compiled by itself."""
         if self.options.platform != "cpu":
             return None
         found: dict[str, str] = {}
@@ -273,12 +268,12 @@ class Executable:
 
     @cached_property
     def sums_as_loops(self) -> bool:
-        """Whether shifted values are folded over a dim that is no neighbours'; plain rows are faster fused."""
+        """True if shifted values are folded over a dim that is no neighbours'; plain rows are faster fused."""
         return bool(self.known.stencil_reductions)
 
     @property
     def in_kernels(self) -> bool:
-        """Whether the program is parted into kernels, which contract products and sums: on CPUs, one with scans."""
+        """True if the program is parted into kernels, which contract products and sums: on CPUs, one with scans."""
         options, choice = self.options, {"gpu": "kernels", "cpu": "native_kernels"}.get(self.options.platform)
         if choice is None or choice in options.without or options.numerics == "exact":
             return False
@@ -291,7 +286,7 @@ class Executable:
 
     @cached_property
     def is_stencil(self) -> bool:
-        """Whether the program reads at offsets, and has neither folds nor tables nor checks."""
+        """True if the program reads at offsets, and has neither folds nor tables nor checks."""
         return _is_stencil(self.fencil)
 
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
@@ -338,7 +333,7 @@ class Executable:
         return self.named(gathering(jaxpr_as_fun(jax.make_jaxpr(function)(*flat)))(*flat)), []
 
     def _lowered(self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False) -> Lowered:
-        """What one trace of the program comes to."""
+        """The result of one trace of the program."""
         without = self.options.without | ({"blocks"} if whole else set())
         lowered = lower(
             self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
@@ -405,7 +400,7 @@ def _of(executable: Executable, method: Callable[..., Any]) -> Callable[..., Any
 
 
 def on_one_device(arrays: Sequence[Any]) -> bool:
-    """Whether a program of these arrays is sure to run on one device; of a trace nobody knows where there are more."""
+    """True if a program of these arrays is sure to run on one device; of a trace nobody knows where there are more."""
     if jax.device_count() == 1:
         return True
     return not inside_trace(list(arrays)) and all(len(a.devices()) == 1 for a in arrays if isinstance(a, jax.Array))

@@ -15,8 +15,6 @@ from jax.experimental.compilation_cache import compilation_cache
 from tensorir.binding.arrays import refuse
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["Loaded", "keep_compilations", "kept_in", "load"]
-
 
 class Loaded:
     """An exported program: called with arrays by the names of its parameters, it gives its outputs by name.
@@ -72,7 +70,7 @@ class Loaded:
 
 
 def _fits(shape: tuple[int, ...], exported: tuple[Any, ...]) -> bool:
-    """Whether a shape is one that was exported; a name may be any extent."""
+    """True if a shape is one that was exported; a name may be any extent."""
     pairs = zip(shape, exported, strict=False)
     return len(shape) == len(exported) and all(not isinstance(named, int) or n == named for n, named in pairs)
 

@@ -33,8 +33,6 @@ from tensorir.passes.decisions import Comparison, Decision, Memory, Places, Plan
 from tensorir.passes.pipeline import PASSES, Stages
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["CHOICES", "THRESHOLDS", "LoweringChoice", "interleaved", "names", "planned", "switched_off", "ways_of"]
-
 # The choices that the lowering makes besides the passes, and every threshold that a choice is compared with.
 #
 # `ti.compile(f, without="unrolled_folds")` switches one off, as it does a pass or a rule of `lowering.raising`.
@@ -44,7 +42,7 @@ PAGE = "docs/lowering.md"
 
 @dataclass(frozen=True, slots=True)
 class LoweringChoice:
-    """What is emitted in one of two ways."""
+    """A choice of the lowering between two ways of emission."""
 
     taken: str
     """What is done where the choice is made; `{}` stands for what is compared with the threshold."""
@@ -158,7 +156,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
 
 
 def names() -> frozenset[str]:
-    """What `without=` may name: passes, rules and choices of the lowering."""
+    """The names that `without=` may have: passes, rules and choices of the lowering."""
     return frozenset(PASSES) | NAMES | frozenset(CHOICES)
 
 
@@ -185,7 +183,7 @@ def switched_off(options: Options, off: Iterable[str]) -> Options:
 
 
 def changes_gradients(name: str) -> bool:
-    """Whether a choice is one of gradients alone."""
+    """True if a choice is one of gradients alone."""
     return name in CHOICES and CHOICES[name].gradients
 
 
@@ -277,7 +275,7 @@ def _in_native(executable: Executable) -> bool:
 
 
 def _lowered(executable: Executable) -> list[Decision]:
-    """What the lowering chose while the program was traced, tables and options of XLA included."""
+    """The lowering's choices while the program was traced, tables and options of XLA included."""
     fencil = executable.fencil
     places, says = Places(fencil), {rule.name: rule.says for rule in RULES}
     rows = [

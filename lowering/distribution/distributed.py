@@ -43,11 +43,6 @@ from tensorir.ir.types import Dims
 from tensorir.runtime.errors import did_you_mean
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 
-__all__ = [
-    "Dealt", "Distributed", "DistributedCall", "DistributedOperator", "calls_of", "distribute", "refuse_narrow",
-    "rounds", "several_steps_at_once",
-]  # fmt: skip
-
 # A call's arrays as they lie on the devices: a loop over steps that neither gathers its states nor deals them out.
 #
 # Arrays of a caller have the points of a mesh in the order of its file, and no step can send only halos that is given
@@ -92,7 +87,7 @@ class DealtArray:
             return self.step.zero_in_padding(self.data, self.dims)
 
     def lies_as(self, other: Any) -> bool:
-        """Whether an array lies on the devices as this one does."""
+        """True if an array lies on the devices as this one does."""
         return (
             isinstance(other, DealtArray)
             and self.dims.items == other.dims.items
@@ -260,12 +255,12 @@ def calls_of(found: list[DistributedCall] | None) -> Iterator[None]:
 
 
 def several_steps_at_once(calls: Sequence[DistributedCall]) -> int:
-    """How many steps are to be taken together; 0 where no distributed program has a part in one."""
+    """The number of steps to be taken together; 0 where no distributed program has a part in one."""
     return max((c.owner.halo_steps for c in calls), default=0)
 
 
 def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list[tuple[Callable[[Any], Any], Any]]:
-    """What is run how often for n steps: several at once, and those that are left; `several` is what a step asks for.
+    """The schedule of n steps: several at once, and those that are left; `several` is the number that a step asks for.
 
     What is sent of fields that no step writes is sent here, before the loops. Raises D09 where several steps are not
     one call of a distributed program each.
@@ -321,7 +316,7 @@ def _of_single_results(call: DistributedCall) -> DistributedCall:
 
 
 def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]) -> Feedback | None:
-    """Which arrays of the state a call reads, and gives; None where one is something else."""
+    """The arrays of the state that a call reads, and gives; None where one is something else."""
     place = {id(a): k for k, a in enumerate(before)}
     results = {id(x): name for name, (x,) in call.results.items()}
     following = [results.get(id(a), place.get(id(a))) for a in after]
@@ -398,7 +393,7 @@ class Distributed:
         return ready.finish(self._traced(step, ready) if inside_trace(leaves) else self._now(step, ready))
 
     def step(self, program: Fencil, tables: Tables = NO_TABLES, bound: Mapping[str, Any] = NOTHING) -> Step:
-        """What a program of known sizes comes to on the mesh, with these tables; some of them are bound."""
+        """The step of a program of known sizes on the mesh, with these tables; some of them are bound."""
         key = id(program), op_by_op(), tables.key(bound), tuple(map(id, bound.values()))
 
         def made() -> tuple[Any, Step]:

@@ -23,8 +23,6 @@ from tensorir.distribution.mesh_exchange import Layer, LocalTable, MeshExchange
 from tensorir.ir.nodes import Fencil
 from tensorir.ir.types import Dims, Interval
 
-__all__ = ["NO_TABLES", "Fixed", "Tables", "digest", "known_tables", "lists_of", "with_halos", "with_mesh_halos"]
-
 # The exchange of a mesh's points before a step, within `jax.shard_map`: own points in, own points and halo out.
 #
 # What is sent is gathered by lists of places, and what came is put in order by another gather: the adjoint, which JAX
@@ -34,7 +32,7 @@ MeshLeaves = tuple[jax.Array, ...]
 
 
 def lists_of(plan: MeshExchange) -> dict[str, np.ndarray[Any, Any]]:
-    """What the devices read of the plan, each its own part: arrays device by device, by names that no field has."""
+    """The lists of the plan by device: arrays device by device, by names that no field has."""
     found: dict[str, np.ndarray[Any, Any]] = {}
     for k, layer in enumerate(plan.layers):
         found.update({_send(k, r): table.reshape(-1) for r, table in enumerate(layer.send)})
@@ -85,7 +83,7 @@ def _axis(view: View, layer: Layer) -> int:
 def _points_exchanged(
     sent: Mapping[tuple[str, int], jax.Array], plan: MeshExchange, step: int
 ) -> dict[tuple[str, int], jax.Array]:
-    """What every device gets in a round, one collective for each element type."""
+    """The points that every device receives in a round, one collective for each element type."""
     found: dict[tuple[str, int], jax.Array] = {}
     lines = plan.parts if plan.all_to_all else 1
     collective: Callable[[jax.Array], jax.Array] = (
@@ -106,7 +104,7 @@ def _points_exchanged(
 
 
 def _rows(x: jax.Array, places: jax.Array, axis: int) -> jax.Array:
-    """What stands at places along an axis, that axis first."""
+    """The rows at places along an axis, that axis first."""
     moved = jax.numpy.moveaxis(x, axis, 0)
     return moved.at[places].get(mode="promise_in_bounds")
 
@@ -153,7 +151,7 @@ def _exchanged(arrays: Mapping[str, Leaves], views: Mapping[str, View], phase: P
 
 
 def _permuted(arrays: Mapping[str, Leaves], views: Mapping[str, View], one: Round, phase: Phase) -> list[Leaves]:
-    """What every device gets in a round, one permute for each element type."""
+    """The points that every device receives in a round, one permute for each element type."""
     dim, mesh_axis = phase.part.dim, phase.part.axis
     sent: list[Leaves] = []
     for piece in one.pieces:
@@ -176,7 +174,7 @@ def _permuted(arrays: Mapping[str, Leaves], views: Mapping[str, View], one: Roun
 
 
 def _taken(block: jax.Array, piece: Piece, axis: int, mesh_axis: str) -> jax.Array:
-    """What a device sends of its block."""
+    """The part of its block that a device sends."""
     if piece.fixed:
         return lax.slice_in_dim(block, piece.send[0], piece.send[0] + piece.width, axis=axis)
     # blocks at the end have fewer points, and a slice that would leave the block begins elsewhere
@@ -206,7 +204,7 @@ def _assembled(
 
 
 def _put(whole: jax.Array, x: jax.Array, piece: Piece, axis: int, mesh_axis: str) -> jax.Array:
-    """What came at a place, and as much as, each device has for itself."""
+    """The block with received points at a place, of lengths that each device has for itself."""
     wide = _padded(whole, axis, 0, piece.width)
     start, count = _here(piece.receive, mesh_axis), _here(piece.counts, mesh_axis)
     before = lax.dynamic_slice_in_dim(wide, start, piece.width, axis)
@@ -250,7 +248,7 @@ class Tables:
         return cls({n: np.asarray(arrays[n][0]) for n in known}, {n: holes[n] for n in known})
 
     def key(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What tells these tables from others; bound ones never change, and are told by themselves."""
+        """The key of these tables; bound ones never change, and are their own keys."""
         return tuple((n, id(bound[n]) if n in bound else digest(a)) for n, a in self.arrays.items())
 
 
@@ -258,7 +256,7 @@ NO_TABLES = Tables()
 
 
 def digest(array: Array) -> str:
-    """What tells an array from others."""
+    """A digest of an array."""
     told = f"{array.dtype} {array.shape}".encode()
     return hashlib.sha256(told + np.ascontiguousarray(array).tobytes()).hexdigest()
 
@@ -266,7 +264,7 @@ def digest(array: Array) -> str:
 def known_tables(
     compiled: Compiled, read: Mapping[str, Dims], holes: Mapping[str, SkipValues], full: frozenset[str]
 ) -> Executable:
-    """What a local program runs, with what is known of its tables; of its results `read` has what counts.
+    """The local program, with the facts of its tables; of its results `read` has those that count.
 
     That no output is absent was seen in the whole.
     """
@@ -295,7 +293,7 @@ class Fixed:
 
     @classmethod
     def of(cls, local: Localised, plan: MeshExchange | None, held: Mapping[str, tuple[Array, ...]]) -> Fixed:
-        """What a local program and its exchange read, and the fields that are held; nothing without a mesh."""
+        """Lists that a local program and its exchange read, and the fields that are held; nothing without a mesh."""
         if local.mesh is None or plan is None:
             return cls({}, {}, {})
         found = lists_of(plan)
@@ -323,7 +321,7 @@ class Fixed:
         return cls(arrays, axes, structures)
 
     def spec(self, name: str, axis: str) -> PartitionSpec:
-        """Where the parts of an array lie, whose devices are those along an axis of the mesh."""
+        """The partition of an array, whose devices are those along an axis of the mesh."""
         return PartitionSpec(*(None,) * self.axes.get(name, 0), axis)
 
     def prepared(self, fields: Mapping[str, tuple[Any, ...]]) -> dict[str, Prepared]:

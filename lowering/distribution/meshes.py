@@ -16,8 +16,6 @@ from jax.sharding import Mesh, NamedSharding
 
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = ["agree", "available", "blocks_of", "is_shared", "join", "mesh_of", "on_host"]
-
 # Meshes of the devices that there are, or of pretended ones on a CPU.
 
 HEARTBEAT = 20
@@ -37,7 +35,7 @@ def join(address: str | None, count: int | None, place: int | None, devices: int
 
 
 def available(count: int) -> int:
-    """How many devices there are; a CPU is as many as are asked for, where nothing has run on it yet."""
+    """The number of devices; a CPU is as many as are asked for, where nothing has run on it yet."""
     with contextlib.suppress(RuntimeError):  # something has run, or processes have joined
         if not jax.distributed.is_initialized():
             jax.config.update("jax_num_cpu_devices", count)
@@ -57,7 +55,7 @@ def mesh_of(extents: Sequence[int]) -> Mesh:
 
 
 def is_shared(mesh: Mesh) -> bool:
-    """Whether some devices of a mesh are those of other processes."""
+    """True if some devices of a mesh are those of other processes."""
     return any(d.process_index != jax.process_index() for d in mesh.devices.flat)
 
 

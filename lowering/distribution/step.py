@@ -36,8 +36,6 @@ from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, Dims
 from tensorir.text.printer import print_fencil
 
-__all__ = ["Step"]
-
 Leaves = tuple[Any, ...]
 Arrays = Mapping[str, Leaves]
 NOTHING: Arrays = {}
@@ -76,7 +74,7 @@ class Step:
 
     @cached_property
     def fixed(self) -> Fixed:
-        """What the devices read of a mesh besides fields."""
+        """The arrays of a mesh that devices read besides fields."""
         return Fixed.of(self.local, self.exchange.mesh, self.held)
 
     def _is_held(self, dims: Dims) -> bool:
@@ -85,7 +83,7 @@ class Step:
 
     @property
     def wide(self) -> bool:
-        """Whether it computes with 64-bit numbers."""
+        """True if it computes with 64-bit numbers."""
         return any(e.wide for e in self._executables)
 
     @cached_property
@@ -96,14 +94,14 @@ class Step:
     # Layout
 
     def sharding(self, dims: Dims) -> NamedSharding:
-        """Where the blocks of an array lie."""
+        """The sharding of an array in blocks."""
         return NamedSharding(self.mesh, self._spec(dims))
 
     def _spec(self, dims: Dims) -> PartitionSpec:
         return PartitionSpec(*(self.parts[d].axis if d in self.parts else None for d in dims))
 
     def _sides(self, dims: Dims) -> list[tuple[int, int]]:
-        """How many points of padding an array gets at both ends of each axis."""
+        """The points of padding that an array gets at both ends of each axis."""
         blocks = blocks_of(self.parts)
         whole = [(blocks[d].padded if d in blocks else i, i) for d, i in dims.items]
         return [(i.start - w.start, w.stop - i.stop) for w, i in whole]
@@ -182,7 +180,7 @@ class Step:
         return self._in_order(array[_part(array, sides)], dims)
 
     def _dealt_out_alike(self, dims: Dims) -> bool:
-        """Whether XLA, which puts as many points as it can on the first devices, gives each the points of its block."""
+        """True if XLA, which puts as many points as it can on the first devices, gives each the points of its block."""
         if any(d in subdomains_of(self.parts) for d in dims):
             return False
         parts = [(p, i) for d, i in dims.items if (p := blocks_of(self.parts).get(d)) is not None]
@@ -234,7 +232,7 @@ class Step:
         return {p.name: tuple(self.cropped(a, p.type.dims) for a in outputs[p.name]) for p in self.program.results}
 
     def shapes(self) -> dict[str, Leaves]:
-        """What stands for the padded arrays where a program is compiled without any."""
+        """The shapes of padded arrays where a program is compiled without any."""
         found: dict[str, Leaves] = {}
         for p in self.reads:
             shape, place = self.padded_dims(p.type.dims).shape, self.sharding(p.type.dims)
@@ -300,7 +298,7 @@ class Step:
         return step(dict(fields), dict(views))
 
     def _block(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
-        """What one device does."""
+        """The program of one device."""
         local, plan = part_of_exchange(self.local, self.exchange, set(fields)) if views else (self.local, self.exchange)
         known: dict[str, Leaves] = with_halos(fields, local, plan)
         known.update(views)
@@ -333,7 +331,7 @@ class Step:
         return lax.add(counted, lax.broadcast(start, counted.shape))
 
     def _combined(self, partial: Any, fold: Combined) -> Any:
-        """What the devices along an axis folded, as one."""
+        """The folds of the devices along an axis, as one."""
         part = self.parts[fold.dim]
         if fold.op == "plus":
             return lax.psum(partial, part.axis)
@@ -344,7 +342,7 @@ class Step:
         return found
 
     def _anywhere(self, failure: Any) -> Any:
-        """What a check found on some device."""
+        """The failure of a check on any device."""
         axes = tuple(dict.fromkeys(p.axis for p in self.parts.values()))
         position, value = lax.index_in_dim(failure, 0), lax.index_in_dim(failure, 1)
         failed = lax.ge(position, lax.full_like(position, 0))
@@ -367,7 +365,7 @@ def _part(array: Any, sides: Sides) -> tuple[slice, ...]:
 def _local_names(
     local: Localised, holes: Mapping[str, SkipValues], full: frozenset[str]
 ) -> tuple[dict[str, SkipValues], frozenset[str]]:
-    """What is known of tables, and which are declared full, by their names in the local program."""
+    """Facts of tables, and those that are declared full, by their names in the local program."""
     names = [(v.param.name, v.field.name) for v in local.views] + [(t.param.name, t.name) for t in local.tables]
     return {own: holes[n] for own, n in names if n in holes}, frozenset(own for own, n in names if n in full)
 

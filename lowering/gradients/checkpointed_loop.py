@@ -20,8 +20,6 @@ from lowering.tracing import axes_of, varying, with_batch
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.runtime.memory import remembered
 
-__all__ = ["Unbounded", "forward_only", "handing_on", "moves", "once", "replaced", "rounds", "smooth", "with_tangents"]
-
 # Tangents that nothing comes back from: of loops whose rounds nobody counted when they ran.
 
 
@@ -61,13 +59,13 @@ batching.primitive_batchers[forward_only_p] = _batched
 
 
 def once(body: ClosedJaxpr, i: Any, *operands: Any) -> tuple[Any, ...]:
-    """What is carried after round i; `body` maps (i, *read, *carried) to carried."""
+    """The carry after round i; `body` maps (i, *read, *carried) to carried."""
     return tuple(handing_on(body, i, *operands)[0] if _contested(body) else jaxpr_as_fun(body)(i, *operands))
 
 
 @remembered("facts of loops", limit=256)
 def _contested(body: ClosedJaxpr) -> bool:
-    """Whether a round writes more than once: then no single kernel does all reads before it writes in place."""
+    """True if a round writes more than once: then no single kernel does all reads before it writes in place."""
     writes = [
         e.primitive.name for e in body.jaxpr.eqns if e.primitive.name in ("dynamic_update_slice", "rounds", "put")
     ]
@@ -75,7 +73,7 @@ def _contested(body: ClosedJaxpr) -> bool:
 
 
 def handing_on(body: ClosedJaxpr, *args: Any) -> tuple[list[Any], list[Any]]:
-    """What is carried after a round, and the arguments of the round as their last readers hand them on."""
+    """The carry after a round, and the arguments of the round as their last readers hand them on."""
     return threaded(body, _handed, *args)
 
 
@@ -118,7 +116,7 @@ def smooth(
 
 
 def moves(x: Any) -> bool:
-    """Whether tangents of an array are arrays."""
+    """True if tangents of an array are arrays."""
     return jnp.issubdtype(x.dtype, jnp.inexact)
 
 
@@ -503,7 +501,7 @@ def _loop_batched(
 
 
 def _used(closed: ClosedJaxpr) -> list[bool]:
-    """Which arguments a jaxpr reads."""
+    """The arguments that a jaxpr reads."""
     read = {v for e in closed.jaxpr.eqns for v in e.invars if not isinstance(v, Literal)}
     read |= {v for v in closed.jaxpr.outvars if not isinstance(v, Literal)}
     return [v in read for v in closed.jaxpr.invars]

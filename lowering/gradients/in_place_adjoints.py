@@ -46,8 +46,6 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.tracing import axes_of, varying, with_batch
 
-__all__ = ["WrittenWindow", "bilinear", "over", "smooth", "still", "take", "threaded", "times"]
-
 # Where a read stands
 
 

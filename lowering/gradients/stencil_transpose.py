@@ -43,8 +43,6 @@ from jax.interpreters import ad, batching, mlir
 
 from lowering.gradients.checkpointed_loop import moves, replaced
 
-__all__ = ["Variable", "applied", "gathering", "is_linear", "linear_variables", "shape_of", "transposed"]
-
 Variable = Any
 """A variable of a jaxpr, which JAX's types do not tell from a literal."""
 Box = tuple[tuple[int, int], ...]
@@ -70,7 +68,7 @@ class _Read:
 
 @dataclass(slots=True)
 class _Cotangents:
-    """What has come back so far, and on which box each value's cotangent is needed."""
+    """The cotangents so far, and the box on which each value's cotangent is needed."""
 
     needed: dict[Variable, Box]
     own: dict[Variable, list[jax.Array]] = field(default_factory=dict[Variable, list[jax.Array]])
@@ -146,7 +144,7 @@ def transposed(
 
 
 def is_linear(eqn: JaxprEqn, linear: set[Variable]) -> bool:
-    """Whether an equation has an operand among the linear variables."""
+    """True if an equation has an operand among the linear variables."""
     return any(not isinstance(v, Literal) and v in linear for v in eqn.invars)
 
 
@@ -180,7 +178,7 @@ def _uniform(eqns: Iterable[JaxprEqn], env: dict[Any, Any]) -> dict[Variable, An
 
 
 def _reads(eqn: JaxprEqn, linear: set[Variable], uniform: dict[Variable, Any]) -> list[_Read] | None:
-    """Where an equation has its linear operands; None where its result is known on its own box alone."""
+    """The linear operands of an equation with their boxes; None where its result is known on its own box alone."""
     name, (result, *others) = eqn.primitive.name, eqn.outvars
     places = [k for k, v in enumerate(eqn.invars) if not isinstance(v, Literal) and v in linear]
     zero = (0,) * len(shape_of(result))
@@ -281,7 +279,7 @@ def _hull(a: Box, b: Box | None) -> Box:
 
 
 def _part(x: jax.Array, box: Box, part: Box) -> jax.Array:
-    """What stands on a part of a box."""
+    """A part of a box."""
     if part == box:
         return x
     starts = [p - a for (a, _), (p, _) in zip(box, part, strict=True)]
@@ -340,7 +338,7 @@ def gathering(function: Function) -> Function:
 
 
 def _is_stencil(closed: ClosedJaxpr, count: int) -> bool:
-    """Whether the linear equations of a jaxpr read at offsets, and none of them is a program of its own."""
+    """True if the linear equations of a jaxpr read at offsets, and none of them is a program of its own."""
     jaxpr = closed.jaxpr
     linear = linear_variables(jaxpr.eqns, jaxpr.invars[len(jaxpr.invars) - count :])
     found = [e for e in jaxpr.eqns if is_linear(e, linear)]
@@ -353,7 +351,7 @@ def _is_stencil(closed: ClosedJaxpr, count: int) -> bool:
 def _linearised(
     closed: ClosedJaxpr, xs: Sequence[Any], given: Sequence[Any], results: int
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """What a jaxpr of values and their tangents gives: `results` values, their tangents as one primitive, the rest."""
+    """A linearised jaxpr of values and their tangents: `results` values, their tangents as one primitive, the rest."""
     jaxpr = closed.jaxpr
     start = jaxpr.invars[len(xs) :]
     linear = linear_variables(jaxpr.eqns, start)

@@ -29,8 +29,6 @@ from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Swept
 from lowering.tracing import axes_of, varying
 
-__all__ = ["is_available", "launched"]
-
 VERSIONS = frozenset([(0, 3)])
 """Of XLA's interface for custom calls, those whose structures are the ones of `HANDLER`."""
 PER_THREAD = 16

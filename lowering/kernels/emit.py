@@ -27,8 +27,6 @@ from lowering.kernels.regions import Grid, Swept
 from lowering.kernels.sweeps import Sweep
 from lowering.tracing import axes_of, shaped, varying
 
-__all__ = ["launched"]
-
 POINTS = 256
 """Points of a program of a kernel: two for each thread of four warps."""
 ROW = 16

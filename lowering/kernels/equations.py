@@ -21,11 +21,6 @@ from jax.extend.core import JaxprEqn
 from lowering.kernels.positions import Box, Entry, Index, Position, cut, is_empty
 from lowering.kernels.program import element_of, shape_of
 
-__all__ = [
-    "ELEMENTS", "FOLDING", "NATIVE", "POINTWISE", "Operand", "Places", "Unplaced", "alike", "combined", "folded",
-    "gathered", "is_fusible", "operands_of", "weight_of",
-]  # fmt: skip
-
 FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 WIDE = frozenset(["float32", "float64"])
 # Pallas has no constants of 64 bits without a sign (JAX 0.10.2)
@@ -148,7 +143,7 @@ class Unplaced(Exception):
 
 
 def is_fusible(e: JaxprEqn, native: bool = False) -> bool:
-    """Whether a kernel can compute an equation, `native` for one on CPUs."""
+    """True if a kernel can compute an equation, `native` for one on CPUs."""
     name, elements = e.primitive.name, _NUMBERS | BOOL if native else ELEMENTS
     if any(element_of(v).name not in elements or prod(shape_of(v)) > MOST_ELEMENTS for v in (*e.invars, *e.outvars)):
         return False

@@ -18,8 +18,6 @@ from lowering.kernels.equations import Operand, Places, combined, operands_of, w
 from lowering.kernels.positions import Box, Entry, Position, hull
 from lowering.kernels.program import Program, Variable, element_of
 
-__all__ = ["GATHERED", "LOAD", "Instances", "Points", "TooMany", "instances_of"]
-
 LOAD, GATHERED = 2, 8
 """The time of an access of memory that a cache holds, and of one at an index that was read, in additions."""
 
@@ -47,7 +45,7 @@ class Instances:
 
     @property
     def moves(self) -> bool:
-        """Whether an array is read at several positions, or at indices."""
+        """True if an array is read at several positions, or at indices."""
         return any(len(at) > 1 or any(map(_is_gathered, at)) for at in self.loads.values())
 
 

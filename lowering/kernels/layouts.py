@@ -34,8 +34,6 @@ from lowering.kernels.program import element_of, shape_of, states_of
 from lowering.kernels.sweeps import swept
 from lowering.tracing import shaped
 
-__all__ = ["Layout", "in_order", "turned"]
-
 LAST, FIRST = "last", "first"
 """Where the scanned axis of an array is."""
 TURNED, MADE = 2, 3
@@ -174,7 +172,7 @@ class Layout:
         return {v: LAST if v in last else FIRST for v in self.scanned if self._own(v) is not None}
 
     def _is_free(self, e: JaxprEqn) -> bool:
-        """Whether an equation is computed in whatever order its arrays have."""
+        """True if an equation is computed in whatever order its arrays have."""
         name = e.primitive.name
         if name != "transpose" and not is_fusible(e):
             return False

@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-__all__ = ["Graph"]
-
 NEVER = 1 << 80
 """The cost of an edge that is not to be cut."""
 

@@ -26,8 +26,6 @@ from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Swept
 from lowering.kernels.sweeps import Sweep
 
-__all__ = ["COLUMNS", "Kernel", "kernel_of"]
-
 COLUMNS = 8
 """Columns of a block: two registers of 256 bits in float64, so that one waits while the other divides."""
 TILE = 32

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Box", "Entry", "Index", "Position", "cut", "hull", "identity", "is_empty", "symbols_of"]
-
 
 class Entry(NamedTuple):
     """A number that is read of an array of indices: the position of a neighbour."""

@@ -28,8 +28,6 @@ from lowering.kernels.program import INNER, states_of
 from lowering.kernels.regions import Left, Parts, parted
 from lowering.tracing import shaped
 
-__all__ = ["bound", "in_kernels", "interpreted"]
-
 Function = Callable[..., list[jax.Array]]
 
 kernels = Primitive("kernels")

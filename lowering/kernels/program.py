@@ -14,18 +14,6 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from lowering.tracing import shaped
 
-__all__ = [
-    "INNER",
-    "Program",
-    "Variable",
-    "element_of",
-    "flattened",
-    "inner_programs",
-    "program_of",
-    "shape_of",
-    "states_of",
-]
-
 Variable = Any
 """A variable of a jaxpr, which JAX's types do not tell from a literal."""
 

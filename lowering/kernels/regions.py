@@ -23,8 +23,6 @@ from lowering.kernels.program import Program, Variable, flattened, inner_program
 from lowering.kernels.sweeps import Sweep, swept
 from tensorir.runtime.memory import remembered
 
-__all__ = ["Grid", "Left", "Parts", "Swept", "parted"]
-
 STORED = 80
 """Additions of a point that take as long as to write an element and to read it again, on an H100: its memory moves a
 byte of float64, or two of float32, in the time of five additions."""
@@ -53,7 +51,7 @@ class Grid:
         return list(self.instances.loads)
 
     def fits(self, v: Variable) -> bool:
-        """Whether a result has about as many points as the others."""
+        """True if a result has about as many points as the others."""
         if len(shape_of(v)) != len(self.shape):
             return False
         points = prod(_around([self.shape, shape_of(v)]))
@@ -125,7 +123,7 @@ class Parts:
 
     @property
     def any_kernels(self) -> bool:
-        """Whether there is one, also in what loops of XLA run."""
+        """True if there is one, also in what loops of XLA run."""
         inner = (closed for e in self.left for closed in inner_programs(e))
         return bool(self.kernels) or any(parted(closed, self.native).any_kernels for closed in inner)
 
@@ -374,7 +372,7 @@ class _Choice:
         return False
 
     def _is_own_column(self, region: Swept, found: Instances) -> bool:
-        """Whether of what a region makes its own column alone is read, and everything else is there before it."""
+        """True if of what a region makes its own column alone is read, and everything else is there before it."""
         made, own = set(region.made), identity(len(region.shape))
         for v, asked in found.loads.items():
             if v not in made and self.levels.get(v, 0) >= region.level:
@@ -388,7 +386,7 @@ class _Choice:
         return True
 
     def _follows(self, region: Swept, around: Instances) -> bool:
-        """Whether a sweep may run behind others, for each column, of which it reads its own column alone."""
+        """True if a sweep may run behind others, for each column, of which it reads its own column alone."""
         return bool(set(region.made) & around.loads.keys()) and self._is_own_column(region, around)
 
 

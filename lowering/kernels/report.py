@@ -9,9 +9,6 @@ from math import prod
 from lowering.kernels.program import Variable, element_of, shape_of
 from lowering.kernels.regions import Grid, Left, Parts, Swept
 
-__all__ = ["Told", "told"]
-
-
 TURNED = "once for all that read it so, and no other layout turns fewer bytes"
 
 

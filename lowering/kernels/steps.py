@@ -16,8 +16,6 @@ from lowering.kernels.layouts import Layout, in_order
 from lowering.kernels.primitive import bound, kernels
 from lowering.kernels.program import flattened
 
-__all__ = ["repeated"]
-
 
 def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
     """The state after n steps, a pytree of arrays."""
@@ -35,7 +33,7 @@ def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
 
 
 def _is_of_kernels(jaxpr: Jaxpr) -> bool:
-    """Whether a step does nothing besides what may be in kernels: of other programs nobody knows whether it may be."""
+    """True if a step does nothing besides what may be in kernels: of other programs nobody knows whether it may be."""
     inner = [e.params["jaxpr"].jaxpr for e in jaxpr.eqns if e.primitive.name in ("jit", "pjit")]
     rest = [e for e in jaxpr.eqns if e.primitive.name not in ("jit", "pjit")]
     return bool(jaxpr.eqns) and all(e.primitive is kernels for e in rest) and all(map(_is_of_kernels, inner))

@@ -11,8 +11,6 @@ from lowering.kernels.instances import Instances, TooMany, instances_of
 from lowering.kernels.positions import Box, Entry, Index, identity
 from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of, states_of
 
-__all__ = ["Sweep", "swept"]
-
 MOST_IN_STEP, MOST_IN_NATIVE_STEP = 400, 4000
 """Instances of a step, on GPUs and on CPUs."""
 

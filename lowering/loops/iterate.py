@@ -45,8 +45,6 @@ from tensorir.fieldview.closure_fingerprint import closure_fingerprint, values_r
 from tensorir.runtime.errors import Interrupted, leave
 from tensorir.runtime.memory import RecentCache
 
-__all__ = ["Interrupt", "LoopInside", "Pace", "interrupts", "iterate", "steps"]
-
 GROWTH = 8
 
 
@@ -60,7 +58,7 @@ class Pace:
     compiled: bool = False
 
     def chunk(self, left: int) -> int:
-        """How many of the steps that are left come next."""
+        """The number of the remaining steps that come next."""
         return max(1, min(left, self.last))
 
     def measured(self, steps: int, seconds: float) -> None:
@@ -73,7 +71,7 @@ class Pace:
 
 @dataclass
 class Interrupt:
-    """Whether the user, or the queue that the process runs in, asked to stop."""
+    """True if the user, or the queue that the process runs in, asked to stop."""
 
     signal: int = 0
     """The number of the signal, 0 as long as none came."""
@@ -330,7 +328,7 @@ def _often(n: int) -> int:
 
 
 def _labels(state: Any) -> str:
-    """What tells the coordinates of a state from others; a date without dims is the start of the clock."""
+    """The key of a state's coordinates; a date without dims is the start of the clock."""
     found: dict[str, Any] = {}
 
     def look(x: Any) -> Any:
@@ -405,7 +403,7 @@ class _Run:
             self.callback(done, self.clock.dated(self.leave(state), done))
 
     def ended(self, done: int, state: Any, on_interrupt: str) -> Any:
-        """What the caller gets, or an exception that holds it."""
+        """The result for the caller, or an exception that holds it."""
         last, kept = self.clock.dated(self.leave(state), done), None
         if self.keep:
             times = [self.clock.at(t) for t in self.times]

@@ -19,13 +19,11 @@ import sys
 import time
 from typing import Any, Protocol, TextIO
 
-__all__ = ["Bar", "is_shown"]
-
 _WIDTH = 30
 
 
 def is_shown(wanted: bool | None) -> bool:
-    """Whether a bar is drawn: as it is wanted, or else on a terminal and in a notebook.
+    """True if a bar is drawn: as it is wanted, or else on a terminal and in a notebook.
 
     >>> is_shown(True), is_shown(False)
     (True, False)
@@ -41,7 +39,7 @@ def _in_notebook() -> bool:
 
 
 class Drawing(Protocol):
-    """Where a bar is drawn."""
+    """The stream on which a bar is drawn."""
 
     def draw(self, done: int, seconds: float) -> None:
         """Draw that so many steps are done."""

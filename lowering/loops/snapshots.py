@@ -1,4 +1,4 @@
-"""What a time loop leaves on disk: times and dates, snapshots in NetCDF and Zarr, checkpoints.
+"""Files of a time loop: times and dates, snapshots in NetCDF and Zarr, checkpoints.
 
 The time axis of a loop: numbers of steps as elapsed times, or as dates of a calendar.
 
@@ -39,10 +39,6 @@ from lowering.loops.states import labelled_arrays
 from tensorir.binding.arrays import refuse
 from tensorir.binding.labels import calendar_of
 from tensorir.runtime.errors import DiagnosticError
-
-__all__ = [
-    "Checkpoints", "Clock", "Snapshots", "clock_of", "digest_of_arrays", "digest_of_function", "store", "to_zarr",
-]  # fmt: skip
 
 # Stores of Zarr whose failures are told once.
 #
@@ -91,7 +87,7 @@ RESOLUTIONS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How long a step is, a number or a `numpy.timedelta64`, and when the first one begins, if that has a date."""
+    """The length of a step, a number or a `numpy.timedelta64`, and the start of the first one, if that has a date."""
 
     step: Any
     start: Any = None
@@ -326,7 +322,7 @@ class Checkpoints:
         raise refuse("A30", f"{told}.", "give each run a folder of its own, or remove it.")
 
     def due(self) -> bool:
-        """Whether so much was computed since the last one that another is worth it."""
+        """True if so much was computed since the last one that another is worth it."""
         return time.monotonic() - self.saved >= self.seconds
 
     def save(self, done: int, state: Any) -> None:
@@ -348,7 +344,7 @@ class Checkpoints:
 
 
 def digest_of_arrays(structure: Any, arrays: Iterable[Any]) -> str:
-    """What tells arrays in a structure from others, in any process."""
+    """A digest of the arrays in a structure, equal in any process."""
     digest = hashlib.sha256(_without_addresses(str(structure)).encode())
     for x in map(np.asarray, arrays):
         digest.update(f"{x.shape}{x.dtype}".encode())
@@ -357,7 +353,7 @@ def digest_of_arrays(structure: Any, arrays: Iterable[Any]) -> str:
 
 
 def digest_of_function(function: Callable[[Any], Any], state: Any) -> str:
-    """What tells a function of a state from others, in any process: what XLA is given of it, with all that it reads.
+    """A digest of a function of a state, equal in any process: of its StableHLO, with all that it reads.
 
     Of a function that cannot be traced it is the code.
     """

@@ -20,11 +20,6 @@ from tensorir.fieldview.datasets import AUXILIARY, auxiliary_of
 from tensorir.ir.staggering import Half, halves
 from tensorir.ir.types import Dims, scalar_of
 
-__all__ = [
-    "KnownCoordinates", "dataset", "entered", "in_order", "is_data_array", "is_dataset", "is_named_arrays",
-    "known_coordinates", "known_to", "labelled_arrays", "members", "uneven_labels",
-]  # fmt: skip
-
 # Coordinates of the labelled arrays that go into a loop or a transformation, as arrays of its program.
 #
 # There DataArrays are Fields, which have none. A coordinate is an argument of what is compiled beside the state, so

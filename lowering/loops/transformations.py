@@ -17,8 +17,6 @@ from lowering.tracing import inside_trace, op_by_op
 from tensorir.binding.arrays import article, refuse
 from tensorir.runtime.memory import KEPT_MEMORY
 
-__all__ = ["grad", "jit", "one_program", "part", "value_and_grad"]
-
 # A function of trees of arrays that XLA runs as one program, made of parts that stay apart in it.
 
 
@@ -172,7 +170,7 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
 
 
 def _name(loss: Callable[..., Any], k: int, argument: Any) -> str:
-    """What messages call an argument: by its own name, or as the loss calls it."""
+    """The name of an argument in messages: its own, or the loss's name for it."""
     own = getattr(argument, "name", None)
     parameters = list(inspect.signature(loss).parameters)
     return str(own) if own else parameters[k] if k < len(parameters) else f"argument {k}"

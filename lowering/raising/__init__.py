@@ -98,7 +98,7 @@ _BY_OP = {op: tuple(r for r in RULES if r.op == op) for op in {r.op for r in RUL
 def raised(
     context: Context, node: Call, args: Sequence[Any], plain: Callable[[Context, Call, Sequence[Any]], Value]
 ) -> Value:
-    """What the first rule that fits makes of a call; `plain(context, node, args)` where none does."""
+    """The result of the first rule that fits a call; `plain(context, node, args)` where none does."""
     value = None
     for rule in _BY_OP.get(node.op, ()):
         if rule.name in context.raising and not (context.exact and rule.reorders):

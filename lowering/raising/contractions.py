@@ -33,8 +33,6 @@ from tensorir.analysis.uses import literal_of
 from tensorir.ir.nodes import Call
 from tensorir.ir.types import Dims, Interval, bcast
 
-__all__ = ["contraction", "convolution", "dot", "guarded", "guarded_sum", "needed", "product_of_two"]
-
 # `contract` as one `dot_general`, 1.6 to 120 times as fast as the sum over all products.
 #
 # Figures in `docs/lowering.md`, "Contractions and other recognised forms". The factors are those of the operands
@@ -359,7 +357,7 @@ def _conv_general_dilated(padding: Any, strides: Any, lhs_dilation: Any, rhs_dil
 def _part(
     source: Dense, total: Sum, plain: Sequence[str], known: ArrayProvenance
 ) -> tuple[Dense, dict[str, int]] | None:
-    """What lies between zeros along the dims that windows read, where the source is whole along the others."""
+    """The part between zeros along the dims that windows read, where the source is whole along the others."""
     part, steps = known.unpadded(source) or (None, {})
     if part is None or any(n in steps or not part.dims[n].covers(total.dims[n]) for n in plain):
         return None

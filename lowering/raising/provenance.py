@@ -1,4 +1,4 @@
-"""What a rule of raising is, and what calls leave behind for the rules."""
+"""Rules of raising, and the provenance that calls leave behind for them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from lowering.raising.contractions import guarded_sum
 from lowering.values import Dense, Value
 from tensorir.analysis.uses import literal_of
 from tensorir.ir.nodes import Call, Expr, Operator
-
-__all__ = ["Raised", "Rule", "remember"]
 
 # What a rule of the table is, and the row that says that one was used.
 

@@ -34,11 +34,6 @@ from tensorir.ir.static_parameters import ArgReduce
 from tensorir.ir.types import DTYPES, Dims, Interval, TensorType, bcast
 from tensorir.passes.reductions import selecting_key
 
-__all__ = [
-    "FEWEST_LEVELS", "MOST_COLUMNS", "along_axis", "argument_reduction", "best_of", "first", "mapped",
-    "monoid", "prefix", "strip",
-]  # fmt: skip
-
 # Folds by an operation whose order is free, as reductions of an axis.
 #
 # `λ(a, x...) → a ⊕ e(x...)` with ⊕ one of `MONOIDS`: what is folded is computed for all levels at once, and XLA
@@ -255,7 +250,7 @@ def _chosen(condition: Dense, x: Leaf, y: Leaf, dims: Dims) -> Dense:
 
 
 def _counts(node: Call) -> bool:
-    """Whether the indices ascend: they are the coordinate that the fold goes along."""
+    """True if the indices ascend: they are the coordinate that the fold goes along."""
     index = node.args[3]
     return isinstance(index, Call) and (index.op, index.static) == ("pos", (node.static.dim,))
 
@@ -400,7 +395,7 @@ def prefix(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
 
 
 def _is_plain(function: Any, mapped: Expr | None) -> bool:
-    """Whether what is combined with the state is the argument itself."""
+    """True if what is combined with the state is the argument itself."""
     return mapped is None or (isinstance(function, Lambda) and mapped == function.params[1])
 
 
@@ -429,7 +424,7 @@ def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
 
 
 def _places(source: Dense, window: Window, leaf: Slots) -> tuple[int, int, Dims] | None:
-    """Where the first window begins, how many points each has, and the dims of the fold; None if it goes backwards."""
+    """The start of the first window, the extent of each, and the dims of the fold; None if it goes backwards."""
     one = leaf.leaves[0]
     if window.stride < 1 or window.dilation < 1 or not isinstance(one, Dense) or one.present is not None:
         return None

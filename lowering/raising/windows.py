@@ -18,8 +18,6 @@ from tensorir.analysis.uses import literal_of
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import Dims, Interval
 
-__all__ = ["combined", "constants", "dilated", "in_place", "windows"]
-
 # Gathers whose indices are constants or sums of coordinates: slices, mirrored ones, and windows kept apart by slot.
 #
 # `gather(I)(x, 2 × pos(Y) + pos(R))` reads no table: for each point of R it is a slice of x with stride 2. Windows of
@@ -177,7 +175,7 @@ def combined(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
 
 
 def _differentiable(context: Context, updates: Updates, put: Callable[[Updates], Sequence[Dense]]) -> Sequence[Dense]:
-    """What `put` gives, with the derivative of updates one by one: JAX has none of products that meet."""
+    """The result of `put`, with the derivative of updates one by one: JAX has none of products that meet."""
     ((operand,), (values,)), part, order = updates.arrays(updates.order), updates.part, updates.order
 
     def given(operand: jax.Array, values: jax.Array, indices: Any, ok: Any) -> Updates:
@@ -203,7 +201,7 @@ def _differentiable(context: Context, updates: Updates, put: Callable[[Updates],
 
 
 def _numbers(points: Dims, part: Dims, updates: Updates, rows: Sequence[str]) -> lax.ScatterDimensionNumbers:
-    """How indices on some points put values, with the rows as their last axes, into the part."""
+    """The values that indices on some points put into the part, with the rows as their last axes."""
     count = len(updates.names)
     batch = [n for n in points.names if n not in updates.over]
     return lax.ScatterDimensionNumbers(
@@ -233,7 +231,7 @@ def in_place(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
 
 
 def _last_wins(start: jax.Array, numbers: Any, points: Dims, updates: Updates, rows: Sequence[str]) -> jax.Array:
-    """Where several updates meet, the last: XLA leaves their order open, so the losers are sent out of range before."""
+    """The last of several updates that meet: XLA leaves their order open, so the others go out of range before."""
     over = updates.over
     count = int(np.prod([len(points[n]) for n in over], dtype=np.int64))
     shape = tuple(len(points[n]) for n in over)

@@ -1,4 +1,4 @@
-"""What XLA computes for each elementwise builtin: rounded quotients, exact rounding, one operation for most.
+"""Elementwise builtins in XLA: rounded quotients, exact rounding, one operation for most.
 
 Arithmetic that is rounded where the program says so: with `numerics="exact"`, and on the way to a whole number.
 
@@ -40,8 +40,6 @@ from jax import lax
 
 from lowering.gradients.in_place_adjoints import over, smooth, times
 from tensorir.ir.types import DTYPES, Scalar
-
-__all__ = ["AS_WRITTEN", "FINITE", "FINITE_AS_WRITTEN", "SCALAR", "bitcast", "convert", "floored"]
 
 Binary = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -221,13 +219,13 @@ def _constant(x: Array, value: Any) -> Array:
 
 
 def _signs_differ(r: Array, y: Array) -> Array:
-    """Whether a remainder must be moved to the side of the divisor."""
+    """True if a remainder must be moved to the side of the divisor."""
     zero = _constant(r, 0)
     return lax.bitwise_and(lax.ne(r, zero), lax.ne(lax.lt(r, zero), lax.lt(y, zero)))
 
 
 def _divisor(x: Array, y: Array) -> tuple[Array, Array]:
-    """Where integers are divided by 0, and a divisor with which nothing can go wrong.
+    """A mask of divisions of integers by 0, and a divisor with which nothing can go wrong.
 
     XLA says what x / 0 and the least integer / -1 are, but folding constants it divides, and the process dies.
     """

@@ -46,11 +46,6 @@ from tensorir.ir.nodes import Call, Literal, Operator
 from tensorir.ir.rewrite import Bound
 from tensorir.ir.types import DTYPES, Dims, Scalar, TensorType, scalar_of
 
-__all__ = [
-    "FOLDS", "MONOIDS", "by_rows", "identity_of", "parts_pay", "reduced", "reduced_in_parts", "reduced_numbers",
-    "unrolls",
-]  # fmt: skip
-
 # Reductions of one axis in a form in which XLA is right, and fast.
 #
 # On the CPU, XLA gives reductions of 4,096 floats or more to a library (JAX 0.10.2). Its `max` and `min` drop NaN,
@@ -66,7 +61,7 @@ MONOIDS: dict[str, Callable[..., jax.Array]] = {
 
 
 def identity_of(op: str, dtype: Any) -> np.ndarray[Any, Any]:
-    """What leaves the other operand of such a builtin as it is, as an array without axes.
+    """The identity of such a builtin, as an array without axes.
 
     >>> identity_of("min", np.dtype("int8")), identity_of("max", np.dtype("float32"))
     (array(127, dtype=int8), array(-inf, dtype=float32))
@@ -104,7 +99,7 @@ def reduced(
 
 
 def parts_pay(x: jax.Array, axis: int, platform: str) -> bool:
-    """Whether an array that is made of others at offsets is better combined in parts than given to the library."""
+    """True if an array that is made of others at offsets is better combined in parts than given to the library."""
     return x.dtype.kind in "fV" and x.size >= LIBRARY and x.shape[axis] >= 2 * PARTS[0] and platform == "cpu"
 
 
@@ -178,12 +173,12 @@ def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> j
 
 
 def _minds_nan(x: jax.Array, op: str, platform: str) -> bool:
-    """Whether the library reduces an array, in a way of its own where it holds NaN."""
+    """True if the library reduces an array, in a way of its own where it holds NaN."""
     return op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and platform == "cpu"
 
 
 def by_rows(element: Any, columns: int, made: bool, platform: str) -> bool:
-    """Whether rows of so many columns are better combined one after the other than given to the library."""
+    """True if rows of so many columns are better combined one after the other than given to the library."""
     return np.dtype(element).kind in "fV" and columns >= (MADE if made else COLUMNS) and platform == "cpu"
 
 
@@ -209,7 +204,7 @@ def _with_nan(x: jax.Array, found: jax.Array, axis: int) -> jax.Array:
 
 
 def _may_hold_nan(x: jax.Array) -> jax.Array:
-    """Whether the sum is NaN: it is where an element is, and it is found as fast as an extreme."""
+    """True if the sum is NaN: it is where an element is, and it is found as fast as an extreme."""
     total = lax.reduce(x, np.zeros((), x.dtype), lax.add, tuple(range(x.ndim)))
     return lax.ne(total, total)
 
@@ -221,7 +216,7 @@ MOST_UNROLLED = 32
 
 
 def unrolls(context: Context, node: Call, levels: int) -> bool:
-    """Whether the steps of a fold are written out."""
+    """True if the steps of a fold are written out."""
     return levels <= 1 or context.chooses("unrolled_folds", node, levels <= MOST_UNROLLED, levels)
 
 
@@ -252,7 +247,7 @@ def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
 
 
 def _adds_nothing(node: Call) -> bool:
-    """Whether a fold by max or min starts from what is no larger, or no smaller, than anything."""
+    """True if a fold by max or min starts from what is no larger, or no smaller, than anything."""
     match node.args:
         case (Operator("max" | "min" as op), Literal(value), _):
             element = node.tensor.element
@@ -264,7 +259,7 @@ def _adds_nothing(node: Call) -> bool:
 
 
 def _is_whole(at: Sequence[Value], state: TensorType) -> bool:
-    """Whether what a fold meets first is there at every point of its result."""
+    """True if what a fold meets first is there at every point of its result."""
     leaves = [leaf for v in at for leaf in v]
     return all(
         isinstance(x, Dense) and x.present is None and set(x.dims.names) == set(state.dims.names) for x in leaves

@@ -36,10 +36,6 @@ from tensorir.ir.types import Dims, Interval
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic
 
-__all__ = [
-    "CLIP", "DROP", "INDIRECT", "Updates", "at_one", "combiner", "put_at_one", "scattered", "touched", "zero_based",
-]  # fmt: skip
-
 # Indirect access at one index per dim: slices that start where the index says, read and written in place.
 
 CLIP_INDICES = lax.GatherScatterMode.CLIP
@@ -344,7 +340,7 @@ def combiner(function: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What is scattered: where the base is touched, the points in order, and for each an index per dim and a value."""
+    """A scatter: the base, the points in order, and for each an index per dim and a value."""
 
     function: Bound[Value]
     base: Value

@@ -21,10 +21,6 @@ from tensorir.ir.rewrite import Bound
 from tensorir.ir.types import BOOL, Dims, Interval, TensorType
 from tensorir.runtime.errors import NOWHERE, Diagnostic, Span
 
-__all__ = [
-    "Levels", "all_dims", "along", "counted", "levels_of", "loop", "masked_leaves", "settled", "survey", "within_state",
-]  # fmt: skip
-
 # What folds need: values taken apart into levels, state that is carried, and where a slot counts.
 
 
@@ -91,7 +87,9 @@ def masked_leaves(value: Value) -> list[bool]:
 def survey(
     context: Context, start: list[list[bool]], step: Callable[[Context, list[list[bool]]], list[list[bool]]]
 ) -> tuple[list[list[bool]], list[Check]]:
-    """Which leaves of carried tensors may be absent, by abstract steps until nothing is added; the checks of a step."""
+    """The leaves of carried tensors that may be absent, by abstract steps until nothing is added; the checks of a
+    step.
+    """
     masked = start
     while True:
         inner = context.inner()
@@ -124,7 +122,7 @@ def along(mask: Leaf, place: Dims, combine: Callable[..., jax.Array]) -> Leaf:
 
 
 def counted(at: Sequence[Value], having: Sequence[bool]) -> Leaf | None:
-    """Where a slot counts: every leaf of every argument that has the dim is present."""
+    """A mask of the slots that count: every leaf of every argument that has the dim is present."""
     masks = [m for a, has in zip(at, having, strict=True) if has for m in masks_of(a)]
     return conjunction(masks, all_dims(masks))
 
@@ -203,14 +201,14 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
 
 
 def _checks(trace: Callable[[], Context]) -> bool:
-    """Whether a trace checks anything."""
+    """True if a trace checks anything."""
     found: list[Check] = []
     jax.eval_shape(lambda: found.extend(trace().checks))
     return bool(found)
 
 
 def _within(i: jax.Array, limit: int | None) -> jax.Array:
-    """Whether a limit allows a round."""
+    """True if a limit allows a round."""
     return lax.full((), True, bool) if limit is None else lax.lt(i, lax.full((), limit, i.dtype))
 
 

@@ -21,8 +21,6 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.types import NEIGHBOUR, Interval, TensorType
 
-__all__ = ["MOST_REPEATED", "Prepared", "ReadsPerLoop", "apart", "padding_of", "prepare", "read", "reads_per_loop"]
-
 # Reading all neighbours through a prepared table: a primitive whose transpose is gathers again.
 #
 # The transpose of a gather is a scatter-add, several times slower than gathers (`docs/lowering.md`, "Neighbour
@@ -90,7 +88,7 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
 
 
 def padding_of(table: Prepared) -> float:
-    """How many gathers the transpose takes for each reader, where all sources have as many as the one with the most.
+    """The gathers of the transpose for each reader, where all sources have as many as the one with the most.
 
     >>> round(padding_of(prepare(np.array([[0, 1], [1, -1], [1, 0]]), Interval(0, 3))), 3)
     1.8
@@ -296,7 +294,7 @@ OF_TUPLES = frozenset(["make_tuple", "tuple_get", "if", "cast", "bitcast"])
 
 @dataclass(frozen=True, slots=True)
 class ReadsPerLoop:
-    """What loops compute from reads through tables, of the values of some closures, by identity."""
+    """Reads through tables that loops compute for themselves, of the values of some closures, by identity."""
 
     anew: frozenset[int] = frozenset()
     """What is computed in each loop that reads it, tables included."""
@@ -306,7 +304,7 @@ class ReadsPerLoop:
     """Of that, what is stored for several loops."""
 
     def loops(self, root: Expr) -> Iterator[Expr]:
-        """What has a loop of its own on the way to an expression, operands first, and the expression."""
+        """The loops on the way to an expression, operands first, and the expression."""
         if self.made:
             yield from (n for n in surface(root) if id(n) in self.made and n is not root)
         yield root
@@ -319,7 +317,7 @@ Chooses = Callable[[Expr, float], bool]
 def reads_per_loop(
     roots: Sequence[Expr], results: Container[int], tables: Container[Var], chooses: Chooses
 ) -> ReadsPerLoop:
-    """What each loop computes of reads through `tables`, which are prepared.
+    """The reads through `tables`, which are prepared, that each loop computes.
 
     `results` are those of the roots, by identity, that are stored as they are.
     """
@@ -381,7 +379,7 @@ def _gathers(node: Call) -> frozenset[tuple[int, int]]:
 
 
 def _arrays(kind: TensorType) -> int:
-    """How many arrays are stored of a value: one for each neighbour."""
+    """The number of arrays that are stored of a value: one for each neighbour."""
     return math.prod([len(i) for d, i in kind.dims.items if d.startswith(NEIGHBOUR)]) * len(kind.leaves)
 
 
@@ -391,7 +389,7 @@ def _acts(node: Call) -> bool:
 
 
 def _is_fused(node: Call) -> bool:
-    """Whether a node is computed in the loop that reads it."""
+    """True if a node is computed in the loop that reads it."""
     if node.op in ("shift_init", "unstructured_shift"):
         return isinstance(node.args[0], Var)
     if node.op == "reduce":

@@ -37,8 +37,6 @@ from tensorir.ir.rewrite import Bound
 from tensorir.ir.types import Dims, Interval, TupleElement, bcast, leaves
 from tensorir.ir.typing_of_elements import highest_neighbour
 
-__all__ = ["STRUCTURE", "blocked", "cond"]
-
 # Lowering of what moves elements without computing: tuples, shifts, subsets, renames, joins, selection by presence.
 
 
@@ -165,7 +163,7 @@ def update(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 
 def in_place(context: Context, node: Expr, whole: Dims, part: Dims, own: bool = False) -> bool:
-    """Whether a part is written by an update of the array: where nothing else is read of it (`own`), and the like."""
+    """True if a part is written by an update of the array: where nothing else is read of it (`own`), and the like."""
     placed = whole.replaced(part)
     if placed.items == whole.items or not part.size:
         return False
@@ -226,7 +224,7 @@ def _put_anew(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.Arra
 
 
 def _within(whole: Dims, region: Dims, axis: int) -> jax.Array:
-    """Whether a point of the whole is inside of the region along one axis."""
+    """True if a point of the whole is inside of the region along one axis."""
     outer, inner = whole.items[axis][1], region.items[axis][1]
     position = lax.broadcasted_iota("int32", whole.shape, axis)
     return lax.bitwise_and(
@@ -504,7 +502,7 @@ def _blocks_joined(parts: Sequence[Dense], dims: Dims) -> Dense:
 
 
 def _known(known: Annotations, new: Mapping[int, Expr]) -> Annotations:
-    """What is known of nodes, said of those that stand for them in a block."""
+    """Annotations of nodes, for those that stand for them in a block."""
 
     def moved(found: frozenset[int]) -> frozenset[int]:
         return found | {id(n) for k, n in new.items() if k in found}

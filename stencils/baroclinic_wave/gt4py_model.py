@@ -19,8 +19,6 @@ from stencils.baroclinic_wave.staggering import tangential
 from stencils.data.sphere import ROTATION
 from stencils.meshes import Mesh
 
-__all__ = ["Atmosphere", "State"]
-
 PRESSURE = 1.0e5
 """Surface pressure at the start in Pa."""
 

@@ -21,20 +21,6 @@ from gt4py.eve.utils import FrozenNamespace
 from gt4py.next import int32, log, neighbor_sum
 from gt4py.next.experimental import concat_where
 
-__all__ = [
-    "OFFSETS",
-    "PROGRAMS",
-    "Cell",
-    "Edge",
-    "K",
-    "Vertex",
-    "advance",
-    "flow",
-    "momentum",
-    "smoothing",
-    "thermodynamics",
-]
-
 air = FrozenNamespace(R=287.0, kappa=2.0 / 7.0)
 """Of dry air: the gas constant in J/(kg K), and its ratio to the heat capacity at constant pressure."""
 

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from stencils.data.sphere import GRAVITY, ROTATION
 from stencils.meshes import EARTH_RADIUS
 
-__all__ = ["perturbation", "surface_geopotential", "temperature", "zonal_wind"]
-
 Floats = NDArray[np.float64]
 
 U0 = 35.0

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from stencils.meshes import Mesh
 
-__all__ = ["tangential"]
-
 Floats = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ import typer
 from stencils.cli.terminal import aside, ask, coloured, printable, say, takes_colours
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, leave
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="tensorir",
     help="Check, print, lower and run programs of the tensor IR (.fencil), TVMScript (.py) and Tile IR (.mlir).",

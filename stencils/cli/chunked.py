@@ -30,8 +30,6 @@ from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_yo
 from tensorir.runtime.memory import RecentCache
 from tensorir.text.printer import print_fencil
 
-__all__ = ["BlockProgram", "BlockPrograms", "Chunked", "Halted", "Run", "lacking", "mark", "resumed", "sizes_of"]
-
 # How far a run over blocks is: a file beside the store, for `--resume`, that knows which run it is of.
 #
 # A run is told by the version, the program at its sizes with its numbers and blocks, and for each input by what it
@@ -44,7 +42,7 @@ MENDED = "mended"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What tells one run over blocks from another."""
+    """The identity of a run over blocks."""
 
     version: str
     program: str
@@ -74,7 +72,7 @@ def _digest(parts: Iterator[bytes] | list[bytes]) -> str:
 
 
 def _told(array: Any) -> Iterator[bytes]:
-    """What an input says of itself, its coordinates, and which files hold its numbers, as they are."""
+    """The identity of an input: attributes, coordinates, and the files that hold its numbers."""
     yield str(sorted(map(str, array.attrs.items()))).encode()
     for name, coordinate in sorted(array.coords.items(), key=str):
         values = np.asarray(coordinate.values)
@@ -97,7 +95,7 @@ def mark(path: Path, run: Run, done: int) -> None:
 
 
 def resumed(path: Path, run: Run, out: Path) -> int:
-    """How many blocks are done; raises F10 for a file of no run or of another, and F01 for a store that is gone."""
+    """The number of finished blocks; raises F10 for a file of no run or of another, F01 for a store that is gone."""
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         done, theirs = int(held["done"]), Run(held["version"], held["program"], dict(held["inputs"]))
@@ -134,7 +132,7 @@ class BlockProgram:
     run: Callable[..., Mapping[str, Any]]
 
     def index(self, output: str, region: Dims) -> tuple[slice, ...]:
-        """Where a region stands in what is computed of an output."""
+        """The index of a region in the computed part of an output."""
         return index_in(region, self.fencil[output].type.dims)
 
 
@@ -316,7 +314,7 @@ class Chunked:
         return DiagnosticError(Diagnostic("A35", told, span, notes, f"make one of them: --chunks {dim}={extent}."))
 
     def computed(self) -> Callable[[Block], dict[str, Any]]:
-        """What computes a block: the results by name."""
+        """The function that computes a block: the results by name."""
         every = [(d, i) for p in self.fencil.results for d, i in p.type.dims.items]
         cut = frozenset(d for d, i in every if len(self._cuts(d, i)) > 1)
         programs = BlockPrograms.of(self.fencil, cut, self.backend)
@@ -457,7 +455,7 @@ class Unreadable(Exception):
 def _failed(
     code: str, k: int, blocks: Sequence[Block], what: str, problem: BaseException | None, hint: str, place: Path
 ) -> Exception:
-    """What says which block failed, and how it goes on."""
+    """The error with the block that failed, and the way to go on."""
     why = getattr(problem, "strerror", None) or (str(problem).splitlines() or [type(problem).__name__])[0]
     region = next(iter(blocks[k].regions.values()))
     where = ", ".join(f"{d} {i.start}:{i.stop}" for d, i in (*blocks[k].further.items(), *region.items))
@@ -475,7 +473,7 @@ _TAKING = ("reduce", "scan", "argreduce", "sort", "top_k", "contract")
 
 
 def _of_one_piece(further: Mapping[str, int], arrays: Mapping[str, Any]) -> dict[str, int]:
-    """How the first dim that a program does not know is cut where inputs have no chunks."""
+    """The length of a block along the first dim that a program does not know, where inputs have no chunks."""
     having = [v for v in arrays.values() if v.nbytes > WHOLE and not v.encoding.get("preferred_chunks")]
     dim = next((d for d in further if any(d in v.dims for v in having)), None)
     if dim is None:

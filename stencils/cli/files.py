@@ -37,11 +37,6 @@ from stencils.cli.terminal import needed
 from tensorir.binding.arrays import kind_of, refuse
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = [
-    "ARRAYS", "DATA", "MEANING", "STANDARD", "Names", "apart", "arrived", "attributes_of", "check_source",
-    "check_target", "keep_existing", "leaving", "open_arrays", "read_arrays", "together", "write_arrays",
-]  # fmt: skip
-
 AXES = {"I": "X", "J": "Y", "K": "Z", "X": "X", "Y": "Y", "Z": "Z", "T": "T"}
 """The axes of a program's dims."""
 COORDINATES = {"X": "longitude", "Y": "latitude", "Z": "vertical", "T": "time"}
@@ -156,7 +151,7 @@ def _arrived(stream: Any) -> Path:
 
 @contextmanager
 def leaving(out: Path) -> Iterator[Path]:
-    """Where results are written; those for standard output go there once they are complete."""
+    """The path of results; those for standard output go there once they are complete."""
     if out != STANDARD:
         yield out
         return
@@ -242,7 +237,7 @@ def _needed(path: Path) -> None:
 
 
 def attributes_of(path: Path) -> dict[str, Any]:
-    """What a file says of itself: its title, conventions, history."""
+    """Attributes of a file: its title, conventions, history."""
     path = arrived() if path == STANDARD else path
     if path.suffix == ".npz":
         return {}
@@ -298,7 +293,7 @@ def write_arrays(
 
 
 def _write_npz(path: str, arrays: Mapping[str, Any]) -> None:
-    """What `numpy.savez` writes; it takes some names for options of its own."""
+    """An archive as `numpy.savez` writes it, which takes some names for options of its own."""
     with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
         for name, value in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:

@@ -1,4 +1,4 @@
-"""What programs are called with: arrays of files by names of parameters, numbers, random arrays."""
+"""Inputs of programs: arrays of files by names of parameters, numbers, random arrays."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from tensorir.runtime.errors import did_you_mean
 from tensorir.tir.lift import extent_at
 from tensorir.tir.nodes import Var
 from tensorir.tir.trees import walk
-
-__all__ = ["Parameters", "arguments", "arrays_for", "file_of", "numbers_set"]
 
 # What `--input` gives: arrays of files by the names of parameters.
 

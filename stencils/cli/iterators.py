@@ -17,8 +17,6 @@ from tensorir.binding.arrays import refuse
 from tensorir.ir.types import DTYPES
 from tensorir.iterator.nodes import FieldType
 
-__all__ = ["lift", "run"]
-
 
 def run(
     program: Path, inputs: tuple[str, ...], out: Path | None, settings: tuple[str, ...], say: Callable[[str], None]

@@ -15,11 +15,9 @@ from stencils.cli.modules import operators_in
 from stencils.cli.options import constants, sizes
 from tensorir.binding.arrays import refuse
 
-__all__ = ["check", "function_of", "is_kernel", "lift", "run", "show"]
-
 
 def is_kernel(path: Path) -> bool:
-    """Whether a file is TVMScript."""
+    """True if a file is TVMScript."""
     return path.suffix == ".py"
 
 

@@ -17,8 +17,6 @@ from tensorir.binding.arrays import refuse
 from tensorir.ir.nodes import Fencil
 from tensorir.text.printer import print_fencil, print_param
 
-__all__ = ["check", "equal", "info", "lower", "programs_of", "show", "text_of"]
-
 # `tensorir check`, `print`, `lower` and `info`: looking at programs without running them.
 
 
@@ -104,7 +102,7 @@ def info(path: Path, fencil: str | None, settings: tuple[str, ...], say: Callabl
 
 
 def _halo(program: Fencil, param: Any) -> str:
-    """How far a parameter reaches beyond the last output."""
+    """The halo of a parameter beyond the last output."""
     target = program.closures[-1].target.dims
     parts = [
         f"{d} {target[d].start - i.start}+{i.stop - target[d].stop}"

@@ -13,11 +13,9 @@ from typing import Any
 from tensorir.binding.arrays import refuse
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["is_named", "module_of", "named_object", "operators_in"]
-
 
 def is_named(program: Path) -> bool:
-    """Whether a program is one of a module, and no file.
+    """True if a program is one of a module, and no file.
 
     >>> [is_named(Path(text)) for text in ("model.py:step", "src/model.py:step", "models.ocean:step", "step.fencil")]
     [True, True, True, False]
@@ -26,7 +24,7 @@ def is_named(program: Path) -> bool:
 
 
 def named_object(where: str) -> Any:
-    """What a module has by a name; raises C11 for one that is not there."""
+    """The object that a module has by a name; raises C11 if it has none."""
     module, _, name = where.rpartition(":")
     found = vars(module_of(where))
     if name not in found:

@@ -15,8 +15,6 @@ from stencils.cli.run import Request, attributes, check_steps, clock_from, descr
 from tensorir.binding.arrays import refuse
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["run"]
-
 
 def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
     """Call an operator on arrays by the names of its parameters, and write what it gives.
@@ -85,7 +83,7 @@ def _by_name(results: Any) -> dict[str, Any]:
 def _feedback(
     name: str, given: tuple[str, ...], arrays: Mapping[str, Any], results: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Which array takes which result for the next step."""
+    """The pairs of arrays and the results that they take for the next step."""
     said = pairs(given, "result", "h=out", "--next")
     only_known(said, arrays, name, "array")
     for source in said.values():

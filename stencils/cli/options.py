@@ -1,4 +1,4 @@
-"""What options say: sizes, devices, inputs, arguments of kernels, and programs of Python modules.
+"""Values of options: sizes, devices, inputs, arguments of kernels, and programs of Python modules.
 
 What diagnostics advise, in the words of the command line: `--set n=10` where a script writes `n=10`.
 
@@ -27,8 +27,6 @@ from tensorir.binding.arrays import refuse
 from tensorir.ir.build import closure, fencil
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.errors import Diagnostic, did_you_mean
-
-__all__ = ["Devices", "constants", "feedback", "only_known", "pairs", "refuse_given", "sizes", "spelled", "stepped"]
 
 _NAMES = [
     (
@@ -70,7 +68,7 @@ def pairs(settings: Iterable[str], what: str, example: str, option: str = "--set
 
 
 def constants(settings: Iterable[str]) -> dict[str, object]:
-    """What stands for names of a kernel: numbers, true and false, strings with quotes, and words without.
+    """Constants for names of a kernel: numbers, true and false, strings with quotes, and words without.
 
     >>> constants(["n=128", "scale=0.5", "causal=true", "dtype=float16", "layout='row major'", "shape=(8, 8)"])
     {'n': 128, 'scale': 0.5, 'causal': True, 'dtype': 'float16', 'layout': 'row major', 'shape': (8, 8)}
@@ -126,7 +124,7 @@ def refuse_given(path: Path, kind: str, options: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """How many devices lie along each distributed dim."""
+    """The number of devices along each distributed dim."""
 
     along: dict[str, int]
     processes: str | None = None
@@ -134,7 +132,7 @@ class Devices:
 
     @classmethod
     def of(cls, devices: str | None, dims: str | None, processes: str | None = None) -> Devices | None:
-        """What the options say.
+        """The devices that the options say.
 
         >>> Devices.of("2x3", "I,J")
         Devices(along={'I': 2, 'J': 3}, processes=None)

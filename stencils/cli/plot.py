@@ -16,8 +16,6 @@ import numpy as np
 from stencils.cli.terminal import needed
 from tensorir.binding.arrays import refuse
 
-__all__ = ["drawn", "plot"]
-
 
 def plot(
     path: Path,
@@ -88,13 +86,13 @@ class Axis:
 
     @property
     def is_even(self) -> bool:
-        """Whether the points have equal distances."""
+        """True if the points have equal distances."""
         gaps = np.diff(self.points)
         return len(gaps) == 0 or bool(np.allclose(gaps, gaps[0], rtol=1e-3))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where the first point's box begins and the last one's ends."""
+        """The start of the first point's box and the end of the last one's."""
         half = (self.points[-1] - self.points[0]) / max(1, len(self.points) - 1) / 2 or 0.5
         return float(self.points[0] - half), float(self.points[-1] + half)
 
@@ -138,7 +136,7 @@ class Panel:
         return Panel(title + comma + rest, self.label, self.values, self.axes, self.signed)
 
     def is_like(self, other: Panel) -> bool:
-        """Whether a difference of the two says something: on one grid, and in units that do not differ."""
+        """True if a difference of the two says something: on one grid, and in units that do not differ."""
         grids = [[(a.dim, len(a.points)) for a in p.axes] for p in (self, other)]
         units = {p.label.rpartition(" [")[2] for p in (self, other) if p.label.endswith("]")}
         return grids[0] == grids[1] and len(units) < 2
@@ -183,7 +181,7 @@ def _label(value: Any, name: str) -> str:
 
 
 def _lies(coords: Mapping[Any, Any], dim: str) -> bool:
-    """Whether a dim goes along x: by what the attributes of its coordinates say, or by its name."""
+    """True if a dim goes along x: by what the attributes of its coordinates say, or by its name."""
     along = [c for c in coords.values() if c.dims == (dim,)]
     east = ("degrees_east", "degree_east", "degrees_E", "degree_E")
     said = any(

@@ -24,15 +24,13 @@ from tensorir.ir.nodes import Fencil
 from tensorir.runtime.errors import Interrupted
 from tensorir.text.printer import print_fencil
 
-__all__ = ["Progress", "Steps", "Stopped", "identity", "keep", "resumed"]
-
 State = Mapping[str, tuple[Any, ...]]
 """The arrays that steps change: by parameter the leaves of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: steps that are done, the state after them, and the snapshots until then."""
+    """The progress of a run: steps that are done, the state after them, and the snapshots until then."""
 
     done: int
     state: State
@@ -116,7 +114,7 @@ def _held(state: State) -> dict[str, tuple[Any, ...]]:
 
 
 def identity(step: Fencil, arrays: State, every: int | None) -> str:
-    """What tells one run from another."""
+    """The identity of a run."""
     found = hashlib.sha256(f"{print_fencil(step)} {every}".encode())
     for name, leaves in sorted(arrays.items()):
         for leaf in leaves:
@@ -154,7 +152,7 @@ def keep(stopped: Stopped, path: Path, own: Path | None) -> Path:
 
 
 def resumed(path: Path, run: str, steps: Steps) -> Progress:
-    """How far a run came that was stopped; raises F10 for a file that is none, or of another run."""
+    """The progress of a run that was stopped; raises F10 for a file that is none, or of another run."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             held = {name: data[name] for name in data.files}

@@ -39,8 +39,6 @@ from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, SCALARS, Scalar, scalar_of
 from tensorir.runtime.errors import DiagnosticError
 
-__all__ = ["Request", "attributes", "check_steps", "clock_from", "described", "encoded", "run", "with_auxiliary"]
-
 # What a run gives: stored as its inputs are, with what was done in its history, and told in a line each.
 
 
@@ -122,7 +120,7 @@ MOST_STEPS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asked for."""
+    """The request of the command line."""
 
     program: Path
     fencil: str | None
@@ -144,7 +142,7 @@ class Request:
 
     @property
     def command(self) -> str:
-        """What was asked for, as the history of a file has it."""
+        """The command as the history of a file has it."""
         words = ["tensorir", "run", self.program.name]
         several = {"--input": self.inputs, "--rename": self.rename, "--set": self.settings, "--next": self.next}
         several["--chunks"] = self.chunks
@@ -294,7 +292,7 @@ def _in_blocks(
 
 
 def _silent(text: str) -> None:
-    """What other processes than the first say."""
+    """Output of other processes than the first: none."""
 
 
 # Arguments
@@ -405,7 +403,7 @@ def _dims_of(param: Any) -> tuple[str, ...]:
 
 
 def _axes(program: Any, results: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """What the axes of each result are called; of a tuple those of its members."""
+    """The names of the axes of each result; of a tuple those of its members."""
     own = {p.name: _dims_of(p) for p in program.params}
     return {n: own.get(n, own.get(n.rpartition("_")[0], ())) for n in _members_of(results)}
 
@@ -493,12 +491,12 @@ def _repeat(
 
 
 def _clock(request: Request, values: Mapping[str, Any]) -> Clock:
-    """How long a step is, and when the first begins: a number of steps without a unit is one of numbers."""
+    """The length of a step, and the start of the first: a number of steps without a unit is one of numbers."""
     return clock_of(*clock_from(request), dict(values), request.steps or 0)
 
 
 def clock_from(request: Request) -> tuple[Any, str | None]:
-    """How long a step is, a number or a text with a unit, and the date of the first state."""
+    """The length of a step, a number or a text with a unit, and the date of the first state."""
     given = request.dt or "1"
     try:
         return float(given), request.start

@@ -18,8 +18,6 @@ from tensorir.tenstorrent.grid import sizes_of
 from tensorir.tenstorrent.kernels.protocol import tiles
 from tensorir.tenstorrent.schedule import schedule_of
 
-__all__ = ["FILES", "files_for", "program"]
-
 FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tiles.h", "tt.plan.json")
 """What is written to the folder."""
 OF_CARD = ("compute.cpp", "reader.cpp", "writer.cpp", "host.cpp", "metal.plan.json")

@@ -24,8 +24,6 @@ from typing import TextIO
 
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = ["aside", "ask", "coloured", "needed", "printable", "say", "takes_colours"]
-
 
 def needed(module: str, extra: str, purpose: str) -> None:
     """Raise C12 where a library is missing: what it is for, and the extra of the package that has it."""
@@ -58,7 +56,7 @@ def coloured(text: str) -> str:
 
 
 def takes_colours(stream: TextIO) -> bool:
-    """Whether a stream may have colours: NO_COLOR and FORCE_COLOR decide, else whether it is a terminal."""
+    """True if a stream may have colours: NO_COLOR and FORCE_COLOR decide, else whether it is a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

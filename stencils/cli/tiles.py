@@ -15,13 +15,11 @@ from stencils.cli.options import only_known, pairs
 from tensorir.binding.arrays import refuse
 from tensorir.tile.types import Pointer
 
-__all__ = ["check", "convert", "is_tile", "lift", "run", "show"]
-
 TEXT, BYTES = ".mlir", ".tileirbc"
 
 
 def is_tile(path: Path) -> bool:
-    """Whether a file is Tile IR."""
+    """True if a file is Tile IR."""
     return path.suffix in (TEXT, BYTES)
 
 
@@ -96,7 +94,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a lift asks of an array."""
+    """The shape that a lift asks of an array."""
 
     shape: tuple[int, ...]
     dtype: Any

@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Values", "centres", "gaussian", "heat_mode", "labelled", "nodes", "rotating_wind", "seiche"]
-
 # Names and units for results that can carry them.
 
 Values = Any

@@ -17,21 +17,6 @@ from stencils.meshes import EARTH_RADIUS
 if TYPE_CHECKING:
     import xarray
 
-__all__ = [
-    "GRAVITY",
-    "ROTATION",
-    "angular_distance",
-    "cosine_bell",
-    "gaussian_hill",
-    "geostrophic_height",
-    "longitudes_latitudes",
-    "rossby_haurwitz",
-    "rotated",
-    "sectoral_harmonic",
-    "slotted_cylinder",
-    "solid_body_wind",
-]
-
 GRAVITY = 9.80616
 """Gravity in m/s²."""
 
@@ -127,7 +112,7 @@ def solid_body_wind(lon: Values, lat: Values, speed: float = TWELVE_DAYS, tilt: 
 
 
 def rotated(lon: Values, lat: Values, angle: float, tilt: float = 0.0) -> tuple[Values, Values]:
-    """Where points are after a rigid rotation by this angle around the axis of `solid_body_wind`, in degrees.
+    """Points after a rigid rotation by this angle around the axis of `solid_body_wind`, in degrees.
 
     A field that this wind carries for a time t is, exactly, its first state at the points rotated by -speed·t/radius.
 

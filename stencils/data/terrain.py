@@ -17,8 +17,6 @@ from stencils.meshes import EARTH_RADIUS
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["jacksboro_fault", "spacing", "topobathy"]
-
 
 def jacksboro_fault(dims: tuple[str, str] = ("J", "I")) -> xarray.DataArray:
     """Elevation in m around the Jacksboro fault in Tennessee, 344 rows by 403 columns, three arc seconds apart.

@@ -44,8 +44,6 @@ from tensorir.binding.arrays import refuse
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["decoded", "horizontal", "in_radians", "number", "read"]
-
 Floats = NDArray[np.float64]
 
 DEGREE = math.pi / 180

@@ -33,8 +33,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["QUANTITIES", "Geometry", "Plane", "Quantity", "Sphere"]
-
 Floats = NDArray[np.float64]
 
 
@@ -67,7 +65,7 @@ class Sphere:
         return self.radius * _unit(_unit(a) + _unit(b))
 
     def centroid(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:
-        """Where the medians of a triangle meet."""
+        """The centroid of a triangle: the intersection of its medians."""
         return self.radius * _unit(_unit(a) + _unit(b) + _unit(c))
 
     def circumcentre(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:
@@ -124,7 +122,7 @@ class Plane:
         return np.add(a, b) / 2
 
     def centroid(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:
-        """Where the medians of a triangle meet."""
+        """The centroid of a triangle: the intersection of its medians."""
         return np.add(np.add(a, b), c) / 3
 
     def circumcentre(self, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:

@@ -30,8 +30,6 @@ from tensorir.runtime.errors import did_you_mean
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["ELEMENTS", "TABLES", "Mesh", "Unoriented", "connect", "dims", "to_ugrid"]
-
 ELEMENTS = {"V": "Vertex", "E": "Edge", "C": "Cell"}
 
 Ints = NDArray[np.int64]
@@ -306,7 +304,7 @@ class Mesh:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many vertices, edges and cells there are, by the names of their dims."""
+        """The numbers of vertices, edges and cells, by the names of their dims."""
         return {"Vertex": len(self.points), "Edge": len(self.tables["E2V"]), "Cell": len(self.tables["C2V"])}
 
     @cached_property

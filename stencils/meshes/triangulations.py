@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from stencils.meshes.geometry import Plane, Sphere
 from stencils.meshes.mesh import Mesh, connect
 
-__all__ = ["EARTH_RADIUS", "icosahedral", "rectangle"]
-
 # Icosahedral meshes: twenty triangles around the sphere, cut into smaller ones.
 #
 # Every vertex has six neighbours, but for the twelve corners of the icosahedron, which have five; their last

@@ -1,4 +1,4 @@
-"""What is known of a program before it runs: which elements may be absent, and which indirect reads are proven.
+"""Facts known before a run: elements that may be absent, and indirect reads that are proven.
 
 Absence comes from tables that may hold -1; it is followed through every operation to the outputs, where it is refused
 (`docs/language.md`, "Absence"). Integer ranges follow `pos`, literals and arithmetic, so that a computed table that
@@ -24,8 +24,6 @@ from tensorir.ir.types import Interval, Scalar, TensorType, TupleElement, leaves
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic
 
-__all__ = ["AbsenceAnalysis", "IndirectAccess", "SkipValues", "analyse_absence", "integer_range"]
-
 Range = tuple[int, int] | None
 """The least and the greatest value of an integer, None where nothing is known."""
 
@@ -50,7 +48,7 @@ NEVER: frozenset[Missing] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class IndirectAccess:
-    """What is known of one indirect access: whether it may find -1, and whether its indices are proven inside."""
+    """Facts of one indirect access: if it may meet -1, and if its indices are proven inside."""
 
     absent: bool
     proven: bool
@@ -73,7 +71,7 @@ class AbsenceAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one value: per leaf, the shifts that may make it absent, and the range of its integers."""
+    """Facts of one value: per leaf, the shifts that may make it absent, and the range of its integers."""
 
     absent: tuple[frozenset[Missing], ...]
     ranges: tuple[Range, ...]
@@ -102,7 +100,7 @@ def _moved(absent: frozenset[Missing], move: Any) -> frozenset[Missing]:
 
 
 def _through(node: Expr, before: Known, after: Known) -> Known:
-    """What one round of a fold adds to its state: its moves are those of the fold, so that rounds come to an end."""
+    """The state after one more round of a fold: its moves are those of the fold, so that rounds come to an end."""
     rounds = tuple(_rounds(node, old, new) for old, new in zip(before.absent, after.absent, strict=True))
     return Known(rounds, after.ranges)
 
@@ -327,7 +325,7 @@ class _Rules:
     def _carried(
         self, node: Call, condition: Bound[Known], step: Bound[Known], carried: list[Known], apply: Applier[Known]
     ) -> list[Known]:
-        """What a loop hands on after any number of rounds."""
+        """The state of a loop after any number of rounds."""
         counter = Known((NEVER,), ((0, (1 << 31) - 1),))
         while True:
             going = _rounds(node, NEVER, apply(condition, counter, *carried).anywhere)

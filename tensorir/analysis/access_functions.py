@@ -1,4 +1,5 @@
-"""Which points of its operands a node reads: a rule per builtin, and indices that are sums of coordinates.
+"""Access functions: the points of its operands that a node reads, by a rule per builtin; indices are sums of
+coordinates.
 
 Indices that are sums of coordinates: `2 × pos(Y, y) + pos(R, r) - 1` is affine in Y and R.
 
@@ -26,8 +27,6 @@ from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 
 if TYPE_CHECKING:
     from tensorir.analysis.domains import Needs, Reads
-
-__all__ = ["RULES", "AffineIndex", "Rule", "affine_index", "levels", "rule_of", "updates_all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def concat(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
 
 
 def updates_all(node: Call, wanted: Dims) -> bool:
-    """Whether an update replaces every point of a box."""
+    """True if an update replaces every point of a box."""
     return all(i.covers(wanted[n]) for n, i in node.args[1].tensor.dims.items)
 
 
@@ -297,7 +296,7 @@ def print_(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
 
 
 def defined(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """What the definition of a call reads."""
+    """The reads of the definition of a call."""
     assert node.definition is not None
     for arg, points in zip(node.args, reads.of_function(node.definition, [wanted], needs), strict=True):
         needs.add(arg, points)
@@ -319,7 +318,7 @@ def scatter(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
 
 
 def loop(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """How often the body runs is known at run time: what any number of rounds reads, up to the limit."""
+    """Reads of a loop, whose number of rounds is known at run time: those of any number of rounds, up to the limit."""
     index: int = node.static.carried
     limit: int | None = node.static.limit
     if limit != 0:
@@ -344,13 +343,13 @@ def loop(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
 
 
 def blocked(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """What the function reads for the points of its result that are asked for."""
+    """Reads of a blocked function for the points of its result that are asked for."""
     f, *operands = node.args
     _applied(reads, f, operands, node.static.result, wanted, needs)
 
 
 def cond(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """Which function is applied is known at run time: what either reads for the result that is asked for."""
+    """Reads of a conditional, whose branch is known at run time: those of either branch."""
     first, second, condition, *operands = node.args
     needs.add(condition, IntegerSet((), ((),)))
     for f in (first, second):
@@ -392,7 +391,7 @@ def scan(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
         ends.update((cloud[:, wanted.names.index(dim)] + 1).tolist())
 
     def stored(k: int) -> IntegerSet | None:
-        """What is needed of the states after a level themselves, None where it is as for the level before."""
+        """The needed points of the states after a level; None where they are those of the level before."""
         return wanted.at(dim, k) if k in ends or k + 1 in ends else None
 
     levels(reads, node, IntegerSet(tuple(rest)), needs, column, forward, stored, False)
@@ -470,7 +469,7 @@ def levels(
 def _given(
     node: Call, args: Sequence[Expr], found: list[IntegerSet], levels: list[int], dim: str, needs: Needs
 ) -> None:
-    """What some adjacent levels need of the arguments."""
+    """The points of the arguments that adjacent levels of a scan need."""
     run = (min(levels), max(levels) + 1)
     for arg, points in zip(args, found, strict=True):
         names = [d for d in _names(arg) if d != dim]

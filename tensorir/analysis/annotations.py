@@ -32,11 +32,6 @@ from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Literal, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import Dims, TensorType
 
-__all__ = [
-    "Annotation", "Annotations", "annotated", "finite_derivatives", "in_place_updates", "stencil_reductions",
-    "towards_whole_numbers",
-]  # fmt: skip
-
 # Which operations have slopes that may be multiplied as they are.
 #
 # Where all that an operation computes has a part in a result, slopes are what they are by hand. Elsewhere 0 comes
@@ -215,7 +210,7 @@ class Annotations:
 
 
 def annotated(fencil: Fencil, absence: AbsenceAnalysis, read: Mapping[str, Dims] | None = None) -> Annotations:
-    """What is known of the nodes of a program, of which it is known where elements may be absent.
+    """Annotations of the nodes of a program, given the facts on where elements may be absent.
 
     `read` has the points of the results that somebody reads, by name; without it, all of all.
 

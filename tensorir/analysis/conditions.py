@@ -16,11 +16,6 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, use_counts, values
 
-__all__ = [
-    "PER_ELEMENT", "WORTH", "Choice", "ControlDependence", "Places", "Settled", "Weighed", "acts", "choices",
-    "control_dependence", "operands", "operations", "scope", "weighed",
-]  # fmt: skip
-
 # Where the value of a node is needed: in a scope, or in branches that may not be taken.
 #
 # A place is a scope, or what one truth value decides: all branches of it, of the choices that are needed in the same
@@ -50,7 +45,7 @@ class ControlDependence:
         return frozenset([len(self._around) - 2])
 
     def branch(self, condition: Expr, around: Places, first: bool) -> Places:
-        """Where one branch is taken of a choice that is needed in `around`."""
+        """The place of one branch of a choice that is needed in `around`."""
         pair = self._branches.setdefault((id(condition), around), len(self._around))
         if pair == len(self._around):
             self._around += [around] * 2
@@ -58,19 +53,19 @@ class ControlDependence:
         return frozenset([pair if first else pair + 1])
 
     def taken(self, place: int) -> tuple[Places, Expr, bool]:
-        """Where the choice of a branch stands, its condition, and the truth value for which the branch is taken."""
+        """The place of the choice of a branch, its condition, and the truth value for which the branch is taken."""
         return self._around[place], self._conditions[place & ~1], not place & 1
 
     def always(self, places: Places) -> bool:
-        """Whether places are no branches."""
+        """True if places are no branches."""
         return not any(self._around[place] for place in places)
 
     def certain(self, node: int) -> bool:
-        """Whether a node, by identity, is needed in any case."""
+        """True if a node, by identity, is needed in any case."""
         return self.always(self.of[node])
 
     def covers(self, node: int, places: Places) -> bool:
-        """Whether a node, by identity, is needed in all of the places, or in what they lie in."""
+        """True if a node, by identity, is needed in all of the places, or in what they lie in."""
         return places <= self.of[node] or self._inside(self.of[node], places)
 
     def joined(self, needs: Iterable[Places]) -> Places:
@@ -103,7 +98,8 @@ class ControlDependence:
 
 
 def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: bool = True) -> ControlDependence:
-    """Where each node is needed, if those in `deciding`, by identity, evaluate one of their branches.
+    """Control dependence: where each node is needed, if those in `deciding`, by identity, evaluate one of their
+    branches.
 
     Without `bodies` it is where the scope of the roots needs it, and not where functions do.
 
@@ -140,7 +136,7 @@ def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: 
 
 
 def operands(node: Expr) -> tuple[Expr, ...]:
-    """What is evaluated where the node is; the body of a function is a scope of its own."""
+    """Operands that are evaluated where the node is; the body of a function is a scope of its own."""
     return () if isinstance(node, Lambda) else node.children
 
 
@@ -173,7 +169,7 @@ MOST = 32
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one truth value decides at once: every `if` of a scope that asks for it and needs none of the others."""
+    """One truth value and all that it decides: every `if` of a scope that asks for it and needs none of the others."""
 
     members: tuple[Call, ...]
     shared: tuple[Expr, ...]
@@ -186,7 +182,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What is known of the choices of a program before it is looked at, by identity."""
+    """Facts of the choices of a program before it is looked at, by identity."""
 
     before: frozenset[int] = frozenset()
     """What is evaluated before any choice that reads it; its checks concern nobody where it is not needed."""
@@ -211,7 +207,7 @@ def choices(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = No
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What one truth value decides, and what a conditional would save."""
+    """One truth value, all that it decides, and the cost that a conditional would save."""
 
     members: tuple[Call, ...]
     operations: int
@@ -262,7 +258,7 @@ def weighed(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = No
 def _checked_aside(
     roots: Sequence[Expr], needs: ControlDependence, facts: AbsenceAnalysis, settled: Container[int]
 ) -> set[int]:
-    """What is checked and read in branches only, with what needs it: each has its own, as none may be taken."""
+    """Checks and reads that stand in branches only, with the nodes that need them: each branch has its own."""
     found: set[int] = set()
     for node in postorder(*roots):
         if id(node) not in settled and (_checks(node, facts) or any(id(c) in found for c in node.children)):
@@ -271,12 +267,12 @@ def _checked_aside(
 
 
 def _apart(aside: set[int], needs: ControlDependence, places: Places, node: Expr) -> bool:
-    """Whether a choice in some places may not evaluate a node for both of its branches."""
+    """True if a choice in some places may not evaluate a node for both of its branches."""
     return id(node) in aside and not needs.covers(id(node), places)
 
 
 def _decides(node: Expr) -> TypeGuard[Call]:
-    """Whether a node is an `if` of one truth value."""
+    """True if a node is an `if` of one truth value."""
     return isinstance(node, Call) and node.op == "if" and not node.args[0].tensor.dims
 
 
@@ -351,7 +347,7 @@ def _only_in(
 
 
 def _around(branches: Sequence[Expr], own: dict[int, Expr]) -> list[Expr]:
-    """What branches read that is not their own."""
+    """Reads of branches that are not their own."""
     read = (*branches, *(child for node in own.values() for child in operands(node)))
     return list({id(node): node for node in read if id(node) not in own}.values())
 
@@ -391,14 +387,14 @@ _COMPUTES = {"reduce", "scan", "sort", "gather", "scatter", "unstructured_shift"
 
 
 def acts(node: Expr, facts: AbsenceAnalysis) -> bool:
-    """Whether a node by itself, or the body of a function that it is or applies, checks or prints something."""
+    """True if a node by itself, or the body of a function that it is or applies, checks or prints something."""
     bodies = (f.results for f in (node, *node.children) if isinstance(f, Lambda))
     inside = (node, *postorder(*chain.from_iterable(bodies)))
     return any(_checks(n, facts) or (isinstance(n, Call) and n.op == "print") for n in inside)
 
 
 def _checks(node: Expr, facts: AbsenceAnalysis) -> bool:
-    """Whether a node by itself may find an error."""
+    """True if a node by itself may find an error."""
     if not isinstance(node, Call):
         return False
     access = facts.accesses.get(id(node))

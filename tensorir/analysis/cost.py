@@ -1,4 +1,4 @@
-"""What a program costs: operations and bytes from its types, as it is emitted, and what a buffer saves.
+"""The cost of a program: operations and bytes from its types, as it is emitted, and the saving of a buffer.
 
 What a program is expected to cost as it is emitted: operations, those done again included, and bytes of memory.
 
@@ -38,11 +38,6 @@ from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Litera
 from tensorir.ir.rewrite import Applier, Bound, evaluate, postorder, values
 from tensorir.ir.types import FLOAT64, Dims, TensorType
 from tensorir.runtime.errors import Displayed
-
-__all__ = [
-    "BEYOND", "CACHE", "FEWEST_READS", "MIN_PER_BYTE", "PER_BYTE", "Cost", "Predicted", "Weighed", "Worth", "bytes_of",
-    "count", "predicted", "weighed", "work_of", "worth_storing",
-]  # fmt: skip
 
 # What a program costs, counted exactly from its types: operations, and bytes of its arguments and results.
 #
@@ -329,7 +324,7 @@ class _Model:
         return most
 
     def compute(self, root: Expr, into: TensorType, buffer: int = 0) -> None:
-        """What is in memory on the way to an expression, operands first, and the expression itself.
+        """The buffers in memory on the way to an expression, operands first, and the expression itself.
 
         `buffer` is its identity where it is a temporary.
         """
@@ -387,7 +382,7 @@ class _Model:
         return order
 
     def _is_leaf(self, node: Expr, root: Expr) -> bool:
-        """Whether a loop reads a node from memory: one that makes what is stored in its own loop computes it."""
+        """True if a loop reads a node from memory: one that makes what is stored in its own loop computes it."""
         return self._is_stored(node) and (node is not root or id(node) in self.made)
 
     def _is_stored(self, node: Expr) -> bool:
@@ -400,14 +395,14 @@ class _Model:
         )
 
     def _read(self, node: Expr, into: TensorType) -> None:
-        """What is in memory, read once; the states of a scan lie with its dim outermost."""
+        """The buffers in memory, read once; the states of a scan lie with its dim outermost."""
         kind = node.type
         assert isinstance(kind, TensorType)
         across = self._across(node, into) and not self.block
         self.pass_over(bytes_of(kind), ACROSS if across else 1.0, near=self.block)
 
     def _across(self, node: Expr, into: TensorType) -> bool:
-        """Whether something in memory is the states of a scan, and what is made of it has other axes outermost."""
+        """True if something in memory is the states of a scan, and what is made of it has other axes outermost."""
         return isinstance(node, Call) and node.op == "scan" and into.dims.names[:1] != (node.static.dim,)
 
     def _count(self, node: Expr, times: int) -> None:
@@ -523,7 +518,7 @@ class _Model:
 
 
 def _operands(node: Expr) -> list[tuple[Expr, bool]]:
-    """What a node reads, functions left out, and whether it moves it."""
+    """The operands of a node, functions left out, and if the node moves them."""
     if isinstance(node, Call):
         moved = TABLE[node.op].moved
         places = range(len(node.args))[moved] if moved is not None else ()

@@ -34,15 +34,13 @@ from tensorir.reference import ABSENT, Interpreter
 from tensorir.reference.tensors import points as points_of
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 
-__all__ = ["Domains", "Reads", "asked", "domains"]
-
 MAX_COMPUTED = 50_000
 """Entries of a computed table that are looked at before a program runs; a larger one reads its whole source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """What is read of everything."""
+    """The needed points of every parameter, name and node."""
 
     fencil: Fencil
     """The program without applied functions, whose nodes `nodes` speaks of."""
@@ -75,7 +73,7 @@ def domains(
     boxes: bool = False,
     stays: Mapping[str, Dims] | None = None,
 ) -> Domains:
-    """Which points of everything a program reads.
+    """Needed points of all that a program reads.
 
     Without `out` it is what a run reads: every closure stores all of its output. With `out`, intervals by dim (or by
     output and dim), it is what those points of the results need, and of buffers that passes made what is read. With
@@ -168,11 +166,11 @@ class Reads:
         self._holes: bool | None = None
 
     def rule(self, node: Call) -> Rule:
-        """Which points of its operands the needed points of a call read."""
+        """The points of its operands that the needed points of a call read."""
         return rule_of(node)
 
     def wanted(self, node: Expr, found: IntegerSet | None) -> IntegerSet | None:
-        """What is needed of a node after all its readers in a scope: once, or once for each level of a fold."""
+        """The needed points of a node after all its readers in a scope: once, or once for each level of a fold."""
         return found
 
     def shaped(self, points: IntegerSet, inside: Dims) -> IntegerSet:
@@ -186,7 +184,7 @@ class Reads:
         return IntegerSet.box(dims)
 
     def of_closure(self, value: Expr, wanted: IntegerSet) -> dict[Var, IntegerSet]:
-        """Which points of the parameters the needed points of a closure's value read."""
+        """The points of the parameters that the needed points of a closure's value read."""
         if id(value) not in self._orders:
             inner = {p for node in postorder(value) if isinstance(node, Lambda) for p in node.params}
             order = [n for n in postorder(value) if n.free.isdisjoint(inner) and isinstance(n.type, TensorType)]
@@ -195,7 +193,7 @@ class Reads:
         return self._follow(self._orders[id(value)], Needs(start, {}, None, self))
 
     def of_function(self, function: Any, wanted: Sequence[IntegerSet], outside: Needs) -> list[IntegerSet]:
-        """Which points of its parameters the needed points of a function's results read.
+        """The points of its parameters that the needed points of a function's results read.
 
         What it reads of expressions from outside is added to `outside`.
         """
@@ -264,7 +262,7 @@ class Reads:
 
     @property
     def holes(self) -> bool:
-        """Whether a table of the program holds -1, or may."""
+        """True if a table of the program holds -1, or may."""
         if self._holes is None:
             nodes = [n for n in postorder(*values(self.fencil.closures)) if isinstance(n, Call)]
             known = [self.entries(n.args[0]) for n in nodes if n.op in ("shift_init", "unstructured_shift")]
@@ -298,7 +296,7 @@ class Reads:
 
 @dataclass(slots=True)
 class Needs:
-    """Where the rules of a scope put what they find."""
+    """Needed points as the rules of a scope collect them."""
 
     need: dict[int, IntegerSet]
     own: Mapping[int, Expr]

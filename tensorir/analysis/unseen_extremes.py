@@ -23,8 +23,6 @@ from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import TensorType
 
-__all__ = ["takes_nan_along", "unseen_extremes"]
-
 MOST = 16
 """Extremes of a program that are looked at, each of which takes a walk through it."""
 
@@ -47,7 +45,7 @@ def unseen_extremes(fencil: Fencil) -> frozenset[int]:
 
 
 def _source(e: Call) -> Expr | None:
-    """What an extreme that drops NaN is the extreme of, on the dims of its rows and one more; None of others."""
+    """The operand of an extreme that drops NaN, on the dims of its rows and one more; None of other nodes."""
     match e:
         case Call("reduce", (Operator("max" | "min"), _, Call("if", (Call("isnan", (x,)), instead, y)) as chosen)) if (
             x == y and literal_of(instead) is not None and x.tensor.dims.items == chosen.tensor.dims.items
@@ -58,7 +56,7 @@ def _source(e: Call) -> Expr | None:
 
 
 def takes_nan_along(op: str, operand: int) -> bool:
-    """Whether an elementwise operation on floats gives NaN wherever one of its operands is NaN.
+    """True if an elementwise operation on floats gives NaN wherever one of its operands is NaN.
 
     >>> takes_nan_along("exp", 0), takes_nan_along("divides", 1), takes_nan_along("max", 0)
     (True, True, False)
@@ -75,7 +73,7 @@ EVERYWHERE = ""
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is known of a value in a row that holds a NaN."""
+    """Facts of a value in a row that holds a NaN."""
 
     differs: bool = False
     """Whether it may be another one if the extreme is."""
@@ -119,7 +117,7 @@ class _Proof:
     loops: dict[tuple[int, ...], list[_Found]] = field(default_factory=dict[tuple[int, ...], list[_Found]])
 
     def all(self, roots: Sequence[Expr], env: Mapping[Var, _Found], here: bool) -> list[_Found]:
-        """What is known of expressions; `here` says that the NaN is in this round, and not in one before."""
+        """Facts of expressions; `here` says that the NaN is in this round, and not in one before."""
         found: dict[int, _Found] = {}
         for e in _outside_of_functions(roots):
             known = self._of(e, env, found)
@@ -171,7 +169,7 @@ class _Proof:
                 return SAME
 
     def _alone(self, args: Sequence[_Found]) -> _Found:
-        """What is known of the one operand of a fold."""
+        """Facts of the one operand of a fold."""
         _, init, *rest = args
         if len(rest) != 1 or init.differs:
             raise _Unproven
@@ -191,7 +189,7 @@ class _Proof:
         return self.loops[key][which]
 
     def _carried(self, condition: Lambda, step: Lambda) -> list[_Found]:
-        """What is known of what a loop carries, in a row that has held a NaN: as much as rounds keep."""
+        """Facts of the carry of a loop, in a row that has held a NaN: as much as rounds keep."""
         nan, open = _Found(False, EVERYWHERE, self.row), _Found(True, None, self.row)
         states = [SAME] * len(step.results)
         inner = replace(self, within=True)
@@ -236,12 +234,12 @@ def _is_float(e: Expr) -> bool:
 
 
 def _covers(e: Expr, a: Expr, v: _Found) -> bool:
-    """Whether a result goes as far as an operand along the dim in which that is NaN somewhere."""
+    """True if a result goes as far as an operand along the dim in which that is NaN somewhere."""
     return not v.nan or e.tensor.dims[v.nan] == a.tensor.dims[v.nan]
 
 
 def _met(e: Call, args: Sequence[_Found], strict: Sequence[bool]) -> _Found:
-    """What is known of an elementwise operation, of which some operands pass their NaN on."""
+    """Facts of an elementwise operation, of which some operands pass their NaN on."""
     differs = any(v.differs for v in args)
     rows = {v.rows for v in args if v.differs or v.nan is not None}
     if len(rows) > 1:
@@ -258,7 +256,7 @@ def _met(e: Call, args: Sequence[_Found], strict: Sequence[bool]) -> _Found:
 
 
 def _summed(v: _Found, dims: Sequence[str]) -> _Found:
-    """What is known of a fold over dims: a sum in which a NaN is is NaN."""
+    """Facts of a fold over dims: a sum with a NaN in it is NaN."""
     if not v.differs and v.nan is None:
         return SAME
     if not set(dims).isdisjoint(v.rows):
@@ -274,7 +272,7 @@ def _renamed(v: _Found, names: Mapping[str, str]) -> _Found:
 
 
 def _regrouped(v: _Found, dims: set[str]) -> _Found:
-    """What is known where dims become others."""
+    """Facts of a value whose dims become others."""
     if not dims.isdisjoint(v.rows):
         if v.differs:
             raise _Unproven

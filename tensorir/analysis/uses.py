@@ -57,11 +57,6 @@ from tensorir.ir.rewrite import postorder, rebuild, values, with_values
 from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TensorType, TupleElement
 
-__all__ = [
-    "MOST", "Needed", "Offset", "further", "independent", "literal_of", "loop_invariants", "names_in", "needed",
-    "on_block", "reads", "surface",
-]  # fmt: skip
-
 MOST = 64
 """Reads of one expression that are told apart."""
 
@@ -122,14 +117,14 @@ def further(offset: Offset, node: Expr) -> Offset:
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What is needed of the expressions of a program, whatever its data is."""
+    """Uses of the expressions of a program that hold for all of its data."""
 
     whole: frozenset[int]
     """The calls, by identity, all elements of which have a part in a result each time that they are computed."""
 
 
 def needed(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> Needed:
-    """What is needed of the calls of a program for the derivatives of its results.
+    """The calls of a program that the derivatives of its results need.
 
     Of these `read` has the points that somebody reads, by name; without it, all of all.
     """
@@ -185,13 +180,13 @@ class _Certain(Reads):
 
 
 def _decides(op: str) -> bool:
-    """Whether data say which elements an operation has a part of, or its derivative is zero."""
+    """True if data say which elements an operation has a part of, or its derivative is zero."""
     row = TABLE[op]
     return row.chooses or row.indirect or row.slope == "zero"
 
 
 def _nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """What decides, has no derivative, or reads elements that only the data knows."""
+    """Nodes without a derivative: conditions, integers, and reads of elements that only the data knows."""
 
 
 def _first(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
@@ -235,7 +230,7 @@ ALONG_OTHERS: dict[str, str | None] = {
 
 
 def independent(node: Expr, dims: Dims) -> bool:
-    """Whether a node, not what it is computed of, leaves the points of dims apart.
+    """True if a node, not what it is computed of, leaves the points of dims apart.
 
     The node, its operands, and what functions among these take and give have each dim on that interval, or lack it.
     """
@@ -395,13 +390,13 @@ def _branches(nodes: Sequence[Expr]) -> set[int]:
 
 
 def _certain(roots: Sequence[Expr]) -> set[int]:
-    """What is evaluated where the roots are, in any case."""
+    """Nodes that are evaluated where the roots are, in any case."""
     needs = control_dependence(roots, (), bodies=False)
     return {key for key in needs.of if needs.certain(key)}
 
 
 def _changing(fencil: Fencil) -> set[int]:
-    """What closures share although one of them writes what it reads: its value is not the same for all."""
+    """Expressions that closures share although one of them writes an operand: their value is not the same for all."""
     first: dict[int, int] = {}
     found: set[int] = set()
     written = [c.output for c in fencil.closures]

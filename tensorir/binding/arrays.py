@@ -34,19 +34,13 @@ from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.assembly import device_array
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = [
-    "Accepted", "Array", "accept", "article", "check_table", "fixed_shape", "held", "host_array", "interval_of",
-    "is_array", "is_traced", "is_tuple", "kind_of", "leaf_names", "leaves_of", "lies_on_device", "narrow_hint",
-    "native", "placed", "refuse", "refuse_foreign", "refuse_given_away", "size_of", "type_of_named", "with_narrow_hint",
-]  # fmt: skip
-
 # Arrays of other libraries whose memory is that of a GPU: CuPy's, and those of PyTorch and Numba that lie there.
 #
 # NumPy has no view of them, and CuPy's refuse to be copied unasked.
 
 
 def lies_on_device(value: Any) -> bool:
-    """Whether an array has a GPU's memory, as the interface says that all such arrays have."""
+    """True if an array has a GPU's memory, as the interface says that all such arrays have."""
     return not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__")
 
 
@@ -59,17 +53,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_array(value: Any) -> TypeGuard[Array]:
-    """Whether a value is a NumPy array."""
+    """True if a value is a NumPy array."""
     return isinstance(value, np.ndarray)
 
 
 def is_traced(value: Any) -> bool:
-    """Whether a value stands for an array within a trace of JAX, where its numbers are not known."""
+    """True if a value stands for an array within a trace of JAX, where its numbers are not known."""
     return any("Tracer" in kind.__name__ for kind in type(value).__mro__)
 
 
 def is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:
-    """Whether a value is a tuple, or a list in its place."""
+    """True if a value is a tuple, or a list in its place."""
     return isinstance(value, (tuple, list))
 
 
@@ -87,7 +81,7 @@ def refuse(code: str, message: str, help: str = "", *notes: str) -> DiagnosticEr
 
 
 def kind_of(value: Any) -> str:
-    """How a value says its dims: "xarray" and "field" by name, "jax" and "numpy" by position.
+    """The kind of a value by the dims that it carries: "xarray" and "field" by name, "jax" and "numpy" by position.
 
     >>> kind_of(np.zeros(3)), kind_of(1.5), kind_of("no")
     ('numpy', 'numpy', '')
@@ -126,7 +120,7 @@ def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar
 
 
 def leaf_names(element: Element, name: str) -> list[str]:
-    """What the leaves of a tuple are called in messages.
+    """Names of the leaves of a tuple in messages.
 
     >>> from tensorir.ir.types import FLOAT64, TupleElement
     >>> leaf_names(TupleElement((FLOAT64, TupleElement((FLOAT64,)))), "x")
@@ -329,7 +323,7 @@ def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
 
 
 def narrow_hint(value: Any, element: Element) -> str:
-    """What helps where an array of JAX has 32 bits and 64 are needed; nothing for any other."""
+    """Help for an array of JAX that has 32 bits where 64 are needed; nothing for any other."""
     data = getattr(value, "data", value) if kind_of(value) in ("field", "xarray") else value
     if kind_of(data) != "jax" or not isinstance(element, Scalar) or element.bits != 64 or data.dtype.itemsize != 4:
         return ""
@@ -341,7 +335,7 @@ def narrow_hint(value: Any, element: Element) -> str:
 
 
 def with_narrow_hint(found: DiagnosticError, values: Iterable[Any]) -> DiagnosticError:
-    """What is said of element types that differ (T01) where a transformation of JAX made one of them narrower."""
+    """The message on element types that differ (T01), where a transformation of JAX made one of them narrower."""
     held = [getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for v in values]
     if not any(map(is_traced, held)) or sys.modules["jax"].config.jax_enable_x64:
         return found
@@ -395,7 +389,7 @@ def type_of_named(value: Any, placed: Mapping[int, Dims] | None = None) -> Tenso
 
 
 def starts_of(dims: Dims) -> dict[str, int]:
-    """Where each interval starts."""
+    """The start of each interval."""
     return {n: i.start for n, i in dims.items}
 
 

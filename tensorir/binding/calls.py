@@ -38,11 +38,6 @@ from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache, WeakCache
 if TYPE_CHECKING:
     from tensorir.text.sizes import Shape, Template
 
-__all__ = [
-    "BoundProgram", "PreparedCall", "at_sizes", "bind", "call", "check_names", "missing", "nested", "prepare_call",
-    "shape_of", "solve_sizes", "tables_of", "with_variables", "writable",
-]  # fmt: skip
-
 # Programs with some parameters and sizes fixed (`docs/language.md`, "Sizes" and "Neighbour tables").
 #
 # `bind` copies and validates; a backend prepares what it needs (masks, columns, inverse tables) when it compiles.
@@ -152,7 +147,9 @@ def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[st
 
 
 def moved_dims(template: Template, values: Mapping[str, Any]) -> dict[str, int]:
-    """How far the dims of a template move to where the labels of its arguments begin (`tensorir/binding/labels.py`)."""
+    """The distance by which the dims of a template move to the first labels of its arguments
+    (`tensorir/binding/labels.py`).
+    """
     declared = {
         p.name: {r.dim: None if r.start.terms else r.start.constant for r in p.type.ranges}
         for p in template.params
@@ -230,7 +227,7 @@ TABLES: WeakCache[dict[str, tuple[str, Interval]]] = WeakCache("tables of fencil
 
 
 def shape_of(value: Any, names: Sequence[str], name: str = "this", moved: Mapping[str, int] = NOTHING) -> Any:
-    """What an argument says of sizes: extents by axis, or intervals by name where it carries them.
+    """The shape of an argument: extents by axis, or intervals by name where it carries them.
 
     `names` are the dims of the parameter, in the order of its axes; intervals are told less what dims have `moved` by.
 
@@ -417,7 +414,7 @@ def _check_buffer(param: Var, value: Any, needed: bool) -> None:
 
 
 def _meets_itself(data: Array) -> bool:
-    """Whether two elements of an array may share memory: axes from the smallest stride on reach into the next one."""
+    """True if two elements of an array may share memory: axes from the smallest stride on reach into the next one."""
     reach = data.itemsize
     for stride, extent in sorted((abs(s), n) for s, n in zip(data.strides, data.shape, strict=True) if n > 1):
         if stride < reach:

@@ -32,11 +32,6 @@ from tensorir.ir.staggering import Half, around, half_of, halves, partners
 from tensorir.ir.types import Dims, Interval, TensorType, scalar_of
 from tensorir.runtime.locations import warn
 
-__all__ = [
-    "KNOWN", "Coordinate", "Coordinates", "Labels", "Round", "coordinate_of", "distinct", "even_step", "knowing",
-    "round_of", "signed_period", "stated",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coordinate:
@@ -67,7 +62,7 @@ class Coordinate:
 
     @property
     def key(self) -> Hashable:
-        """What a trace depends on."""
+        """The key of a trace."""
         falls = self.round is not None and self.round.span < 0
         return self.name, self.owners, str(self.value.dtype), self.dims, self.dims.names, self.units, self.even, falls
 
@@ -116,7 +111,7 @@ class Coordinates:
         return {p: v.data if kind_of(v) == "field" else v for p, v in found.items()}
 
     def key(self, names: Collection[str]) -> Hashable:
-        """What a trace that asks for these names depends on."""
+        """The key of a trace that asks for these names."""
         return tuple((n, tuple(c.key for c in self.named(n))) for n in sorted(names))
 
     def _own(self, name: str) -> Iterator[Coordinate]:
@@ -227,7 +222,7 @@ def coordinate_of(value: Any, dims: Dims, owners: tuple[str, ...] = (), arrays: 
 
 
 def even_step(variable: Any) -> bool:
-    """Whether a coordinate has equal steps, as far as single precision, in which files hold coordinates, can say."""
+    """True if a coordinate has equal steps, as far as single precision, in which files hold coordinates, can say."""
     if variable.ndim != 1 or variable.dtype.kind not in "iuf" or not _in_memory(variable._data):
         return False
     values: Any = np.asarray(variable.values)
@@ -250,7 +245,7 @@ class Round:
 
 
 def round_of(variable: Any) -> Round | None:
-    """How labels go round; None for those that neither rise nor fall throughout, and for what are no numbers.
+    """The period of labels; None for those that neither rise nor fall throughout, and for values that are no numbers.
 
     >>> import xarray as xr
     >>> round_of(xr.Variable("lon", [270.0, 180.0, 90.0, 0.0]))
@@ -288,17 +283,17 @@ def signed_period(dim: str, period: float, around: Round | None) -> float:
 
 
 def rounding_of(values: Any) -> Any:
-    """How far steps of a coordinate may differ and still be called equal."""
+    """The rounding up to which steps of a coordinate are called equal."""
     return 4.0 * np.finfo("float32").eps * np.abs(values).max() if values.dtype.kind == "f" else 0
 
 
 def _in_memory(data: Any) -> bool:
-    """Whether numbers are NumPy's, or a file's that is read when it is looked at."""
+    """True if numbers are NumPy's, or a file's that is read when it is looked at."""
     return is_array(data) or data.__class__.__module__.partition(".")[0] in ("xarray", "pandas")
 
 
 def _agree(a: Coordinate, b: Coordinate) -> bool:
-    """Whether two coordinates are the same on the points that both have."""
+    """True if two coordinates are the same on the points that both have."""
     if (a.name, a.dims.names, a.value.dtype) != (b.name, b.dims.names, b.value.dtype):
         return False
     if a.units and b.units and a.units != b.units:
@@ -338,7 +333,7 @@ def stated(periods: Mapping[str, float]) -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What the DataArrays of a call say of their dims.
+    """Labels of the dims of the DataArrays of a call.
 
     A result has the name that all arrays have of which it is computed, as in xarray's arithmetic; coordinates are cut
     to its interval, and attributes stay with what is the same quantity. A staggered dim has the midpoints.
@@ -494,7 +489,7 @@ class Labels:
         return whole[start : start + len(interval)], missing
 
     def _counted(self, dim: str) -> bool:
-        """Whether an array's labels along a dim are the points themselves."""
+        """True if an array's labels along a dim are the points themselves."""
         return any(interval_of(x) is not None for s, _ in self.sources if (x := labels_of(s, dim)) is not None)
 
 

@@ -1,4 +1,4 @@
-"""What the labels of arrays mean: which points of a dim they are.
+"""Labels of arrays as points of a dim.
 
 The rule, for operators, fencils, time loops and the accessor alike. A dim of a DataArray has *labels* where xarray has
 an index for it; a `ti.Field` has its interval.
@@ -47,24 +47,6 @@ from tensorir.ir.staggering import Half, half_of, halves
 from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.runtime.memory import WeakCache
-
-__all__ = [
-    "UNSTEADY",
-    "Operand",
-    "Place",
-    "brought",
-    "calendar_of",
-    "labels_of",
-    "moves",
-    "operands_of",
-    "placed",
-    "placed_by_identity",
-    "positional",
-    "refuse_moved",
-    "refuse_unsteady",
-    "unsteady",
-    "xarray_option",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +143,7 @@ def placed_by_identity(values: Mapping[str, Any]) -> dict[int, Dims]:
 
 
 def _along(dim: str, operands: Sequence[Operand], moved: int, further: int = 0) -> dict[str, int]:
-    """Where each operand starts along a dim, those with labels `further` points on."""
+    """The start of each operand along a dim, those with labels `further` points on."""
     starts: dict[str, int] = {}
     labelled: list[tuple[Operand, Any]] = []
     for o in operands:
@@ -196,13 +178,13 @@ def _of_labelled(dim: str, labelled: Sequence[tuple[Operand, Any]], moved: int) 
 
 
 def xarray_option(name: str, default: Any) -> Any:
-    """What `xarray.set_options` was told."""
+    """The value of an option of `xarray.set_options`."""
     xarray: Any = sys.modules.get("xarray")
     return xarray.get_options().get(name, default) if xarray is not None else default
 
 
 def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any], join: str) -> int:
-    """How many points after the first labels the second begin."""
+    """The distance in points from the first labels to the second."""
     (a, axis), (b, labels) = first, second
     if labels is axis or (len(labels) == len(axis) and bool(labels.equals(axis))):
         return 0
@@ -243,7 +225,7 @@ def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any],
 def _beside(
     half: Half, dim: str, by_dim: Mapping[str, Sequence[Operand]], starts: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, int] | None:
-    """Which of two staggered dims moves, and by how much, so that labels of one lie between those of the other.
+    """Of two staggered dims the one that moves, and its offset, so that labels of one lie between those of the other.
 
     Labels that are points stay, and beside them the others move. Raises A45 for labels that lie otherwise.
     """
@@ -272,7 +254,7 @@ def _beside(
 
 
 def _ordered(labels: Any) -> bool:
-    """Whether labels are numbers or dates, of which one lies between two others."""
+    """True if labels are numbers or dates, of which one lies between two others."""
     return labels.dtype.kind in "iufmM" or calendar_of(labels) != ""
 
 
@@ -341,7 +323,7 @@ def _shown(label: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the arrays of a call stand in the coordinates of its program."""
+    """The place of the arrays of a call in the coordinates of its program."""
 
     intervals: Mapping[str, Dims]
     """Of every array with names, by what messages call it."""
@@ -372,7 +354,7 @@ NOWHERE = Place({}, {})
 
 
 def moves(declared: Mapping[str, Mapping[str, int | None]], operands: Sequence[Operand]) -> dict[str, int]:
-    """How far the dims of a program with sizes move, so that the arrays that say their points stand where types say.
+    """The offsets of the dims of a program with sizes, by which arrays that say their points stand where types say.
 
     `declared` has where the dims of each parameter start, None where a size says so: such dims stay.
     """
@@ -492,7 +474,7 @@ def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
 
 
 def _uneven(labels: Any) -> str:
-    """What is wrong with the steps of labels; floats may have any but 0, as stretched grids have."""
+    """The fault in the steps of labels; floats may have any step but 0, as stretched grids have."""
     if len(labels) < 2 or interval_of(labels) is not None:
         return ""
     if not labels.is_unique:

@@ -49,11 +49,6 @@ from tensorir.ir.rewrite import Applier, Bound, evaluate
 from tensorir.ir.types import Element, Scalar
 from tensorir.runtime.memory import RecentCache, WeakCache
 
-__all__ = [
-    "DEGREES", "Quantity", "in_degrees", "in_radians", "is_degrees", "of_functions", "quantities", "refuse_degrees",
-    "taken_in_degrees", "units_of",
-]  # fmt: skip
-
 # What calls that take functions give, in any domain in which two values can be joined: scans, folds, loops, choices.
 #
 # What is carried from step to step is a fixed point: what it begins as, joined with what a step makes of it.
@@ -111,7 +106,7 @@ MULTIPLES = 1e-5
 
 
 def is_degrees(units: object) -> bool:
-    """Whether the units of an array are degrees of an angle."""
+    """True if the units of an array are degrees of an angle."""
     return isinstance(units, str) and units.strip() in DEGREES
 
 
@@ -126,8 +121,9 @@ def in_degrees(name: str, value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Angle:
-    """What is known of a value: what it multiplies degrees by (None: it has none, NaN: not known), and of which
-    parameter they are; of a literal, which number it is."""
+    """An angle: its factor of degrees (None: it has none, NaN: not known) and the parameter that has them; of a
+    literal, its number.
+    """
 
     factor: float | None = None
     param: str = ""
@@ -214,7 +210,7 @@ def _angle_value(node: Expr, operands: Sequence[Any], apply: Applier[_KnownAngle
 
 
 def _begun_with_angles(value: _KnownAngle) -> _KnownAngle:
-    """What is carried is no literal."""
+    """The carry at the start, which is no literal."""
     return _each_angle(lambda one: replace(one[0], number=None), [value])
 
 
@@ -224,7 +220,7 @@ def _joined_angles(a: _KnownAngle, b: _KnownAngle) -> _KnownAngle:
 
 
 def _each_angle(rule: Callable[[list[Angle]], Angle], values: Sequence[_KnownAngle]) -> _KnownAngle:
-    """What a rule says of values, of tuples member by member."""
+    """The angles by a rule for values, of tuples member by member."""
     count = max((len(v) for v in values if isinstance(v, tuple)), default=None)
     if count is not None:
         return tuple(_each_angle(rule, [v[k] if isinstance(v, tuple) else v for v in values]) for k in range(count))
@@ -270,7 +266,7 @@ def _angle_of(op: str, operands: Sequence[Angle]) -> Angle:
 
 
 def in_radians(factor: float) -> bool:
-    """Whether degrees times a factor are a multiple, or a part, of an angle in radians."""
+    """True if degrees times a factor are a multiple, or a part, of an angle in radians."""
     if not math.isfinite(factor) or not factor:
         return False
     multiple = factor * 180 / math.pi
@@ -279,7 +275,7 @@ def in_radians(factor: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What is known of a value."""
+    """A quantity: unit, weight and source of a value, as far as they are known."""
 
     unit: str = ""
     """"" where it is not known."""
@@ -309,7 +305,7 @@ FOUND: WeakCache[RecentCache[_Key, dict[str, Quantity]]] = WeakCache("units of p
 
 
 def quantities(fencil: Fencil, given: Mapping[str, str]) -> dict[str, Quantity]:
-    """What outputs are, from the units of parameters by name ("" for one that says none).
+    """The quantities of outputs, from the units of parameters by name ("" for one that says none).
 
     Members of tuples are called `x[0]`, among the parameters and the outputs.
 
@@ -352,7 +348,7 @@ def _quantities(fencil: Fencil, given: Mapping[str, str]) -> dict[str, Quantity]
 
 
 def _given(element: Element, name: str, given: Mapping[str, str]) -> _Known | None:
-    """What a parameter is, None where nothing says that it has names."""
+    """The quantity of a parameter, None where nothing says that it has names."""
     if isinstance(element, Scalar):
         return Quantity(given[name], name, 1.0) if name in given else None
     members = [_given(m, f"{name}[{k}]", given) for k, m in enumerate(element.members)]
@@ -372,7 +368,7 @@ def _member(known: _Known, k: int) -> _Known:
 
 
 def _each(rule: Callable[[list[Quantity]], Quantity], values: Sequence[_Known]) -> _Known:
-    """What a rule says of values, of tuples member by member."""
+    """The quantities by a rule for values, of tuples member by member."""
     count = max((len(v) for v in values if isinstance(v, tuple)), default=None)
     if count is not None:
         return tuple(_each(rule, [_member(v, k) for v in values]) for k in range(count))
@@ -380,7 +376,7 @@ def _each(rule: Callable[[list[Quantity]], Quantity], values: Sequence[_Known]) 
 
 
 def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Known:
-    """What a literal, a call, or an operator applied to operands is."""
+    """The quantity of a literal, a call, or an operator applied to operands."""
     match node:
         case Literal(value):
             return UNKNOWN if isinstance(value, bool) else Quantity(weight=float(value))
@@ -408,7 +404,7 @@ def _joined(a: _Known, b: _Known) -> _Known:
 
 
 def _begun(value: _Known) -> _Known:
-    """What is carried has a unit; its weights are those of no step."""
+    """The carry at the start, which has a unit; its weights are those of no step."""
     return _each(lambda one: _alike_in("", one), [value])
 
 

@@ -74,7 +74,7 @@ class Need:
         return Need(self.low, self.high, self.inside & interval)
 
     def of(self, block: Interval) -> Interval:
-        """What a block needs."""
+        """The needs of a block."""
         if not block:
             return Interval(block.start, block.start)
         return Interval(block.start + self.low, block.stop + self.high) & self.inside
@@ -95,7 +95,7 @@ Along = dict[str, tuple[Need, ...]]
 
 
 def needs(results: Iterable[Expr], dims: Iterable[str]) -> dict[Var, Along]:
-    """What a block of all results needs of each variable, by dim."""
+    """The points of each variable that a block of all results needs, by dim."""
     results, dims = tuple(results), tuple(dims)
 
     def asked(node: Expr, call: Call | None, own: Along | None) -> Along:
@@ -149,7 +149,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a round carries of one field: as many points on all devices."""
+    """One field's part of a round of messages: as many points on all devices."""
 
     view: str
     width: int
@@ -205,7 +205,7 @@ class _Sent:
 
 
 def exchange(local: Localised, held: frozenset[str] = frozenset()) -> Exchange:
-    """What is exchanged before a step, so that each block has what it reads and does not hold."""
+    """Messages before a step, after which each block has the halo that it reads."""
     blocks = blocks_of(local.parts)
     wanted = needs(local.whole.values(), blocks)
     phases: list[Phase] = []
@@ -230,7 +230,7 @@ def exchange(local: Localised, held: frozenset[str] = frozenset()) -> Exchange:
 
 
 def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> Iterator[_Sent]:
-    """What every device gets of a field from outside of its block."""
+    """The points that every device receives of a field from outside of its block."""
     box, have = view.param.type.dims[dim], view.field.type.dims[dim]
     for target, block in enumerate(part.blocks()):
         start = part.start(target)
@@ -303,7 +303,7 @@ def _round(
 
 
 def _piece(view: View, some: Sequence[_Sent], dim: str, part: Decomposition, taken: list[Interval]) -> Piece:
-    """What a round carries of a field; `taken` has the places of its array that have been given to pieces before."""
+    """One field's part of a round; `taken` has the places of its array that earlier pieces have."""
     first, n = view.param.type.dims[dim].start, part.parts
     sends = {s.target: s.points.start - part.start(s.source) for s in some}
     counts = _row({s.target: len(s.points) for s in some}, n)
@@ -341,7 +341,7 @@ def _message(sent: _Sent, view: View, dim: str, local: Localised) -> Message:
 
 
 def part_of_exchange(local: Localised, plan: Exchange, fields: Set[str]) -> tuple[Localised, Exchange]:
-    """What is read of some fields, and how it comes to be there."""
+    """Reads of some fields, and the messages that bring them."""
     views = tuple(v for v in local.views if v.field.name in fields)
     names = {v.param.name for v in views}
     phases = tuple(replace(p, rounds=_rounds(p, names)) for p in plan.phases)

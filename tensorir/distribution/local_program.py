@@ -47,12 +47,10 @@ from tensorir.ir.rewrite import postorder, substitute_all
 from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TupleElement
 
-__all__ = ["Chained", "Combined", "Feedback", "Localised", "View", "chained", "localised", "single_results"]
-
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What the arrays of a state are to a program, and where each comes from in the next one."""
+    """The arrays of a state as parameters of a program, and the result that each comes from in the next one."""
 
     reads: Mapping[str, int]
     """By parameter, which array of the state it is; others are the same in all steps."""
@@ -188,7 +186,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """What each device folded of its block, and how the results of all devices are combined."""
+    """A fold in parts: the result of each device's block, and the combination of all devices' results."""
 
     param: Var
     """In the stages after it."""
@@ -200,7 +198,7 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class Localised:
-    """What a device runs: programs one after the other, each with what was folded by those before it."""
+    """The programs of a device, one after the other, each with the folds of those before it."""
 
     program: Fencil
     parts: Mapping[str, Part]
@@ -278,7 +276,7 @@ def _stages(program: Fencil, whole: Mapping[str, Expr], local: Localiser) -> tup
 
 
 def _result(fold: Fold) -> Var:
-    """What a stage gives of a fold has the name that later stages know it by."""
+    """The name of a stage's fold, by which later stages know it."""
     return fold.param
 
 

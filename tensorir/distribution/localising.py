@@ -19,8 +19,6 @@ from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.passes.simplify import UnrollLoops
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = ["Fold", "Frame", "Localiser", "Making", "Scope", "cond", "far", "loop", "written_out"]
-
 # Loops and conditionals of a block: every device runs as many rounds, or takes the same branch, on its own points.
 #
 # What is carried is on the points that all of it has around the block, and what the body computes of other fields. A
@@ -118,7 +116,7 @@ Making = Generator["tuple[Expr, Frame, Scope]", Expr, Expr]
 
 
 def far(node: Call, parts: Mapping[str, Part]) -> bool:
-    """Whether a shift reads across more than half of a distributed interval, as periodic boundaries do."""
+    """True if a shift reads across more than half of a distributed interval, as periodic boundaries do."""
     dim, offset = node.static
     return 2 * abs(offset) > len(parts[dim].interval)
 
@@ -137,7 +135,7 @@ class Fold:
 
 @dataclass(eq=False, slots=True)
 class Scope:
-    """What variables of functions stand for, and what was made of the nodes that use them."""
+    """The local expressions that stand for variables of functions, and those made of the nodes that use them."""
 
     variables: Mapping[Var, Expr]
     outer: Scope | None = None
@@ -236,7 +234,7 @@ class Localiser:
         return call("plus", place, literal(offset)) if offset else place
 
     def inside(self, part: Dims, whole: Dims | None, frame: Frame) -> Expr | None:
-        """Where a point of the whole lies in a part of it along the distributed dims; None where all do."""
+        """The condition that a point of the whole lies in a part along the distributed dims; None where all do."""
         found: Expr | None = None
         for d, i in part.items:
             if d not in self.parts:
@@ -324,7 +322,7 @@ def _pointwise(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making
 
 
 def _apart(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    """What has no distributed dim: the same of the local parameters."""
+    """The same expression on the local parameters, of a node without a distributed dim."""
     variables = sorted(node.free, key=lambda v: v.name)
     made = yield from own.operands(variables, frame, scope)
     (result,) = substitute_all((node,), dict(zip(variables, made, strict=True)))
@@ -417,7 +415,7 @@ def _add_dim(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
 
 
 def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    """What halos hold where nobody reads is no index: only those of the block itself are checked."""
+    """A gather whose indices are checked in the block itself alone: halos that nobody reads may hold any."""
     dims, mode = node.static
     source = node.args[0].tensor.dims
     x, *indices = yield from own.operands(node.args, frame, scope)

@@ -20,12 +20,6 @@ from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import DTYPES, INT32, Dims, Interval, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 
-__all__ = [
-    "MOST_MARKED", "SHIFTS", "Layer", "LocalMesh", "LocalNumbers", "LocalTable", "MeshExchange", "MeshMessage",
-    "MeshNeeds", "Shift", "distinct", "edge_coloured", "entries", "local_mesh", "mesh_exchange", "mesh_needs",
-    "needed",
-]  # fmt: skip
-
 # Which points of every field each device reads, on a mesh: found through the tables of all operators of a step.
 #
 # Backward from the results, of which a device computes its own points: what a shift needs of its operand are the
@@ -57,7 +51,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class MeshNeeds:
-    """What the devices read of fields, and through which shifts, by the identity of their nodes."""
+    """Reads of fields by the devices, and the shifts that they go through, by the identity of their nodes."""
 
     fields: Mapping[Var, Keys]
     shifts: Mapping[int, Shift]
@@ -94,7 +88,7 @@ def needed(
 
 
 def mesh_needs(results: Iterable[Expr], parts: Mapping[str, Subdomains], tables: Tables) -> MeshNeeds:
-    """What each device needs for its own points of all results."""
+    """The points that each device needs for its own points of all results."""
     results = tuple(results)
     own = _Needs(parts, tables)
     found = needed(results, own.asked, own.joined)
@@ -234,7 +228,7 @@ class LocalNumbers:
         return found
 
     def places(self, keys: Keys) -> NDArray[np.int64]:
-        """Where points stand on their devices, -1 for those that a device lacks."""
+        """The places of points on their devices, -1 for those that a device lacks."""
         if self._marked is not None:
             return self._marked[keys].astype(np.int64)
         nearest = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -319,11 +313,11 @@ class LocalMesh:
         return self.numbers[dim].within(self.read(field, dim))
 
     def shift(self, node: Call) -> Shift | None:
-        """What a shift reads; None where it leads to a dim that lies whole on every device."""
+        """The reads of a shift; None where it leads to a dim that lies whole on every device."""
         return self.needs.shifts.get(id(node))
 
     def extents(self, shift: Shift) -> tuple[int, int]:
-        """How many rows of its table a shift has, and how many places of the source it reads at most."""
+        """Extents of a shift: rows of its table, and places of the source that it reads at most."""
         rows = self.numbers[shift.dim].within(shift.rows)
         return rows.stop, self.numbers[shift.source].within(shift.read).stop
 
@@ -441,7 +435,7 @@ class _Sent:
 
 
 def mesh_exchange(views: Sequence[tuple[Var, Var]], mesh: LocalMesh) -> MeshExchange:
-    """What is sent for the parameters of a local program and the fields of the whole one that they are."""
+    """Messages for the parameters of a local program, and the fields of the whole one that they are."""
     parts = {d: n.part for d, n in mesh.numbers.items()}
     grouped: dict[tuple[str, int], tuple[Keys, list[tuple[Var, Var]]]] = {}
     for view, field in views:

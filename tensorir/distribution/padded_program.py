@@ -33,8 +33,6 @@ from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scala
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.text.sizes import Template
 
-__all__ = ["RULES", "PaddedProgram", "Rule", "padded_program", "unchanged"]
-
 # How each builtin is computed on padded intervals, so that its points that count are what they are without padding.
 #
 # A rule gets a node, and what its operands have become; what it gives is then put on the hull of the node's
@@ -80,7 +78,9 @@ def _pos(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _concat(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """Where a part ends is a coordinate: before it the one operand counts, and after it the other."""
+    """A join at sizes up to a bound: before the coordinate where a part ends the one operand counts, after it the
+    other.
+    """
     types = [a.tensor.dims for a in node.args]
     (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
     order = sorted(range(len(args)), key=lambda k: (types[k][dim].start, types[k][dim].stop))
@@ -163,7 +163,7 @@ def _reduce(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _neutralised(each: Expr, counts: Expr, op: str, element: Scalar, init: Expr, dim: str) -> Expr:
-    """What is folded, with what changes nothing where it does not count."""
+    """The operand of a fold, with the neutral element at points that do not count."""
     match each:
         # a sum of products stays one: from +0 on, a product of zeros changes nothing
         case Call("multiplies", (a, b)) if op == "plus" and all(dim in f.tensor.dims for f in (a, b)):
@@ -179,7 +179,9 @@ def _neutralised(each: Expr, counts: Expr, op: str, element: Scalar, init: Expr,
 
 
 def _counted(own: Masking, node: Expr, dim: str) -> Expr | None:
-    """Where a tensor has points along a dim that is folded; None where its interval is one at all sizes."""
+    """The condition that a tensor has a point along a dim that is folded; None where its interval is one at all
+    sizes.
+    """
     if dim.startswith("_NB_") and own.varies(node, dim):
         told = f"how many neighbours there are along {dim} is a size."
         raise refused(node, told, FIXED.format(dim))
@@ -201,7 +203,7 @@ def _skipping(own: Masking, node: Call, args: Sequence[Expr], counts: Expr) -> E
 
 
 def _scan(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """What comes before the first point must not change the state; what comes after the last is read by nobody."""
+    """A scan at sizes up to a bound: points before the first leave the state, and nobody reads those after the last."""
     forward, dim = node.static
     begin = own.ends.along(node, dim)[0 if forward else 1]
     counts = _counted(own, node, dim)
@@ -217,7 +219,7 @@ def _contract(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _sort(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """What does not count is sorted behind everything that does."""
+    """A sort at sizes up to a bound: points that do not count come last."""
     dim, keys, descending = node.static
     start, stop = own.ends.along(node, dim)
     if start.terms:
@@ -304,7 +306,7 @@ def _checked(
 
 
 def _within(own: Masking, source: Expr, dim: str, index: Expr) -> Expr:
-    """Whether an index is one of the points that a tensor has."""
+    """True if an index is one of the points that a tensor has."""
     start, stop = (_wide(own.scalar(end)) for end in own.ends.along(source, dim))
     return call("and", call("greater_equal", _wide(index), start), call("less", _wide(index), stop))
 
@@ -443,7 +445,7 @@ def padded_program(template: Template, most: Mapping[str, int], others: Mapping[
 def _made(
     own: Masking, node: Expr, made: Mapping[int, Expr], bound: set[Var], fields: dict[Var, Var], results: set[str]
 ) -> Expr:
-    """What a node becomes, of what its operands have become."""
+    """The node on the operands that were made for it."""
     args = [made[id(child)] for child in node.children]
     match node:
         case Literal():

@@ -34,8 +34,6 @@ from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TensorType
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = ["AffineEnds", "Ends", "Masking", "affine_ends", "all_of", "fitted", "masked", "refused"]
-
 Ends = tuple[Affine, Affine]
 """Where an interval starts and stops."""
 
@@ -202,7 +200,7 @@ def _numbers(node: Expr) -> list[int]:
 
 
 def _kind(node: Expr) -> Any:
-    """What a node is besides its numbers."""
+    """The row of a node besides its numbers."""
     match node:
         case Literal():
             rest: Any = node.element if len(_numbers(node)) else node.own()
@@ -304,7 +302,7 @@ class Masking:
         )
 
     def varies(self, node: Expr, dim: str) -> bool:
-        """Whether an interval is another at other sizes."""
+        """True if an interval is another at other sizes."""
         return any(end.terms for end in self.ends.along(node, dim))
 
     def varying(self, node: Expr) -> list[str]:
@@ -336,7 +334,7 @@ class Masking:
         return self.known[dim, interval]
 
     def inside(self, node: Expr, dims: Iterable[str], within: Expr | None = None) -> Expr | None:
-        """Where a tensor has a point along dims, on the hulls of its intervals; None where it always has.
+        """The condition that a tensor has a point along dims, on the hulls of its intervals; None where it always has.
 
         `within` has the same dims, and no point beyond its own ends is asked for.
         """
@@ -361,7 +359,7 @@ def masked(counts: Expr | None, value: Expr, otherwise: Expr) -> Expr:
 
 
 def all_of(conditions: Iterable[Expr | None]) -> Expr | None:
-    """Where all hold; None is everywhere."""
+    """The conjunction of conditions; None holds everywhere."""
     given = [c for c in conditions if c is not None]
     return reduce(lambda a, b: call("and", a, b), given) if given else None
 

@@ -1,4 +1,4 @@
-"""Which device has which points: intervals in blocks, meshes by a partition, and what a program is parted into.
+"""Owners of points: intervals in blocks, meshes by a partition, and the parts of a program.
 
 An interval in blocks, one for each device along an axis of a mesh.
 
@@ -44,12 +44,6 @@ from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import Interval, TensorType
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = [
-    "NO_OWNERS", "Decomposition", "Keys", "Owners", "Part", "Partition", "Subdomains", "blocks_of", "by_dim",
-    "check_axes", "check_dims", "checked_owners", "decompositions", "mesh_dim", "owners_by_dim", "partition",
-    "partition_of", "subdomains_of",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Decomposition:
@@ -78,11 +72,11 @@ class Decomposition:
 
     @property
     def even(self) -> bool:
-        """Whether no block is padded."""
+        """True if no block is padded."""
         return self.padded == self.interval
 
     def start(self, part: int) -> int:
-        """Where a block begins."""
+        """The start of a block."""
         return self.interval.start + part * self.size
 
     def block(self, part: int) -> Interval:
@@ -368,7 +362,7 @@ def partition_of(given: Any, axes: Mapping[str, str], mesh: Mapping[str, int]) -
 
 
 def owners_by_dim(given: Any) -> dict[str, Any]:
-    """What a partition, or vectors by dim, say of each dim; raises D14 for what is neither."""
+    """The owners by dim that a partition, or vectors by dim, give; raises D14 for anything else."""
     if given is None:
         return {}
     if not isinstance(given, (Partition, Mapping)):
@@ -380,7 +374,7 @@ def owners_by_dim(given: Any) -> dict[str, Any]:
 
 
 def by_dim(given: Mapping[Any, Any]) -> dict[str, Any]:
-    """What is given by dims, or by their names: dims of GT4Py have theirs as a value."""
+    """Values by dim, given by dims or by their names: dims of GT4Py have theirs as a value."""
     return {str(getattr(d, "value", d)): some for d, some in given.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a program does on a mesh, in words: the blocks, their halos, who sends what to whom, how much.
+"""The plan of a program on a mesh, in words: blocks, halos, senders, receivers, bytes.
 
 >>> import tensorir as ti
 >>> from tensorir.distribution.partition import Decomposition
@@ -28,8 +28,6 @@ from tensorir.distribution.partition import Decomposition, Subdomains, blocks_of
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.errors import Displayed
 
-__all__ = ["DistributionPlan"]
-
 
 @dataclass(frozen=True, slots=True)
 class DistributionPlan(Displayed):
@@ -49,7 +47,7 @@ class DistributionPlan(Displayed):
 
     @property
     def programs(self) -> tuple[Fencil, ...]:
-        """What every device runs, in coordinates that count from the start of its block; folds come first."""
+        """The programs of every device, in coordinates that count from the start of its block; folds come first."""
         return self.local.stages
 
     @property
@@ -77,7 +75,7 @@ class DistributionPlan(Displayed):
 
     @property
     def bytes(self) -> int:
-        """What all devices send in a step."""
+        """The bytes that all devices send in a step."""
         rows = {p.axis: self._devices // p.parts for p in self.local.parts.values()}
         return sum(m.bytes * rows[m.axis] for m in self.messages)
 

@@ -1,4 +1,4 @@
-"""What every result is made of, and what of a program cannot be distributed, told before anything runs.
+"""Parts of results, and the expressions of a program that cannot be distributed, refused before anything runs.
 
 What every result of a program is, as one expression of what is passed: closures put into each other.
 
@@ -22,8 +22,6 @@ from tensorir.ir.substitution import inlined
 from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
-
-__all__ = ["Monoid", "monoid_of", "refuse_undistributable", "whole_results", "zero"]
 
 
 def whole_results(fencil: Fencil) -> dict[str, Expr]:
@@ -69,7 +67,7 @@ class Monoid:
 
 
 def monoid_of(node: Call) -> Monoid | None:
-    """How a fold is done in parts; None where it cannot be."""
+    """The monoid of a fold that is done in parts; None where there is none."""
     f = node.args[0]
     match f:
         case Operator(op, (_, _)) if _is_monoid(op):
@@ -103,7 +101,7 @@ def refuse_undistributable(results: Iterable[Expr], parts: Mapping[str, Part]) -
 
 
 def _two_of_a_mesh(node: Expr, parts: Mapping[str, Part]) -> tuple[str, str] | None:
-    """What is told of a tensor that has points of a mesh for each of its points."""
+    """The refusal of a tensor that has points of a mesh for each of its points."""
     some = [d for d in subdomains_of(parts) if isinstance(node.type, TensorType) and d in node.type.dims]
     if len(some) < 2:
         return None
@@ -112,7 +110,7 @@ def _two_of_a_mesh(node: Expr, parts: Mapping[str, Part]) -> tuple[str, str] | N
 
 
 def _through_table(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, str] | None:
-    """What is told of a read at neighbours."""
+    """The refusal of a read at neighbours."""
     table, mesh = node.args[0], subdomains_of(parts)
     _, source = neighbour_source(table.tensor)
     name = f"'{table.name}'" if isinstance(table, Var) else "this table"
@@ -137,7 +135,7 @@ def _through_table(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tu
 
 
 def _why(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, str] | None:
-    """What is told of a node that cannot be distributed, and what to do."""
+    """The reason that a node cannot be distributed, and its help."""
     touched = [d for d in parts if any(d in t.dims for t in _types(node))]
     if not touched and node.op == "scatter":
         inside = [t for e in postorder(*node.args) if isinstance(e, Call) for t in _types(e)]

@@ -1,1 +1,1 @@
-"""Whether programs compute the same: levels of equality, counterexamples, and what each rests on."""
+"""True if programs compute the same: levels of equality, counterexamples, and what each rests on."""

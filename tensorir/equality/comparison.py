@@ -1,4 +1,4 @@
-"""Whether two programs compute the same: by text, over inputs, for all sizes.
+"""True if two programs compute the same: by text, over inputs, for all sizes.
 
 Whether two programs compute the same: proven by their text, equal as formulas, within rounding, or refuted.
 
@@ -156,7 +156,7 @@ def _worth(found: Found, names: Sequence[str]) -> list[Sizes]:
 def _for_all(
     f: Family, g: Family, match: Mapping[str, str], assumed: Assumptions, pair: tuple[Member, Member]
 ) -> Found | None:
-    """What is proven for all sizes; None where programs are not followed at symbolic ones."""
+    """The proof for all sizes; None where programs are not followed at symbolic ones."""
     one, other = pair[0], matched(*pair, match)
     if f.symbolic is None or g.symbolic is None or len(f.sizes) != len(g.sizes):
         return None
@@ -197,7 +197,7 @@ def _all_but_few(f: Family, g: Family, found: Found, tried: _Tried) -> Level | N
 
 
 def _assumed(assumed: Assumptions, sizes: Sequence[str]) -> list[Affine]:
-    """What is assumed of sizes, as sums that are not negative."""
+    """Assumptions on sizes, as sums that are not negative."""
     names = {n: variable(size_name(k)) for k, n in enumerate(sizes)}
     found: list[Affine] = []
     for a, sign, b in assumed.comparisons:
@@ -215,7 +215,7 @@ def _assumed(assumed: Assumptions, sizes: Sequence[str]) -> list[Affine]:
 
 
 def _limits(assumed: Assumptions, name: str, sizes: Sequence[str]) -> Limits:
-    """What the whole numbers of an input are assumed to lie between."""
+    """Limits that the whole numbers of an input are assumed to lie between."""
     names = {n: variable(size_name(k)) for k, n in enumerate(sizes)}
     low: Affine | None = None
     high: Affine | None = None
@@ -233,9 +233,6 @@ def _limits(assumed: Assumptions, name: str, sizes: Sequence[str]) -> Limits:
 
 def _whole(term: str) -> Affine | None:
     return number(int(term)) if term.lstrip("-").isdecimal() else None
-
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 INPUTS = 12
@@ -259,7 +256,7 @@ def equivalent(
     sizes: Mapping[str, int] | None = None, assume: Sequence[str] = (), inputs: int = INPUTS, special: bool = True,
     seed: int = 0,
 ) -> Verdict:  # fmt: skip
-    """Whether two programs compute the same; true where that is proven, over the reals at least, and for all sizes.
+    """True if two programs compute the same; true where that is proven, over the reals at least, and for all sizes.
 
     Parameters are matched by name where both have the same names, otherwise in their order (inputs, then outputs);
     `match` gives names of the first and of the second. `sizes`: those at which symbolic programs are compared, where
@@ -296,7 +293,7 @@ def equivalent(
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """How programs are compared."""
+    """Options of a comparison."""
 
     match: Mapping[str, str]
     assumed: Assumptions
@@ -353,7 +350,7 @@ def _rounded(*programs: Member) -> tuple[str, ...]:
 
 
 def _empty(f: Member) -> bool:
-    """Whether a program gives no element and checks nothing."""
+    """True if a program gives no element and checks nothing."""
     if any(p.type.dims.size for p in f.outputs):
         return False
     nodes = postorder(*values(f.fencil.closures))
@@ -389,7 +386,7 @@ def _check_names(assumed: Assumptions, f: Member, sizes: Mapping[str, int]) -> N
 
 
 def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], solver: Solver) -> Verdict:
-    """What evaluation at random points says, and an input that tells the programs apart."""
+    """The verdict of evaluation at random points, and an input that separates the programs."""
     rng = np.random.default_rng(how.seed)
     least = min((p.type.dims.size for p in f.inputs), default=0)
     count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1))) if least < MANY else how.inputs // 2
@@ -458,7 +455,7 @@ def _refuted(
 
 
 def _place(f: Member, first: tuple[int, tuple[int, ...]], arrays: Sequence[Any]) -> str:
-    """Where a program says what an element is that differs: the statement of a source, or an expression."""
+    """The place of an element that differs: the statement of a source, or an expression."""
     result, at = first
     told = "" if f.stored is None else shown(f.stored(f.outputs[result].name, at))
     given = {**f.tables, **dict(zip((p.name for p in f.inputs), arrays, strict=True))}
@@ -517,7 +514,7 @@ def _numbers(f: Member | Called, rng: np.random.Generator, turn: int) -> Input:
 
 
 def _edges(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> str:
-    """How programs differ where numbers are infinite or NaN, in words."""
+    """Differences of programs where numbers are infinite or NaN, in words."""
     if not any(s.is_float for p in f.inputs for s in p.type.leaves):
         return ""
     rng = np.random.default_rng(how.seed)

@@ -47,11 +47,6 @@ from tensorir.passes.simplify import Cse, Simplify
 from tensorir.runtime.errors import DiagnosticError, Source, Span
 from tensorir.text.lexer import KEYWORDS, RESERVED, tokenize
 
-__all__ = [
-    "Called", "Family", "Member", "called", "canonical", "common_sizes", "family", "matched", "members", "nameless",
-    "nameless_text",
-]  # fmt: skip
-
 
 def nameless(f: Fencil) -> tuple[object, ...]:
     """A fencil as its inputs, its outputs, and its nodes, operands first; names are numbers in the order of these."""
@@ -88,7 +83,7 @@ class _Names:
         return self.variable(v), self.type(v.type)
 
     def own(self, e: Expr) -> tuple[object, ...]:
-        """What distinguishes a node besides its operands."""
+        """The fields that distinguish a node besides its operands."""
         match e:
             case Literal() | Apply():
                 return e.own()
@@ -162,13 +157,13 @@ class Member:
 
     @property
     def sums(self) -> bool:
-        """Whether floats are folded by sums or products, whose order may tell."""
+        """True if floats are folded by sums or products, whose order may tell."""
         nodes = (e for m in (self, self.exact or self) for e in postorder(*values(m.fencil.closures)))
         return any(isinstance(e, Call) and e.op in ("reduce", "contract", "scan", "scatter", "loop") for e in nodes)
 
     @property
     def keeps_order(self) -> bool:
-        """Whether floats are added up in the order that the text says, however the program is run."""
+        """True if floats are added up in the order that the text says, however the program is run."""
         nodes = postorder(*values(self.fencil.closures))
         folds = (e for e in nodes if isinstance(e, Call) and e.op in ("reduce", "contract", "scatter"))
         return not self.loose and (
@@ -203,7 +198,7 @@ class Member:
         return replace(self, fencil=own, exact=exact)
 
     def element(self, p: Var) -> Element:
-        """What a parameter holds."""
+        """The element type of a parameter."""
         return self.narrow.get(p.name, p.type.element)
 
     def __call__(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -213,11 +208,11 @@ class Member:
         return self.fencil(**given, **own)
 
     def proof(self, commuted: bool = False) -> tuple[object, ...]:
-        """What programs have in common that are equal in every bit; `commuted`: operands ordered before, too."""
+        """The normal form that programs share that are equal in every bit; `commuted`: operands ordered before, too."""
         return (self.exact or self)._form(True, commuted)
 
     def likeness(self) -> tuple[object, ...]:
-        """What programs have in common that are equal up to the order of folds, the sign of zeros, and NaN."""
+        """The normal form that programs share that are equal up to the order of folds, the sign of zeros, and NaN."""
         return self._form(False)
 
     def _form(self, exact: bool, commuted: bool = False) -> tuple[object, ...]:
@@ -414,7 +409,7 @@ def common_sizes(
 
 
 def _has_inputs(f: Member, assumed: Assumptions, sizes: Mapping[str, int]) -> bool:
-    """Whether some numbers are as assumed of every input that has elements."""
+    """True if some numbers are as assumed of every input that has elements."""
     bounds = [assumed.bounds(p.name, sizes) for p in f.inputs if p.type.dims.size]
     return all(low <= high for low, high in bounds)
 

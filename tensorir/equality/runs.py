@@ -27,15 +27,7 @@ from tensorir.ir.types import DTYPES, Element, Scalar, TensorType
 from tensorir.passes.reductions import Contractions
 from tensorir.runtime.errors import DiagnosticError
 
-__all__ = [
-    "Agreement", "Comparison", "Evaluator", "Input", "at_model", "difference", "differing_run", "edge_difference",
-    "equal_by_decisions", "equal_by_formulas", "first_difference", "has_floats", "inputs", "mild", "noise",
-    "of_all_magnitudes", "run", "special", "ulps",
-]  # fmt: skip
-
 # Inputs at which programs are compared: random ones, and those that their literals, branches and extents suggest.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 Array = np.ndarray[Any, Any]
@@ -222,15 +214,13 @@ def special(
 
 # Two programs run as they are, in their own element types: results, how far apart, and at the edges of numbers.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 Outcome = list[Array] | str
 """The results of a program, or what it says of its inputs."""
 
 
 def run(f: Member | Called, given: Sequence[Any]) -> Outcome:
-    """What a program gives, or what it says of its inputs."""
+    """The results of a program, or its refusal of the inputs."""
     try:
         results = f(dict(zip((p.name for p in f.inputs), (np.array(x) for x in given), strict=True)))
     except (DiagnosticError, IndexError) as error:  # a function of NumPy refuses an index so
@@ -248,7 +238,7 @@ def _epsilon(x: Array) -> float:
 
 
 def ulps(xs: Sequence[Array], ys: Sequence[Array]) -> float:
-    """How far results lie apart at most, in units in the last place of the larger one."""
+    """The largest distance of results, in units in the last place of the larger one."""
     most = 0.0
     for x, y in zip(xs, ys, strict=True):
         if x.dtype.kind in "iub" or not x.size:
@@ -265,7 +255,7 @@ NOISE = 32
 
 
 def noise(f: Member | Called, given: Sequence[Array], rng: np.random.Generator) -> list[Array] | None:
-    """How far each element of the results moves when inputs move by a unit in the last place, None where it refuses.
+    """The change of each element of the results when inputs move by a unit in the last place; None where it refuses.
 
     Rounding on the way does what rounding of inputs does, to the extent that the program is sensitive to either.
     """
@@ -295,7 +285,7 @@ def _nudged(x: Array, rng: np.random.Generator) -> Array:
 
 
 def difference(f: Member | Called, found: Outcome, other: Outcome, bounds: Sequence[Array | float]) -> str:
-    """Where outcomes differ by more than bounds, in words."""
+    """Differences of outcomes by more than bounds, in words."""
     if isinstance(found, str) or isinstance(other, str):
         if isinstance(found, str) and isinstance(other, str):
             return ""
@@ -329,7 +319,7 @@ def _apart(x: Array, y: Array, bound: Any) -> Array:
 
 
 def differing_run(f: Member | Called, g: Member | Called, given: Sequence[Array]) -> str:
-    """Where two runs differ by more than the noise of both, in words; empty where they do not."""
+    """Differences of two runs by more than the noise of both, in words; empty where there are none."""
     found, other = run(f, given), run(g, given)
     if isinstance(found, str) or isinstance(other, str):
         return difference(f, found, other, ())
@@ -340,7 +330,7 @@ def differing_run(f: Member | Called, g: Member | Called, given: Sequence[Array]
 
 
 def edge_difference(f: Member | Called, found: Outcome, other: Outcome) -> str:
-    """Where one result is NaN or infinite and the other is not, or by another sign, in words."""
+    """Results of which one is NaN or infinite and the other is not, or by another sign, in words."""
     if isinstance(found, str) or isinstance(other, str):
         return difference(f, found, other, ())
     for p, x, y in zip(f.outputs, found, other, strict=True):
@@ -357,8 +347,6 @@ def edge_difference(f: Member | Called, found: Outcome, other: Outcome) -> str:
 
 
 # Two programs evaluated over the reals at the same inputs: where they agree, differ, or are not told apart.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 AMBIGUOUS = frozenset(["sqrt", "rsqrt", "log", "log2", "log10", "log1p", "power", "cbrt"])
@@ -402,7 +390,7 @@ class Evaluator:
 
     @property
     def ambiguous(self) -> bool:
-        """Whether formulas that are equal may differ at a point."""
+        """True if formulas that are equal may differ at a point."""
         nodes = (e for f in self.programs for e in postorder(*values(f.closures)))
         return any(isinstance(e, Call) and e.op in AMBIGUOUS for e in nodes)
 
@@ -432,7 +420,7 @@ class Evaluator:
 
 
 def _reals_differ(a: Leaf, b: Leaf) -> tuple[Array, Array, Array, float, Array]:
-    """Where two results differ in number, beyond rounding, in formula; the largest difference; what rounding may do."""
+    """Masks of two results that differ in number, beyond rounding, in formula; the largest difference; the rounding."""
     if len(a.parts) == 1:
         wrong = np.asarray(a.parts[0] != b.parts[0])
         return wrong, wrong, np.zeros_like(wrong), float(wrong.any()), np.zeros(wrong.shape)
@@ -448,7 +436,7 @@ def _reals_differ(a: Leaf, b: Leaf) -> tuple[Array, Array, Array, float, Array]:
 
 
 def equal_by_formulas(f: Member, g: Member) -> bool:
-    """Whether all elements of both programs' results have one formula, and are defined for the same inputs.
+    """True if all elements of both programs' results have one formula, and are defined for the same inputs.
 
     What data decide, a condition or an index, has no formula.
     """
@@ -504,7 +492,7 @@ def _elements(m: Member, domain: Decisions) -> list[Node]:
 
 
 def has_floats(f: Member) -> bool:
-    """Whether floats are anywhere in a program."""
+    """True if floats are anywhere in a program."""
     params = (s for p in f.fencil.params for s in p.type.leaves)
     nodes = (e for e in postorder(*values(f.fencil.closures)) if isinstance(e.type, TensorType))
     return any(s.is_float for s in params) or any(s.is_float for e in nodes for s in e.tensor.leaves)
@@ -522,7 +510,7 @@ def _formulas(m: Member) -> tuple[list[Leaf], set[Condition]]:
 
 @dataclass(slots=True)
 class Agreement:
-    """What all inputs together say of the formulas of each output's elements."""
+    """Agreement of the formulas of each output's elements on all inputs together."""
 
     points: int = 0
     differed: bool = False
@@ -545,7 +533,7 @@ class Agreement:
             self.disagreed = [a | f for a, f in zip(self.disagreed, c.formula, strict=True)]
 
     def holds(self, ambiguous: bool) -> bool:
-        """Whether the formulas of all elements are probably equal."""
+        """True if the formulas of all elements are probably equal."""
         if self.differed or not self.points:
             return False
         return all(a.all() for a in self.agreed) and (ambiguous or not any(d.any() for d in self.disagreed))

@@ -36,8 +36,6 @@ from tensorir.ir.types import Dims, Interval
 from tensorir.lifting.emission.tensors import cut
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = ["NONE", "Assumptions", "Level", "Verdict", "assumptions", "place", "shown"]
-
 SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
 TURNED = {"<": ">", "≤": "≥", ">": "<", "≥": "≤", "=": "="}
 TERM = re.compile(r"\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?|[A-Za-z_]\w*)\s*")
@@ -59,7 +57,7 @@ class Assumptions:
         return [t for t in dict.fromkeys(terms) if not _is_number(t)]
 
     def allow(self, sizes: Mapping[str, int]) -> bool:
-        """Whether sizes are as assumed."""
+        """True if sizes are as assumed."""
         for name, by, left in self.remainders:
             if name in sizes and sizes[name] % by != left:
                 return False
@@ -189,7 +187,7 @@ def shown(span: Span) -> str:
 
 
 class Level(IntEnum):
-    """How much is known; a higher level says more.
+    """Levels of equality, the higher the stronger.
 
     >>> Level.BITS > Level.REALS > Level.WITHIN, max(Level.UNKNOWN, Level.DIFFERENT).name
     (True, 'UNKNOWN')
@@ -215,7 +213,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What `equivalent` found; true where equality is proven, over the reals at least, and for all sizes.
+    """The verdict of `equivalent`; true where equality is proven, over the reals at least, and for all sizes.
 
     `counterexample` has inputs by name for DIFFERENT, `difference` where they differ, and `places` the statements or
     expressions of both programs that gave this element, where a text wrote them. `points` are the inputs at
@@ -245,7 +243,7 @@ class Verdict:
 
     @property
     def agree(self) -> bool:
-        """Whether nothing was found that tells the programs apart, proven or not."""
+        """True if nothing was found that tells the programs apart, proven or not."""
         return self.level > Level.UNKNOWN
 
     def __str__(self) -> str:

@@ -15,8 +15,6 @@ import numpy as np
 from tensorir.binding.arrays import is_tuple, refuse
 from tensorir.ir.types import Scalar
 
-__all__ = ["Array", "FieldType", "Named", "Places", "Plain", "Result", "Value", "Widths"]
-
 if TYPE_CHECKING:
     import jax
     import xarray as xr

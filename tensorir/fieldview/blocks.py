@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     from tensorir import Field
 
-__all__ = ["index_in", "intervals_at", "local_dims", "map_blocks"]
-
 
 @overload
 def map_blocks(
@@ -65,7 +63,7 @@ def map_blocks(
 @overload
 def map_blocks(operator: FieldOperator, *arguments: object, **more: object) -> Any: ...
 def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
-    """What an operator gives for DataArrays that dask holds in blocks, as such an array.
+    """The results of an operator on DataArrays that dask holds in blocks, as such arrays.
 
     Nothing is computed before `.compute()`, and then only what is looked at. A Dataset is taken as operators take it:
     in place of several arguments it gives each parameter its variable. Labels, names and units are as those of a call.
@@ -170,7 +168,7 @@ def _blank(array: Any, name: str) -> Any:
 def _cuts(
     name: str, fencil: Fencil, arrays: Mapping[str, Any], place: Place, local: frozenset[str]
 ) -> dict[str, list[int]]:  # fmt: skip
-    """Where the blocks of results begin and end along each dim, in the coordinates of the program.
+    """The ends of the blocks of results along each dim, in the coordinates of the program.
 
     They are as long as those of the arguments, and count from where the results begin: Zarr takes equal blocks alone.
     """
@@ -190,7 +188,7 @@ def _cuts(
 
 
 def _halos(have: Dims, results: Sequence[Dims]) -> dict[str, tuple[int, int]]:
-    """How far an argument reaches before and after what any of the results has, by dim."""
+    """The halo of an argument around the points of any of the results, by dim."""
     return {
         d: (max(r[d].start - i.start for r in own), max(i.stop - r[d].stop for r in own))
         for d, i in have.items
@@ -259,7 +257,7 @@ class _Blocks:
     def _task(
         self, asked: Mapping[str, Mapping[str, Interval]], chunks: Mapping[str, Any]
     ) -> tuple[_Task, dict[str, Any]]:
-        """What a task does for a block of some results, and the arrays, or chunks of such, that it takes."""
+        """The task of a block of some results, and the arrays, or chunks of such, that it takes."""
         block = {
             d: hull([b[d] for b in asked.values() if d in b]) for d in {d: None for b in asked.values() for d in b}
         }
@@ -285,7 +283,7 @@ class _Blocks:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a part of an array has of one of its chunks."""
+    """A part of one chunk of an array."""
 
     chunk: tuple[int, ...]
     within: tuple[slice, ...]
@@ -319,7 +317,7 @@ def intervals_at(interval: Interval, cuts: Iterable[int]) -> list[Interval]:
 
 
 def _parts(blocks: Sequence[Interval], interval: Interval) -> dict[int, Interval]:
-    """What an interval has of blocks, by their number; of none it has nothing of the first."""
+    """The parts of an interval in each block, by their number; an empty one has an empty part of the first."""
     found = {k: b & interval for k, b in enumerate(blocks)}
     return {k: i for k, i in found.items() if i} or {0: Interval(blocks[0].start, blocks[0].start)}
 
@@ -341,7 +339,7 @@ def _needed(halo: tuple[int, int] | None, have: Interval, block: Interval | None
 def _origin(
     dim: str, needed: Mapping[str, Dims], halos: Mapping[str, Mapping[str, tuple[int, int]]], block: Interval
 ) -> int:
-    """What coordinates count from, so that blocks of one size are one program, also where a halo ends."""
+    """The origin of a block's coordinates, so that blocks of one size are one program, also where a halo ends."""
     having = (need[dim].start + halos[n][dim][0] for n, need in needed.items() if dim in need and dim in halos[n])
     return next(having, block.start)
 

@@ -28,15 +28,13 @@ from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Dims, Interval
 
-__all__ = ["BoundaryCondition", "dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"]
-
 Halo = Callable[[Traced, str, int, bool], Traced]
 """From a field, a dim, a width and a side (low or not) to the field on the halo of that side."""
 
 
 @dataclass(frozen=True)
 class BoundaryCondition:
-    """What stands in the halo of one side."""
+    """Values in the halo of one side."""
 
     name: str
     halo: Halo

@@ -1,4 +1,4 @@
-"""What a function reads from outside of it, and the Python values that it is given: their change makes a trace stale.
+"""The globals, closures and Python values that a function reads: their change makes a trace stale.
 
 A trace has the values of the time when it was made. In a notebook `DT = 5.0` is run again, `settings["dt"]` is changed,
 or an operator that others call is written anew, and what was traced before would go on with what was.
@@ -34,8 +34,6 @@ from tensorir.binding.arrays import kind_of
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.memory import remembered
 
-__all__ = ["closure_fingerprint", "values_read"]
-
 _INSTALLED = (sys.prefix + os.sep, sys.base_prefix + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
 _IMPLIED = ("__call__", "__getitem__", "__getattr__")
 """What code calls without its name."""
@@ -43,7 +41,7 @@ _PLAIN = (bool, int, float, complex, str, bytes)
 
 
 def closure_fingerprint(function: Callable[..., Any], given: Iterable[Any] = ()) -> Hashable:
-    """What a function, and those that it calls, have from global names, closures, defaults and the values given.
+    """Values that a function, and those that it calls, have from global names, closures, defaults and arguments.
 
     >>> def scaled(x, settings):
     ...     return settings["rate"] * x
@@ -133,7 +131,7 @@ class _Look:
         return _Same(value), *self.inside(value)
 
     def inside(self, value: Any) -> Iterator[Hashable]:
-        """What a function reads outside of it; of other objects the attributes whose names the code has."""
+        """Reads of a function outside of it; of other objects the attributes whose names the code has."""
         match value:
             case functools.partial():
                 yield from map(self.told, (value.func, value.args, value.keywords))
@@ -175,7 +173,7 @@ class _Look:
                     yield self.told(held)
 
     def _method(self, owner: Any, function: Any) -> Iterator[Hashable]:
-        """What a function reads outside of it, and what it may read of the object that has it."""
+        """Reads of a function outside of it, and those of the object whose method it is."""
         yield self.told(function)
         inner = _users(function)
         if inner is not None and not isinstance(owner, ModuleType):

@@ -38,8 +38,6 @@ from tensorir.ir.staggering import around, partners
 from tensorir.ir.types import FLOAT64, Dims, Interval
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["coord"]
-
 
 def coord(x: Value, name: str | Dimension, /, *, units: str | None = None) -> Value:
     """A coordinate of a field, as a field on the dims that it has: an index, one of several dims, a cell measure.
@@ -102,12 +100,12 @@ def _fitting(x: Traced, trace: Tracing, name: str, array: Any) -> Coordinate | N
 
 
 def _name(trace: Tracing, array: Any) -> str:
-    """What messages call an argument."""
+    """The name of an argument in messages."""
     return next((n for n, v in trace.coordinates.arguments.items() if v is array), getattr(array, "name", None) or "it")
 
 
 def _missing(who: str, name: str, known: Any, bare: bool = False) -> tuple[str, str]:
-    """What is said of a coordinate that there is not; a `bare` field never has one of its own."""
+    """The error for a coordinate that does not exist; a `bare` field never has one of its own."""
     names = [str(n) for n in known]
     have = f"it has {', '.join(names)}" if names else "it has none"
     near = did_you_mean(name, names) if names else ""
@@ -151,7 +149,7 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
 
 
 def _parameter(name: str) -> str:
-    """What the parameter of a coordinate is called: a name of the notation, and not that of the result."""
+    """The name of a coordinate's parameter: a name of the notation, and not that of the result."""
     word = re.sub(r"\W", "_", name.partition(DATED)[0])
     return f"c_{word}" if not word.isidentifier() or word == "out" else word
 

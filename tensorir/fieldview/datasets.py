@@ -34,8 +34,6 @@ from tensorir.ir.staggering import partners
 from tensorir.ir.types import DTYPES, FLOAT64, Dims, Interval, TensorType, scalar_of
 from tensorir.runtime.errors import DiagnosticError
 
-__all__ = ["AUXILIARY", "auxiliary_names", "auxiliary_of", "cut_to", "is_whole", "members_of_whole", "over_variables"]
-
 AUXILIARY_ATTRIBUTES = (
     "ancillary_variables", "bounds", "cell_measures", "climatology", "formula_terms", "grid_mapping"
 )  # fmt: skip
@@ -65,7 +63,7 @@ def auxiliary_names(variables: Iterable[Any]) -> frozenset[str]:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a Dataset, or the dict of Fields that stands for one in a time loop."""
+    """True if a value is a Dataset, or the dict of Fields that stands for one in a time loop."""
     if isinstance(value, dict):
         members = cast("dict[Any, Any]", value)
         return bool(members) and all(kind_of(v) == "field" for v in members.values())
@@ -77,7 +75,7 @@ def over_variables(
     name: str, signature: inspect.Signature, bound: Mapping[str, Any], call: Callable[..., Any],
     dims_named: Callable[[Mapping[str, Any]], frozenset[str]],
 ) -> Any:  # fmt: skip
-    """What an operator gives for every variable of the Datasets among its arguments; all others go to each call.
+    """The results of an operator for every variable of the Datasets among its arguments; all others go to each call.
 
     `dims_named` says which dims the operator names, for arguments on all dims there are. Raises V39 for Datasets with
     other variables, and for a variable that cannot be kept beside the results.
@@ -169,7 +167,7 @@ def cut_to(variable: str, array: Any, results: Any) -> Any:
 
 
 def _places(labels: Any, wanted: Any, count: int) -> list[int]:
-    """Where in an array the points of a result are; -1 for those that it lacks."""
+    """The indices in an array of the points of a result; -1 for those that it lacks."""
     if wanted is None:
         return list(range(count))
     return [int(k) for k in (wanted if labels is None else labels.get_indexer(wanted))]

@@ -21,8 +21,6 @@ from tensorir.ir.nodes import Expr
 from tensorir.ir.types import BOOL, NEIGHBOUR, Dims, Scalar, TensorType, TupleElement
 from tensorir.runtime.locations import here
 
-__all__ = ["FOLDS", "all", "any", "max", "max_over", "mean", "min", "min_over", "neighbor_sum", "sum"]
-
 _ALONG = {"plus": "sum", "max": "max", "min": "min"}
 """The folds along dims of a field, by the builtins that fold over neighbours."""
 

@@ -22,11 +22,6 @@ from tensorir.ir.dimensions import Combined, Condition, Dimension, Offset
 from tensorir.ir.types import NEIGHBOUR, Dims, Interval, Scalar, TensorType, bcast, scalar_of
 from tensorir.runtime.locations import here
 
-__all__ = [
-    "MATHEMATICS", "Dynamic", "FieldOffset", "Slot", "as_offset", "astype", "broadcast", "concat_where", "table_type",
-    "where",
-]  # fmt: skip
-
 # Offsets as GT4Py's users write them: `FieldOffset("V2E", source=Edge, target=(Vertex, V2EDim))`.
 
 

@@ -72,8 +72,6 @@ if TYPE_CHECKING:
     from tensorir import Field
     from tensorir.inspect import Inspection
 
-__all__ = ["FieldOperator", "applied", "at_function", "bound_arguments", "field_operator", "planned", "scan_operator"]
-
 # Field operators: functions on fields, run on data, inside of JAX, or GT4Py's way.
 
 NO_TABLES: Mapping[str, Any] = MappingProxyType({})
@@ -252,11 +250,11 @@ class FieldOperator(Displayed, Generic[Result]):
             return over_variables(self.name, self.signature, bound, call, named)
 
     def plan(self, bound: Mapping[str, Any]) -> Plan:
-        """What is run for these arguments by name, without a buffer for the result."""
+        """The executable for these arguments by name, without a buffer for the result."""
         return self._plan(bound, None, None, {})
 
     def outputs(self, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """What the fencil of these arguments by name writes, by the names of its parameters."""
+        """The results that the fencil of these arguments by name writes, by the names of its parameters."""
         from tensorir.backends import compile
 
         plan = self.plan(bound)
@@ -476,7 +474,7 @@ def call_key(
     function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None],
     placed: Mapping[int, Dims],
 ) -> Any:  # fmt: skip
-    """What a trace depends on: types with the order of their axes, what Python passes, and what the function reads."""
+    """The key of a trace: types with the order of their axes, values of Python, and the function's reads."""
     own = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
     where = tuple([(d, d.names) for d in placed.values()])
     return own, where, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])

@@ -35,8 +35,6 @@ from tensorir.runtime.memory import SIZES, RecentCache
 if TYPE_CHECKING:
     from tensorir.inspect import Inspection
 
-__all__ = ["Program", "program"]
-
 
 @dataclass(eq=False)
 class Program(Displayed):

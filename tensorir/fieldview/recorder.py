@@ -30,8 +30,6 @@ from tensorir.ir.nodes import Closure, Expr, Fencil, Var
 from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType
 from tensorir.runtime.locations import here
 
-__all__ = ["Recorder", "called", "domain_of", "recorded", "recording"]
-
 # What a program records while it is traced: the closures of the operators that it calls with `out=`.
 
 
@@ -130,7 +128,7 @@ def _shifted(value: Traced, moved: Mapping[str, int], way: int) -> Traced:
 
 
 class _Shape:
-    """What says the sizes of a template: a field's dims."""
+    """A field's dims, which say the sizes of a template."""
 
     def __init__(self, type: TensorType) -> None:
         self.dims = type.dims
@@ -166,7 +164,7 @@ def _constant(param: Var, arrays: tuple[Any, ...]) -> Expr:
 
 
 def _after(closure: Closure, held: Mapping[Var, Expr]) -> Expr:
-    """What an output holds after a closure."""
+    """The value of an output after a closure."""
     params = sorted(closure.value.free, key=lambda v: v.name)
     value = closure.value
     if params:

@@ -19,8 +19,6 @@ from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
 from tensorir.runtime.errors import DiagnosticError
 
-__all__ = ["annotations_of", "argument_type", "members_of_annotation", "symbol"]
-
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function that say something of fields: FieldTypes, scalars and tuples of them."""
@@ -95,7 +93,7 @@ def _number(value: Any, annotation: Any) -> TensorType | None:
 
 
 def _is_listed(value: Any) -> TypeGuard[list[Any]]:
-    """Whether a value is a list of numbers, or of such lists."""
+    """True if a value is a list of numbers, or of such lists."""
     held: Any = value
     return isinstance(value, list) and len(held) > 0 and all(_is_number(v) or _is_listed(v) for v in held)
 
@@ -168,7 +166,7 @@ def _stands_for(made: Any, value: Any) -> dict[int, tuple[Expr, Any]]:
 
 
 def _weakened(value: Any, made: Any) -> Any:
-    """What stands for a number of Python takes the element type of what it meets, in a tuple of numbers, too."""
+    """The element type that a number of Python takes of the operands that it meets, in a tuple of numbers, too."""
     if is_tuple(made):
         return tuple(map(_weakened, value, made)) if is_tuple(value) else made
     return Traced(made.expr, _is_number(value))
@@ -187,7 +185,7 @@ def like(model: Any, value: Any) -> Any:
 
 
 def structure(value: Any) -> Any:
-    """What a function returned, without its fields: how to give its results back."""
+    """The structure of a function's result, without its fields: the form in which results are given back."""
     if is_tuple(value):
         make = type(value) if hasattr(value, "_fields") else None
         return make, tuple(structure(v) for v in value)

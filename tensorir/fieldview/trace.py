@@ -52,11 +52,6 @@ from tensorir.reference.scalars import SCALAR
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.runtime.locations import here, warn
 
-__all__ = [
-    "CURRENT", "Assigned", "TakenType", "Tracing", "check_dims", "current", "fail", "may_exceed", "named", "places",
-    "refuse_beyond", "refuse_degrees", "tracing",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
@@ -87,7 +82,7 @@ def named(roots: Sequence[Expr], assigned: Mapping[int, Assigned]) -> list[Expr]
 
 @dataclass(frozen=True, slots=True)
 class TakenType:
-    """What was computed of numbers of Python alone, and the element type that holds it."""
+    """A value computed of numbers of Python alone, and the element type that holds it."""
 
     expr: Expr
     element: Scalar
@@ -95,7 +90,7 @@ class TakenType:
 
 
 def may_exceed(have: Scalar, element: Scalar) -> bool:
-    """Whether some number of one type is none of another."""
+    """True if some number of one type is none of another."""
     if element.is_integer and have.is_integer:
         return not (element.range.start <= have.range.start and have.range.stop <= element.range.stop)
     return element.is_integer or (element.is_float and element != FLOAT64)
@@ -258,7 +253,7 @@ def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
 
 
 def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:
-    """Which dims of arrays those of an operator may be: of like names, and otherwise the last ones, in order.
+    """Dims of arrays that may be those of an operator: of like names, and otherwise the last ones, in order.
 
     >>> _renamed(["time", "latitude", "longitude"], ["lon", "lat"]), _renamed(["time", "y", "x"], ["I", "J"])
     ([('longitude', 'lon'), ('latitude', 'lat')], [('y', 'I'), ('x', 'J')])

@@ -40,11 +40,6 @@ from tensorir.runtime.assembly import inline_program
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, did_you_mean
 from tensorir.runtime.locations import assigned, here, raised_at
 
-__all__ = [
-    "Shifting", "Traced", "at_path", "check_region", "expression", "gathered", "members_of", "nest", "on_common_dims",
-    "output_of", "placed_result", "spread", "tuple_of", "unify", "wrap",
-]  # fmt: skip
-
 # The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions.
 
 
@@ -324,7 +319,7 @@ def _element(x: Traced, index: tuple[Any, ...]) -> Traced:
 
 
 def _takes(number: Expr, element: Scalar) -> None:
-    """What was computed of numbers of Python takes a type: calls look whether that holds it."""
+    """A number of Python that takes a type: calls look if that holds it."""
     trace = CURRENT.get()
     if trace is not None and number.free:
         known = {v: e for v, e in trace.numbers.items() if v in number.free}
@@ -376,7 +371,7 @@ def foreign(problem: Exception) -> DiagnosticError | None:
 
 
 def _instead(place: Span | None = None) -> str:
-    """What to use in place of the function of another library that the user's line calls."""
+    """The replacement for the function of another library that the user's line calls."""
     called = re.search(r"\.(\w+)\(", (place or here()).text)
     name = called[1] if called else ""
     ours = name in ("where", "minimum", "maximum", "power") or (name in TABLE and TABLE[name].elementwise)
@@ -548,7 +543,7 @@ def tuple_of(traced: Traced) -> Any:
 
 
 class Shifting:
-    """What a field is shifted by, other than a distance along a dim or a table."""
+    """Shifts other than a distance along a dim or a table."""
 
     __slots__ = ()
 

@@ -33,8 +33,6 @@ from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import TensorType
 
-__all__ = ["before_after", "dataflow"]
-
 MAX_NODES = 60
 """Values that are drawn; a program without names and with fewer operations than this is drawn whole."""
 MAX_CHAIN = 60
@@ -78,7 +76,7 @@ class _Graph:
 
 
 def dataflow(program: Any) -> Picture:
-    """Which value is computed from which, with types.
+    """The dataflow graph of values, with types.
 
     The program is a fencil, a bound program, or an operator that was called. Values are parameters, everything that
     has a name, and folds; a small program without names is shown operation by operation. Raises I05 and B09 where its
@@ -283,7 +281,7 @@ _OLD, _NEW = "#d4472b", "#2ba84a"
 
 
 def before_after(a_pass: Any, program: Any) -> Picture:
-    """What a pass, a pipeline, or the text of one makes of a program.
+    """A program before and after a pass, a pipeline, or the text of one.
 
     The program is a fencil, a bound program, or an operator that was called. Raises N20 for a name that is no pass.
 

@@ -49,8 +49,6 @@ from tensorir.runtime.errors import DiagnosticError, did_you_mean
 if TYPE_CHECKING:
     from tensorir.analysis.domains import Domains
 
-__all__ = ["Box", "Reading", "domains", "domains_of", "drawn", "footprint"]
-
 MAX_POINTS = 300
 """IntegerSet of an input whose weights are computed: each takes one run of the oracle on what one point needs."""
 MAX_CELLS = 64
@@ -61,7 +59,7 @@ _POSITIVE, _NEGATIVE, _READ = 25, 215, 145
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read of one input: the points, and their weights where the output is linear in them."""
+    """Reads of one input: the points, and their weights where the output is linear in them."""
 
     points: IntegerSet
     weights: dict[tuple[int, ...], float] | None
@@ -70,7 +68,7 @@ class Reading:
 def footprint(
     program: Any, out: str | None = None, at: Mapping[Any, int] | None = None, given: Mapping[str, Any] | None = None
 ) -> Picture:
-    """Which points of every input one point of an output reads, and with which weights where it is linear in them.
+    """The points of every input that one point of an output reads, with their weights where it is linear in them.
 
     The program is a fencil, a bound program, or an operator that was called. `out` names the output where there are
     several, or a member of one that holds tuples, such as "out[0]"; `at` gives the point by dim (the middle of what it
@@ -419,7 +417,7 @@ class Box:
 
 
 def domains(program: Any, out: Mapping[Any, Any] | None = None) -> Picture:
-    """Which points are needed of inputs and named values, for all outputs or for the part `out` of them.
+    """Needed points of inputs and named values, for all outputs or for the part `out` of them.
 
     The program is a fencil, a bound program, or an operator that was called. Raises I05 and B09 where its types are not
     known, A15 and A16 for a part that is not there.
@@ -503,7 +501,7 @@ def _pair(boxes: list[Box], panels: list[str]) -> tuple[str, str] | None:
 
 
 def _places(ends: list[int], step: float) -> dict[int, float]:
-    """Where the ends stand: a few points apart near each other, many points a little further."""
+    """Positions of the ends: a few points apart near each other, many points a little further."""
     places, at = {ends[0]: 0.0}, 0.0
     for before, end in pairwise(ends):
         at += step * (0.8 if end - before <= 4 else 1.7)
@@ -512,7 +510,7 @@ def _places(ends: list[int], step: float) -> dict[int, float]:
 
 
 class _Sheet:
-    """Where everything stands: nested boxes to the left, a bar per value and dim to the right."""
+    """The layout of a picture: nested boxes to the left, a bar per value and dim to the right."""
 
     def __init__(self, boxes: list[Box], panels: list[str], pair: tuple[str, str] | None) -> None:
         self.boxes, self.panels, self.pair = boxes, panels, pair

@@ -26,8 +26,6 @@ from tensorir.passes.closures import Inline
 from tensorir.runtime.errors import NOWHERE, Displayed, Span, did_you_mean
 from tensorir.runtime.memory import WeakCache
 
-__all__ = ["Inspection", "Intermediate", "inspect", "observed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Intermediate:
@@ -46,7 +44,7 @@ class Intermediate:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """What a node of the tree says of it."""
+        """Attributes of a node of the tree."""
         return {"type": str(self.type), "line": self.line, "expression": self.text}
 
     @property

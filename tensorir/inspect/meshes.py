@@ -63,8 +63,6 @@ from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, h
 from tensorir.ir.types import NEIGHBOUR
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["distribution", "page_of", "parts_of_a_mesh", "table"]
-
 _SIDE = 420
 _KINDS = {"V": "Vertex", "E": "Edge", "C": "Cell"}
 
@@ -129,7 +127,7 @@ def _listed(own: str, other: str, point: int, row: list[int]) -> Drawing:
 
 
 def _positions(mesh: Any, kind: str) -> Array | None:
-    """Where the elements of a kind are: vertices at their points, edges and cells in the middle of their vertices."""
+    """Positions of the elements of a kind: vertices at their points, edges and cells amid their vertices."""
     points: Array = np.asarray(mesh.points, float)
     if kind == "Vertex":
         return points
@@ -323,7 +321,7 @@ def _messages(
     sheet: Drawing, plan: DistributionPlan, part: Decomposition, side: int, count: int, lines: int, columns: int,
     rows: int,
 ) -> None:  # fmt: skip
-    """What devices along one axis of the mesh send: a strip at the target's side, with how many points it is wide."""
+    """Messages of the devices along one axis of the mesh: strips at the target's side, with their widths in points."""
     for (source, target), sent in _by_pair(plan, part).items():
         if source >= count or target >= count:
             continue

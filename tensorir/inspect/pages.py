@@ -70,13 +70,6 @@ if TYPE_CHECKING:
     from tensorir.passes.pipeline import Pipeline
     from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = [
-    "Fold", "Markup", "bound_values", "closure_tree", "coloured", "diagnostic_page", "diagnostics_page", "error_page",
-    "explanation_page", "expression_tree", "fencil_tree", "field_page", "inspection_page", "joined", "listing",
-    "markup", "operator_page", "page", "page_of", "pipeline_page", "plain_listing", "plan_page", "pre", "range_of",
-    "table", "traceback_of", "worth_page",
-]  # fmt: skip
-
 MAX_DEPTH = 32
 """Levels of a tree that are shown."""
 MAX_NODES = 400
@@ -331,7 +324,7 @@ def fencil_tree(fencil: Fencil) -> Fold:
 
 
 def bound_values(bound: BoundProgram) -> Fold:
-    """What is bound of a program."""
+    """The bound values of a program."""
     fixed = [
         *(markup('<span class="name">{}</span>{}', n, _shape(v[0])) for n, v in bound.constants.items()),
         *(markup('<span class="name">{}</span> waits for sizes', n) for n in bound.pending),
@@ -345,7 +338,7 @@ def _shape(array: Any) -> Markup:
 
 
 def closure_tree(closure: Closure) -> Fold:
-    """What is stored where."""
+    """The tree of closures: outputs, domains and values."""
     return _closure(closure, use_counts(closure.value), {})
 
 
@@ -401,7 +394,7 @@ def _where(span: Span) -> Markup:
 
 
 def spelled(node: Expr) -> str:
-    """What a node is, without its operands.
+    """The name of a node, without its operands.
 
     >>> from tensorir.ir.build import call, literal
     >>> spelled(call("plus", literal(1.0), literal(2.0)))
@@ -469,7 +462,7 @@ def _one(d: Diagnostic) -> Fold:
 
 
 def traceback_of(error: DiagnosticError, trace: TracebackType | None) -> list[str]:
-    """What a notebook shows where the error ends a cell: the user's lines that led there, and the diagnostics."""
+    """The traceback in a notebook cell: the user's lines that led to the error, and the diagnostics."""
     lines: list[str] = []
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -507,7 +500,7 @@ def inspection_page(inspection: Inspection) -> str:
 
 
 def worth_page(*figures: Worth) -> str:
-    """What buffers are worth."""
+    """The page of buffers, with the saving of each."""
     rows = [
         (markup("<code>{}</code>", w.name), w.uses, f"{w.work:g}", f"{w.saved:,}", f"{w.added:,}", f"{w.per_byte:.2f}")
         for w in figures

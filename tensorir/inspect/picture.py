@@ -39,8 +39,6 @@ from tensorir.binding.calls import BoundProgram
 from tensorir.ir.nodes import Fencil
 from tensorir.ir.types import NEIGHBOUR
 
-__all__ = ["Drawing", "Picture", "fencil_of", "hue", "middle", "program_of", "subject", "themed"]
-
 DARK = (
     "html[theme=dark]", "html[data-theme=dark]", "body[data-theme=dark]", "body[data-jp-theme-light=false]",
     "body.vscode-dark", "[data-md-color-scheme=slate]",
@@ -170,7 +168,7 @@ class Picture:
 
 
 def width_of(text: str, size: float = SIZE) -> float:
-    """How wide a text is."""
+    """The width of a text."""
     return len(text) * size * WIDTH_OF_A_LETTER
 
 

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import gcd
 
-__all__ = ["Affine", "Quotient", "number", "quotient", "remainder", "variable"]
-
 Ranges = Mapping[str, tuple[int, int]]
 """The least and the greatest value of each variable."""
 

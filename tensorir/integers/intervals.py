@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["Ends", "combined", "hull"]
-
 Ends = tuple[int, int]
 """The least and the greatest value."""
 

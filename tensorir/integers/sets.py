@@ -34,11 +34,6 @@ from tensorir.integers.affine import Affine, Quotient, number, quotient, variabl
 from tensorir.integers.intervals import Ends
 from tensorir.ir.types import Dims, Interval
 
-__all__ = [
-    "ALWAYS", "NEVER", "Box", "Cut", "Factor", "IntegerSet", "Region", "affine_from_isl", "conditions_of",
-    "coordinates", "cut_boxes", "factor_of", "hull", "intersection", "is_empty", "isl_map", "isl_set", "moved",
-]  # fmt: skip
-
 Array = NDArray[Any]
 NEVER, ALWAYS = -(1 << 62), 1 << 62
 """The ends of an interval that has none."""
@@ -333,7 +328,7 @@ class IntegerSet:
         return not self.clouds and all(isinstance(f, tuple) for p in self.pieces for f in p)
 
     def fills(self, dims: Dims) -> bool:
-        """Whether the points are sure to be all of a box; of more than a few pieces nobody asks."""
+        """True if the points are sure to be all of a box; of more than a few pieces nobody asks."""
         if (
             self.clouds
             or len(self.pieces) > MAX_PIECES
@@ -347,7 +342,7 @@ class IntegerSet:
 
     @property
     def is_box(self) -> bool:
-        """Whether the points are all of their hull."""
+        """True if the points are all of their hull."""
         return len(self) == self.hull.size
 
     def __str__(self) -> str:

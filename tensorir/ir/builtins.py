@@ -21,8 +21,6 @@ from tensorir.ir import static_parameters as records
 from tensorir.ir import typing_rules as rules
 from tensorir.ir.types import Scalar, TensorType
 
-__all__ = ["BY_GLYPH", "STATIC_SLOTS", "TABLE", "Builtin"]
-
 Form = tuple[tuple[str, ...], ...]
 
 STATIC_SLOTS = frozenset(
@@ -89,7 +87,7 @@ class Builtin:
 
     @property
     def moves(self) -> bool:
-        """Whether nothing is computed: each element of the result is one of an operand, or absent."""
+        """True if nothing is computed: each element of the result is one of an operand, or absent."""
         return self.moved is not None
 
     def static_of(self, values: Iterable[Any]) -> tuple[Any, ...]:

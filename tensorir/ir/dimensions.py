@@ -14,8 +14,6 @@ from typing import Any, NoReturn, cast
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.runtime.locations import here
 
-__all__ = ["AnyCondition", "Combined", "Condition", "Dimension", "Offset", "dims"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
@@ -76,7 +74,7 @@ class Dimension:
 
 
 class _Joined:
-    """What conditions do together, one or several."""
+    """Conditions on dims, one or several, joined."""
 
     __slots__ = ()
 
@@ -87,7 +85,9 @@ class _Joined:
         return Combined("or", cast("AnyCondition", self), other)
 
     def __bool__(self) -> NoReturn:
-        """What `2 <= K < 5` and `not K < 5` ask for; Python would go on with a part of the condition."""
+        """Refuses the truth value of a condition, which `2 <= K < 5` and `not K < 5` ask for: Python would drop a part
+        of it.
+        """
         told, hint = "a condition on a coordinate is not true or false.", "write (K >= 2) & (K < 5), and | for either."
         raise DiagnosticError(Diagnostic("V16", told, here(), help=hint))
 
@@ -106,7 +106,7 @@ class Condition(_Joined):
 
 @dataclass(frozen=True, slots=True)
 class Combined(_Joined):
-    """Where both of two conditions hold ("and"), or either of them ("or")."""
+    """The intersection ("and") or the union ("or") of two conditions."""
 
     how: str
     first: AnyCondition

@@ -40,7 +40,7 @@ _NONE: frozenset[Var] = frozenset()
 
 
 class Node(Displayed):
-    """What all expressions share: a type, free variables, a span, a label, and structural equality."""
+    """The base of all expressions: a type, free variables, a span, a label, and structural equality."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class Node(Displayed):
         return ()
 
     def own(self) -> tuple[Any, ...]:
-        """What distinguishes the node besides its children."""
+        """The fields that distinguish the node besides its children."""
         raise NotImplementedError
 
     def _settle(self, type: Type, free: frozenset[Var]) -> None:
@@ -373,5 +373,5 @@ class Fencil(CacheOwner, Displayed):
 
 
 def _restored(text: str, buffers: frozenset[str]) -> Fencil:
-    """What was pickled as text."""
+    """The node of a pickled text."""
     return replace(parse_program(text), buffers=buffers)

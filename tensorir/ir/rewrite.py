@@ -30,11 +30,6 @@ from typing import Any, Generic, TypeVar
 
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lambda, Operator, Var
 
-__all__ = [
-    "Applier", "Bound", "Rule", "binders", "evaluate", "postorder", "rebuild", "rename_bound", "rewrite", "rewrite_all",
-    "rewrite_fencil", "runs", "substitute", "substitute_all", "use_counts", "values", "with_label", "with_values",
-]  # fmt: skip
-
 
 def postorder(*roots: Expr) -> Iterator[Expr]:
     """Every distinct node (by identity) below the roots, children before parents, bodies of functions included."""
@@ -61,7 +56,7 @@ def _postorder(roots: tuple[Expr, ...], done: set[int]) -> Iterator[Expr]:
 
 
 def use_counts(*roots: Expr) -> dict[int, int]:
-    """How many edges lead to each node, by identity; a root counts one more."""
+    """The number of edges to each node, by identity; a root counts one more."""
     counts = {id(root): 1 for root in roots}
     for node in postorder(*roots):
         for child in node.children:
@@ -214,7 +209,7 @@ Outside = Mapping[int, Sequence[Expr]]
 
 @dataclass(frozen=True, slots=True)
 class Applier(Generic[V]):
-    """What a rule applies functions with: a call gives the value of an application."""
+    """The function by which rules apply functions: a call gives the value of an application."""
 
     rule: Rule[V]
     outside: Outside

@@ -21,8 +21,6 @@ from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Interval
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = ["HALF", "Half", "around", "half_of", "half_way", "halves", "partners", "points_between", "staggered"]
-
 HALF = "Half"
 """What the name of a dim ends in whose points lie half way between."""
 
@@ -104,13 +102,13 @@ def _told(values: Iterable[Any]) -> dict[str, Half]:
 
 
 def half_of(dim: str) -> Half | None:
-    """What a dim lies half way of, None where it does not."""
+    """The dim whose points a staggered dim lies between, None for others."""
     known = FROM_COORDINATES.get({}).get(dim) or STATED.get(dim)
     return known or (Half(dim.removesuffix(HALF)) if dim.endswith(HALF) else None)
 
 
 def half_way(dim: str) -> str:
-    """What messages call the dim of the points half way between those of a dim."""
+    """The name in messages of the dim of the points half way between those of a dim."""
     own = half_of(dim)
     known = (d for d, half in {**FROM_COORDINATES.get({}), **STATED}.items() if half.whole == dim)
     return own.whole if own is not None else next(known, dim + HALF)
@@ -126,7 +124,7 @@ def partners(dim: str, dims: Iterable[str]) -> list[str]:
 
 
 def _apart(dim: str, other: str) -> float | None:
-    """How far the points of a dim lie from those of the same number half way; None for dims that are not half way."""
+    """The offset of the points of a staggered dim from those of the same number; None for other dims."""
     own, half = half_of(dim), half_of(other)
     if own is not None and own.whole == other:
         return own.shift
@@ -134,7 +132,7 @@ def _apart(dim: str, other: str) -> float | None:
 
 
 def points_between(dim: str, other: str, distance: float) -> int:
-    """How far from i is the number of the point of `other` that lies a distance after point i of `dim`.
+    """The offset from i of the number of the point of `other` that lies a distance after point i of `dim`.
 
     >>> points_between("IHalf", "I", 0.5), points_between("I", "IHalf", 0.5)
     (0, 1)

@@ -15,11 +15,6 @@ from typing import NamedTuple
 
 from tensorir.ir.types import Dims, Scalar
 
-__all__ = [
-    "Axis", "Blocked", "Contract", "Convert", "Expand", "Fold", "Gather", "Loop", "Member", "Merge", "Message",
-    "Rename", "Scan", "Scatter", "Shift", "Slot", "Sort", "Split", "Subset",
-]  # fmt: skip
-
 
 class Convert(NamedTuple):
     """`cast`, `bitcast`: the element type of the result."""

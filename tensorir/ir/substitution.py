@@ -14,15 +14,13 @@ from tensorir.ir.build import call, coerced, fresh
 from tensorir.ir.nodes import Apply, Call, Expr, Lambda, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, with_label
 
-__all__ = ["Binders", "inlined", "rescoped", "unique_binders"]
-
 Binders = Callable[[Lambda], tuple[Var, ...]]
 """The parameters that a function has in the result."""
 
 
 @dataclass(eq=False, slots=True)
 class _Scope:
-    """What the parameters of one function stand for, and what was made of the nodes that use them."""
+    """The values of the parameters of one function, and the nodes that were made of those that use them."""
 
     variables: Mapping[Var, Expr]
     outer: _Scope | None = None
@@ -92,7 +90,7 @@ def rescoped(
 
 
 def _labelled(given: Expr, param: Var) -> Expr:
-    """What a parameter stands for under its name; what has another name already stays what it is under that."""
+    """The value of a parameter with its name as label; a value with a label of its own keeps that."""
     if isinstance(given, Call) and not given.label:
         return with_label(given, param.name)
     dims = given.tensor.dims

@@ -32,7 +32,7 @@ NEIGHBOUR = "_NB_"
 
 
 class Complaint(Exception):
-    """What a typing rule says of its operands; makers turn it into a diagnostic with a span.
+    """The complaint of a typing rule about its operands; makers turn it into a diagnostic with a span.
 
     `at` is the index of the guilty operand, or None for the whole.
     """
@@ -67,7 +67,7 @@ class Interval(Displayed):
         return Interval(self.start - offset, self.stop - offset)
 
     def covers(self, other: Interval) -> bool:
-        """Whether every point of `other` is one of mine."""
+        """True if every point of `other` is one of mine."""
         return not other or (self.start <= other.start and other.stop <= self.stop)
 
     def __and__(self, other: Interval) -> Interval:
@@ -128,7 +128,7 @@ class Scalar:
         return DTYPES[self].type(value)
 
     def holds(self, number: Any) -> bool:
-        """Whether a number of Python is one of this type: floats are rounded to it, and finite ones stay finite.
+        """True if a number of Python is one of this type: floats are rounded to it, and finite ones stay finite.
 
         >>> INT32.holds(2**31), FLOAT32.holds(0.1), FLOAT32.holds(1e39), FLOAT32.holds(float("inf"))
         (False, True, False, True)
@@ -452,7 +452,7 @@ def bcast(types: Iterable[TensorType | Dims]) -> Dims:
 
 
 def covers(have: Dims, need: Dims) -> bool:
-    """Whether a value on `have` can stand where `need` is asked: broadcast along dims it lacks, cut along others."""
+    """True if a value on `have` can stand where `need` is asked: broadcast along dims it lacks, cut along others."""
     return all(name in need and interval.covers(need[name]) for name, interval in have.items)
 
 

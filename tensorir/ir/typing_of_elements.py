@@ -28,7 +28,7 @@ from tensorir.runtime.print_formatting import PLACE
 
 
 class Operand(Protocol):
-    """What a rule may know of an operand."""
+    """An operand as typing rules see it."""
 
     @property
     def type(self) -> Type: ...

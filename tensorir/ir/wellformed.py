@@ -1,4 +1,4 @@
-"""What makes a fencil well-formed: names, outputs that their expressions cover, and what must be passed to it."""
+"""Well-formed fencils: names, outputs that their expressions cover, and the arguments of a call."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import binders
 from tensorir.ir.types import Interval, TensorType
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
-
-__all__ = ["check_closure", "check_fencil", "needed_parameters"]
 
 
 def check_fencil(fencil: Fencil) -> None:
@@ -44,7 +42,7 @@ def _repeated_binders(fencil: Fencil) -> Iterator[Diagnostic]:
 
 
 def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnostic]:
-    """What is wrong with one closure."""
+    """The faults of one closure."""
     names = [p.name for p in params]
     output, value = closure.output, closure.value
     if output not in params:
@@ -137,7 +135,7 @@ def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> 
 
 
 def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, missing: Interval) -> tuple[str, ...]:
-    """How points come to be missing: what the shifts read together, and where the variable itself has too few."""
+    """Reasons for missing points: the reads of all shifts together, and variables that have too few themselves."""
     gap = f"{len(missing)} point{'s' if len(missing) != 1 else ''}"
     lack = f"{gap} {'is' if len(missing) == 1 else 'are'} missing there: {dim}{missing}."
     own = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"

@@ -28,8 +28,6 @@ from tensorir.iterator.running import coordinates, in_order, is_labelled, labell
 from tensorir.runtime.errors import did_you_mean
 from tensorir.runtime.memory import SIZES, RecentCache
 
-__all__ = ["JaxFunction", "as_jax"]
-
 
 def as_jax(source: Any, *, domain: Any = None, offset_provider: Any = None, **options: Any) -> JaxFunction:
     """A program or operator of GT4Py as a pure function of arrays: `jax.grad`, `vmap` and `jit` go through it.
@@ -122,7 +120,7 @@ class JaxFunction:
 
     @property
     def params(self) -> tuple[Param, ...]:
-        """What a call is given: of an operator, all but its result."""
+        """The parameters of a call: of an operator, all but its result."""
         return self.program.params[: -1 if self.operator else None]
 
     def prepared(self, given: Mapping[str, Any]) -> tuple[Specialised, Any, Any]:

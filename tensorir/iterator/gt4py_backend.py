@@ -22,8 +22,6 @@ from tensorir.iterator.lift.program import Options, options_of
 from tensorir.iterator.nodes import Program, refused
 from tensorir.iterator.running import Accelerator, Host, Runner, Variant
 
-__all__ = ["make_backend", "variants", "xla_cpu"]
-
 _RELEASES = "1.1"
 
 
@@ -121,7 +119,7 @@ def make_backend(device: str = "cpu", *, name: str = "", **options: Any) -> Any:
 
 
 def variants(program: Any) -> tuple[Variant, ...]:
-    """What was compiled of a program, or an operator, of this backend, each with the difference that it came for.
+    """Executables of a program, or an operator, of this backend, each with the difference that it was compiled for.
 
     Those of all offset providers and static arguments, in the order of GT4Py's own variants. The logger
     `tensorir.iterator` says the same at the level INFO when one comes.

@@ -44,8 +44,6 @@ from tensorir.iterator.nodes import (
 )
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = ["Imported", "axis_of", "expression", "from_gt4py", "param_type", "program_of"]
-
 # What programs evaluate to is of many kinds, which only running tells.
 
 

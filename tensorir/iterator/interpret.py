@@ -37,8 +37,6 @@ from tensorir.iterator.nodes import (
     refused,
 )
 
-__all__ = ["RULES", "Block", "interpret"]
-
 # Elementwise builtins on NumPy scalars.
 
 

@@ -33,12 +33,6 @@ from tensorir.ir.types import SCALARS, Scalar
 from tensorir.runtime.assembly import print_iterator
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
-__all__ = [
-    "ARITHMETIC", "CASTS", "NAMES", "STRUCTURAL", "Axis", "Call", "CartesianOffset", "Expr", "FieldType",
-    "FunctionDefinition", "If", "Infinity", "Lambda", "Literal", "NoValue", "Offset", "Param", "ParamType", "Program",
-    "Ref", "Row", "SetAt", "Statement", "Steps", "Temporary", "TupleType", "located", "refused", "run",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -276,7 +270,7 @@ OURS = ("tensorir", "lowering", "gt4py")
 
 
 def located(problem: DiagnosticError, program: str) -> DiagnosticError:
-    """What is said of a call of a program, with the caller's line."""
+    """A diagnostic of a call of a program, with the caller's line."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
         frame = frame.f_back

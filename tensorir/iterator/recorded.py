@@ -44,17 +44,12 @@ from tensorir.iterator.lift.graph import Table
 from tensorir.iterator.nodes import refused
 from tensorir.runtime.errors import DiagnosticError, did_you_mean
 
-__all__ = [
-    "TAPE", "Call", "Form", "Known", "Passed", "RecordedStep", "Root", "Set", "Tape", "Window", "key_of", "record",
-    "roots_of", "shared", "window",
-]  # fmt: skip
-
 WORK = 100_000
 """How long two arrays are looked at before they count as sharing memory."""
 
 
 def shared(a: Any, b: Any) -> bool:
-    """Whether some element of one array is one of another: columns of a matrix that take turns in memory share none."""
+    """True if some element of one array is one of another: columns of a matrix that take turns in memory share none."""
     exact: Any = np.shares_memory  # its types know no bound
     try:
         return exact(a, b, max_work=WORK)
@@ -63,7 +58,7 @@ def shared(a: Any, b: Any) -> bool:
 
 
 def key_of(array: Any) -> Any:
-    """What tells the memory of an array from that of others, as long as it is not freed."""
+    """The identity of an array's memory, valid until it is freed."""
     return array.ctypes.data, array.shape, array.strides, array.dtype
 
 
@@ -280,7 +275,7 @@ def _changed(name: str) -> DiagnosticError:
 
 
 def _numbers(given: Any) -> Any:
-    """What the array of a table holds; nothing where no array does."""
+    """The numbers of the array of a table; nothing where no array has them."""
     if isinstance(given, Table):
         return given.entries
     return () if is_strided(given) else host_array(given.ndarray)
@@ -291,7 +286,7 @@ def _equal(a: Table, b: Table) -> bool:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two arrays hold the same bits: a NaN is equal to itself."""
+    """True if two arrays hold the same bits: a NaN is equal to itself."""
     bits = f"u{a.dtype.itemsize}"
     return np.array_equal(a.view(bits), b.view(bits))
 
@@ -348,7 +343,7 @@ NOTHING: Mapping[str, Any] = {}
 
 
 def record(*, names: Mapping[str, Any] = NOTHING, host_writes: str = "refuse", checkpoint: bool = True) -> RecordedStep:
-    """What programs of GT4Py do in a `with` block, as one pure function of all fields that they touch.
+    """The calls of GT4Py's programs in a `with` block, as one pure function of all fields that they touch.
 
     Programs run as ever, those of this backend, and are kept with the domains of their fields, their numbers and their
     tables. `names` has fields by the name that they get; others are called as the parameter of the first program that
@@ -368,7 +363,7 @@ def record(*, names: Mapping[str, Any] = NOTHING, host_writes: str = "refuse", c
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a field of a call is: an entry of the state, and the part of it."""
+    """The place of a field of a call: an entry of the state, and the part of it."""
 
     name: str
     window: Window | None
@@ -487,7 +482,7 @@ class RecordedStep:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What each entry held when the recorded step met it: a copy, which the step does not change."""
+        """The entries as the recorded step met them: a copy, which the step does not change."""
         return {n: np.array(e.first) for n, e in self._known().items()}
 
     @property
@@ -518,7 +513,7 @@ class RecordedStep:
         return place.name
 
     def current(self) -> dict[str, Any]:
-        """What the fields hold by now, as a state; raises TI18 where one was freed."""
+        """The present values of the fields, as a state; raises TI18 where one was freed."""
         return {n: np.array(e.first if e.array is None else self._array(n)) for n, e in self._known().items()}
 
     def store(self, state: Mapping[str, Any]) -> None:

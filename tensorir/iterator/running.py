@@ -35,17 +35,13 @@ from tensorir.iterator.recorded import TAPE, Form
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.runtime.memory import SIZES, RecentCache
 
-__all__ = [
-    "Accelerator", "Call", "Host", "Runner", "Variant", "coordinates", "in_order", "is_labelled", "labelled", "reason",
-]  # fmt: skip
-
 # Arguments whose axes have names, xarray's DataArrays: turned to the order of declared dims, and results labelled.
 
 # xarray is no dependency, and its types are not known here.
 
 
 def is_labelled(value: Any) -> bool:
-    """Whether the axes of an array have names: whether it is a DataArray."""
+    """True if the axes of an array have names: whether it is a DataArray."""
     return hasattr(value, "dims") and hasattr(value, "coords")
 
 
@@ -139,7 +135,7 @@ def _turned(arrays: Any, array: Any, order: tuple[int, ...], shape: tuple[int, .
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a variant is told by: fields with their domain and strides, numbers that sizes depend on, and offsets."""
+    """The key of a variant: fields with their domain and strides, numbers that sizes depend on, and offsets."""
 
     fields: Mapping[str, tuple[str, tuple[int, ...]]]
     numbers: Mapping[str, Any]
@@ -169,7 +165,7 @@ def reason(call: Call, before: Sequence[Call]) -> str:
 
 
 def _differences(call: Call, before: Call) -> Iterator[tuple[int, str]]:
-    """What differs, with how much it is apart: strides follow from a domain."""
+    """Differences of two calls, with their amounts: strides follow from a domain."""
     for name, (domain, strides) in call.fields.items():
         old_domain, old_strides = before.fields[name]
         if domain != old_domain:
@@ -414,14 +410,14 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory: its axes from the slowest to the fastest, and their extents with what pads them."""
+    """The layout of an array in memory: its axes from the slowest to the fastest, and their extents with padding."""
 
     order: tuple[int, ...]
     shape: tuple[int, ...]
 
 
 def layout_of(array: Any) -> Layout:
-    """How an array lies in memory; without padding where its memory ends before that of the last row."""
+    """The layout of an array in memory; without padding where its memory ends before that of the last row."""
     order = tuple(sorted(range(array.ndim), key=lambda k: (-array.strides[k], array.shape[k])))
     extents = [array.shape[k] for k in order]
     strides = [array.strides[k] for k in order]
@@ -445,7 +441,7 @@ def layout_of(array: Any) -> Layout:
 
 
 def _is_plain(layout: Layout, leaf: Leaf) -> bool:
-    """Whether an array lies in the order of its dims, without padding."""
+    """True if an array lies in the order of its dims, without padding."""
     return leaf.dims is None or (layout.order, layout.shape) == (tuple(range(len(layout.order))), leaf.dims.shape)
 
 

@@ -42,8 +42,6 @@ from tensorir.lifting.storage.sharing import with_shared_terms, with_threads_apa
 from tensorir.lifting.storage.trees import with_trees_folded
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
-__all__ = ["Built", "assemble"]
-
 
 @dataclass(frozen=True, slots=True)
 class Built:
@@ -192,7 +190,7 @@ def _closed(
 
 
 def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:
-    """Whether there is something to tell of statements, or to check in them, by their lines."""
+    """True if there is something to tell of statements, or to check in them, by their lines."""
     touches = Touches()
     if any(undefined_by_data(nodes)) or doubts_of_reads(nodes, touches):
         return True

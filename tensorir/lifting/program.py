@@ -23,8 +23,6 @@ from tensorir.runtime.assembly import device_array
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.runtime.memory import SIZES, RecentCache
 
-__all__ = ["Argument", "Lifted", "Specialised"]
-
 
 @dataclass(frozen=True, slots=True)
 class Argument:

@@ -17,8 +17,6 @@ from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Number
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span
 
-__all__ = ["in_words"]
-
 _LEAVES = re.compile(r"an index leaves (\w+)\[(-?\d+):(-?\d+)\]\.")
 _AT = re.compile(r"at (\w+ = -?\d+(?:, \w+ = -?\d+)*)")
 _INNER = {"scatter": 1, "update": 0, "subset": 0, "add_dim": 0, "cartesian_shift": 0, "split_dim": 0, "merge_dims": 0}

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen dataclass whose fields are its options, from a program to a program of the same meaning."""
+"""The base of passes: a frozen dataclass whose fields are its options, from a program to one of the same meaning."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from tensorir.ir.types import TensorType, tensor
 from tensorir.passes.decisions import Decision, Places, Threshold, calls_made, closures_changed, shortened
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.text import parse, parse_expr
-
-__all__ = ["Pass", "remade", "rewritten", "show", "shown", "with_fencil"]
 
 
 class Pass:
@@ -60,11 +58,11 @@ class Pass:
         return (type(self).__doc__ or self.name()).partition("\n")[0]
 
     def thresholds(self) -> tuple[Threshold, ...]:
-        """What the pass compares with, at its options."""
+        """The limits that the pass compares with, at its options."""
         return ()
 
     def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
-        """What the pass chose: a row for each call that it made, or for each closure that it changed."""
+        """The decisions of the pass: a row for each call that it made, or for each closure that it changed."""
         if after is before:
             return ()
         limit = next(iter(self.thresholds()), None)
@@ -82,7 +80,7 @@ class Pass:
         )
 
     def measure(self, made: Expr) -> float | None:
-        """What was compared with the pass's first threshold, for a call that it made."""
+        """The number that was compared with the pass's first threshold, for a call that it made."""
         return None
 
     def spelled(self) -> str:
@@ -152,7 +150,7 @@ def show(a_pass: Pass, text: str, **variables: Any) -> None:
 
 
 def shown(a_pass: Pass, text: str, **variables: Any) -> str:
-    """What a pass makes of a text. Variables are floats, on the intervals given, or of the type given.
+    """The text of a program after a pass. Variables are floats, on the intervals given, or of the type given.
 
     >>> from tensorir.passes.simplify import Simplify
     >>> shown(Simplify(), "x × 1.0", x={"I": (0, 5)})

@@ -16,8 +16,6 @@ from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Threshold
 from tensorir.passes.scans import computes_points
 
-__all__ = ["BlockScans"]
-
 
 @dataclass(frozen=True)
 class BlockScans(Pass):
@@ -66,7 +64,7 @@ class BlockScans(Pass):
         return tuple(self._row(group, limit) for run in runs(before.closures) for group in _groups(run) if group.scans)
 
     def _row(self, group: _Group, limit: Threshold) -> Decision:
-        """What is done with the scans of some closures, and why."""
+        """The decision on the scans of some closures, with the reason."""
         dims, regions = self._regions(group, group.values)
         whole = max((self._stored(r, dims) for r in regions), default=None)
         sizes = [size for r in regions if (size := self._size(r, dims)) is not None]
@@ -79,7 +77,7 @@ class BlockScans(Pass):
         return "sweeps along a column find in the cache what was stored"
 
     def _regions(self, group: _Group, roots: Sequence[Expr]) -> tuple[Dims, list[_Region]]:
-        """What is computed block by block, of the most dims along which that can be, and pays; and the dims.
+        """The regions that pay when computed block by block, along the most dims that allow it; and the dims.
 
         Where it pays along none, what could be computed so along the most dims.
         """
@@ -207,7 +205,7 @@ def _on_intervals(roots: Sequence[Expr], dims: Dims) -> list[Expr]:
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """What is computed block by block: its nodes, operands first, its results, and what they read from outside."""
+    """A region that is computed block by block: its nodes, operands first, its results, and its reads from outside."""
 
     nodes: tuple[Expr, ...]
     roots: tuple[Expr, ...]
@@ -275,13 +273,13 @@ def _walked(roots: Sequence[Expr], own: Container[int]) -> tuple[tuple[Expr, ...
 
 
 def _copied(n: Call, inside: Container[int], readers: Mapping[int, int]) -> bool:
-    """Whether all that a call reads besides constants would be copied for it alone."""
+    """True if all that a call reads besides constants would be copied for it alone."""
     read = [c for c in n.children if not isinstance(c, Literal) and (c.free or id(c) not in inside)]
     return bool(read) and all(id(c) not in inside and isinstance(c, Call) and readers[id(c)] == 1 for c in read)
 
 
 def _fits(n: Call, dims: Dims) -> bool:
-    """Whether a call has dims, or is a constant, leaves their points apart, and has functions of its operands alone."""
+    """True if a call has dims, or is a constant, leaves their points apart, and has functions of its operands alone."""
     if not any(d in n.tensor.dims for d in dims) and n.free:
         return False
     functions = [f for f in n.args if not isinstance(f.type, TensorType)]

@@ -31,10 +31,6 @@ from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.passes.restrict import with_small_buffers
 from tensorir.runtime.errors import DiagnosticError
 
-__all__ = [
-    "FuseClosures", "Inline", "Materialise", "Prune", "SplitClosures", "Temporaries", "without_unused_parameters",
-]  # fmt: skip
-
 # Closures that write adjacent parts of one output become one.
 
 
@@ -315,7 +311,7 @@ class _Made:
 
 
 def _computes(node: Call) -> bool:
-    """Whether a call is one that may be done where nobody asked for it, and is worth a buffer."""
+    """True if a call is one that may be done where nobody asked for it, and is worth a buffer."""
     merges = node.op in ("concat", "update", "split_dim", "merge_dims")
     return (merges or not TABLE[node.op].moves) and node.op != "pos" and not _fails_or_acts(node)
 
@@ -400,7 +396,7 @@ class _Storing:
         return work if worth.per_byte >= self.options.min_per_byte else None
 
     def _may_store(self, buffer: Var, value: Expr, before: tuple[Var, ...]) -> bool:
-        """Whether it is there at every point, and may be computed at every point."""
+        """True if it is there at every point, and may be computed at every point."""
         nodes = list(postorder(value))
         if any(isinstance(n, Call) and _fails_or_acts(n) for n in nodes):
             return False
@@ -434,7 +430,8 @@ SHOWN = 16.0
 
 @dataclass(frozen=True)
 class Materialise(Pass):
-    """What is read at several offsets, and saves `min_per_byte` operations for each byte, becomes `materialise(e)`.
+    """Materialisation: an expression that is read at several offsets, and saves `min_per_byte` operations for each
+    byte, becomes `materialise(e)`.
 
     A backend fuses what is not kept into every reader and computes it at each; 0 keeps all of it, infinity nothing.
 

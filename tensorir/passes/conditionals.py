@@ -33,8 +33,6 @@ from tensorir.ir.types import BOOL, Element, Scalar
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold
 
-__all__ = ["Conditionals", "Flat", "PropagateConditions", "decides", "if_converted"]
-
 # Choices are settled inside of each other: in the branch where c holds, c is true.
 
 Facts = Mapping[Expr, bool]
@@ -44,7 +42,7 @@ NOTHING: Facts = {}
 
 @dataclass(frozen=True)
 class PropagateConditions(Pass):
-    """What a condition says is known in the branches of its `if`, by all that is used there alone.
+    """Conditions hold in the branches of their `if`, for all nodes that are used there alone.
 
     >>> from tensorir.passes.base import show
     >>> text = '''f(n: tensor<int>, x: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
@@ -89,7 +87,7 @@ class PropagateConditions(Pass):
 
 
 def decides(e: Expr) -> bool:
-    """Whether an expression is an `if` of one truth value that is not known."""
+    """True if an expression is an `if` of one truth value that is not known."""
     match e:
         case Call("if", (condition, *_)):
             return not condition.tensor.dims and bool(condition.free)
@@ -98,7 +96,7 @@ def decides(e: Expr) -> bool:
 
 
 def _known_everywhere(nodes: list[Expr], roots: tuple[Expr, ...], often: set[Expr]) -> dict[int, Facts]:
-    """What is known of each node by identity: the same wherever it is used, so that none is needed twice."""
+    """Truth values of each node by identity: the same wherever it is used, so that none is needed twice."""
     known: dict[int, Facts] = {id(root): {} for root in roots}
     for e in reversed(nodes):
         for child, there in zip(e.children, _edges(e, known[id(e)], often), strict=True):
@@ -108,7 +106,7 @@ def _known_everywhere(nodes: list[Expr], roots: tuple[Expr, ...], often: set[Exp
 
 
 def _edges(e: Expr, here: Facts, often: set[Expr]) -> tuple[Facts, ...]:
-    """What is known of each operand of a node of which something is known."""
+    """Truth values on the edges to each operand of a node that has some."""
     everywhere = {c: t for c, t in here.items() if not c.tensor.dims}
     match e:
         case Call("if", (condition, *_)):
@@ -135,7 +133,7 @@ def _told(operand: Expr, known: Facts) -> Expr | None:
 
 
 def _settled(e: Expr, known: Facts, operands: tuple[Expr, ...]) -> Expr | None:
-    """What a choice, or a condition of two, is where what is known decides it, or one of the two."""
+    """A choice, or a condition of two, where known truth values decide it, or one of the two."""
     match e:
         case Call("if", (condition, _, _)) if (truth := _truth(condition, known)) is not None:
             return coerced(operands[1 if truth else 2], e.tensor)
@@ -164,7 +162,7 @@ def _truth(condition: Expr, known: Facts) -> bool | None:
 
 
 def _pointwise(op: str) -> bool:
-    """Whether each point is computed from the same one, with a derivative that is finite whatever the operands are.
+    """True if each point is computed from the same one, with a derivative that is finite whatever the operands are.
 
     Elsewhere a choice by a condition with dims keeps 0 × ∞ out of derivatives.
     """
@@ -268,7 +266,7 @@ def _nested(choices: Sequence[Choice]) -> set[int]:
 
 
 def _printing(fencil: Fencil) -> set[int]:
-    """What prints, by identity: calls, and functions with such in their bodies."""
+    """Nodes that print, by identity: calls, and functions with such in their bodies."""
     found: set[int] = set()
     for node in postorder(*values(fencil.closures)):
         inside = scope(*node.results) if isinstance(node, Lambda) else ()
@@ -279,7 +277,7 @@ def _printing(fencil: Fencil) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What of a scope becomes a choice of its own; sets have identities."""
+    """The choices of a scope that become conditionals; sets have identities."""
 
     needs: ControlDependence
     lazy: set[int]
@@ -339,12 +337,12 @@ BORDER = 0
 
 
 def _harmless(nodes: Sequence[Expr]) -> bool:
-    """Whether nodes cost little, come to an end, and leave no NaN in gradients where their values do not count."""
+    """True if nodes cost little, come to an end, and leave no NaN in gradients where their values do not count."""
     return all(isinstance(n, Call) and _finite(n) for n in nodes) and sum(map(operations, nodes)) < WORTH
 
 
 def _finite(node: Call) -> bool:
-    """Whether the derivative is finite, or there is none."""
+    """True if the derivative is finite, or there is none."""
     match node:
         case Call("multiplies", args) if any(isinstance(a, Literal) and math.isfinite(a.value) for a in args):
             return True
@@ -441,7 +439,7 @@ class _Making:
         return self.known[key]
 
     def _taken(self, plan: _Plan, place: int, made: Mapping[int, Expr]) -> Expr:
-        """Whether a place is taken."""
+        """True if a place is taken."""
         around, condition, first = plan.needs.taken(place)
         truth = made[id(condition)]
         if self.absent:
@@ -454,7 +452,7 @@ class _Making:
         return self._guarded(outer, truth) if alone else self._call("and", outer, truth)
 
     def _any(self, places: if_conversion_Places, made: Mapping[int, Expr]) -> Expr:
-        """Whether any place is taken."""
+        """True if any place is taken."""
         return reduce(lambda a, b: self._call("or", a, b), [made[~p] for p in sorted(places)])
 
     def _guarded(self, taken: Expr, value: Expr) -> Expr:
@@ -479,7 +477,7 @@ def _zero(element: Element) -> Expr:
 
 @dataclass(frozen=True)
 class Conditionals(Pass):
-    """Where one truth value decides, and a branch computes much, checks or prints: `cond`.
+    """If-conversion undone: one truth value with a branch that computes much, checks or prints becomes `cond`.
 
     What branches read that is not theirs alone is computed before, and given to their functions. Choices by one
     condition, needed in the same places, are made together, and nests of them are put side by side before.

@@ -10,10 +10,6 @@ from tensorir.ir.nodes import Call, Closure, Expr, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.runtime.errors import NOWHERE, Displayed, Span
 
-__all__ = [
-    "Comparison", "Decision", "Memory", "Places", "Plan", "Threshold", "calls_made", "closures_changed", "shortened",
-]  # fmt: skip
-
 # What a compiler chose at one place of a program: what, where, why, and the threshold that it was compared with.
 #
 # Passes say what they chose in `Pass.decided`, and a backend says it of what it emits; `c.plan()` puts them in a
@@ -60,7 +56,7 @@ class Decision:
 
 
 class Places:
-    """Where expressions of a program stand.
+    """Places of the expressions of a program.
 
     >>> from tensorir.text import parse
     >>> f = parse('''f(y: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) {
@@ -192,12 +188,12 @@ class Plan(Displayed):
         return tuple(d for d in self.decisions if d.name == name)
 
     def taken(self, name: str) -> bool:
-        """Whether a choice is made anywhere."""
+        """True if a choice is made anywhere."""
         return any(d.taken for d in self[name])
 
     @staticmethod
     def switch(name: str) -> str:
-        """What switches a choice off."""
+        """The switch that turns a choice off."""
         return f'ti.compile(f, without="{name}")'
 
     def head(self) -> list[str]:

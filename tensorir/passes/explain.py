@@ -22,8 +22,6 @@ from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.runtime.errors import Displayed
 
-__all__ = ["Explanation", "explain"]
-
 MAX_CHAINS = 1_000
 """Chains of shifts that are followed per parameter; where there are more, the text says so."""
 
@@ -55,7 +53,7 @@ class Explanation(Displayed):
 
 
 def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
-    """Which points of everything a program needs: all of its outputs, or those asked for by `out`.
+    """The points that a program needs of everything: for all of its outputs, or for those asked for by `out`.
 
     `out` maps dims, or outputs and then dims, to intervals, `{I: (0, 3)}`.
     """

@@ -23,8 +23,6 @@ from tensorir.passes.scans import FuseIntoScans, FuseScans, SplitScans
 from tensorir.passes.simplify import CombineShifts, Cse, FoldConstants, Simplify, UnrollLoops
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Source, Span, did_you_mean
 
-__all__ = ["DEFAULT_PASSES", "PASSES", "Pipeline", "Stage", "Stages", "staged"]
-
 # The table of passes: every one by the name that it has in a pipeline.
 
 _ALL: tuple[type[Pass], ...] = (
@@ -207,7 +205,7 @@ class Stage(Generic[P]):
     """What it parted the program into, where that stays as it is: a line for each."""
 
     def decided(self: Stage[Fencil]) -> tuple[Decision, ...]:
-        """What the pass chose, a row for each place."""
+        """The decisions of the pass, a row for each place."""
         return () if self.by is None else self.by.decided(self.before, self.after)
 
     @property
@@ -255,7 +253,7 @@ class Stages(Generic[P]):
         return self.stages[-1].after if self.stages else self.source
 
     def annotations(self: Stages[Fencil]) -> Annotations:
-        """What analyses say of the program that is emitted, where nothing is known of its tables."""
+        """Annotations of the program that is emitted, where nothing is known of its tables."""
         return annotated(self.result, analyse_absence(self.result, {}))
 
     def __iter__(self) -> Iterator[Stage[P]]:

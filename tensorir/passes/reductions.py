@@ -19,8 +19,6 @@ from tensorir.ir.types import FLOAT32, NEIGHBOUR, Interval, Scalar, TensorType, 
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Threshold
 
-__all__ = ["ArgumentReductions", "Contractions", "Pools", "TopK", "selecting_key"]
-
 # Folds of pairs to the largest or smallest element and its index become `argreduce`.
 #
 # What the fold's body does is decided by cases: as long as it only compares and chooses, the order of the two
@@ -107,7 +105,7 @@ def _members(args: list[Expr]) -> list[Expr]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a fold over pairs finds, and which leaf of its state and of its items is the index, and which the value."""
+    """A fold over pairs: its kind, and the leaves of its state and of its items that are the index and the value."""
 
     largest: bool
     ties: str
@@ -134,7 +132,7 @@ _KEPT, _TAKEN = "kept", "taken"
 
 
 def _kind(function: Lambda) -> _Found | None:
-    """What a fold finds, None where it is no extreme with its index."""
+    """The extreme with its index that a fold computes, None for other folds."""
     for state, item in product(((0, 1), (1, 0)), ((0, 1), (1, 0))):
         found = _classified(function, state, item)
         if found is not None:
@@ -292,7 +290,7 @@ def contraction_of(e: Expr, absent: bool) -> Expr | None:
 
 
 def _product_of(a: Expr, xs: Sequence[Expr], terms: tuple[Expr, ...]) -> tuple[int, int] | None:
-    """Which arguments λ(a, x...) → a + x × y multiplies, None for any other function."""
+    """The arguments that λ(a, x...) → a + x × y multiplies, None for any other function."""
     match terms:
         case (first, Call("multiplies", (x, y))) if first == a and x in xs and y in xs:
             return xs.index(x), xs.index(y)
@@ -455,14 +453,14 @@ class _Folds:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """What an axis is read at, and which dim of it is folded."""
+    """The index at which an axis is read, and the dim of it that is folded."""
 
     index: Expr
     affine: AffineIndex
     window: str | None
 
     def stays(self, op: str, interval: Interval) -> bool:
-        """Whether a fold over its windows, of all of an axis, is worth keeping in memory."""
+        """True if a fold over its windows, of all of an axis, is worth keeping in memory."""
         if self.window is None or op not in ("max", "min") or len(self.affine.terms) != 2:
             return False
         (outer,) = (d for d in self.affine.terms if d != self.window)
@@ -516,7 +514,7 @@ def _folds(node: Call) -> _Folds | None:
 
 
 def _nothing(op: str, kind: TensorType) -> Literal:
-    """What a fold starts from that adds nothing."""
+    """The neutral start of a fold."""
     element, identity = kind.element, TABLE[op].identity
     assert isinstance(element, Scalar) and identity is not None
     return literal(identity(element), element)
@@ -563,7 +561,7 @@ class TopK(Pass):
 
 
 def selecting_key(node: Call) -> int | None:
-    """Which operand a sort is by, where it is one number; it may stand behind whether it is one."""
+    """The operand that a sort orders by, where it is one number; a test for NaN may stand before it."""
     match node.static.keys, node.args:
         case 1, _:
             return 0
@@ -603,7 +601,7 @@ def _first_of_sorted(roots: tuple[Expr, ...]) -> Mapping[int, int]:
 
 
 def _count(node: Expr, sort: Call) -> int | None:
-    """How many of the first points of a sort a node is, None for any other node."""
+    """The number of first points of a sort that a node keeps, None for any other node."""
     match node:
         case Call("subset", _, (intervals,)):
             dim, key = sort.static.dim, selecting_key(sort)

@@ -47,11 +47,6 @@ from tensorir.ir.rewrite import postorder, rebuild, rewrite_fencil, values
 from tensorir.ir.types import INT32, Dims, TensorType, hull
 from tensorir.passes.base import Pass, with_fencil
 
-__all__ = [
-    "NeededPoints", "free_of_coordinates", "on_needed_points", "restrict", "translated", "with_positions",
-    "with_small_buffers",
-]  # fmt: skip
-
 
 def with_positions(fencil: Fencil, dims: Iterable[str]) -> tuple[Fencil, dict[str, str]]:
     """The program with a parameter in place of the positions along each of the dims; the dims by these parameters."""
@@ -176,7 +171,9 @@ def _cut(bound: BoundProgram, name: str, arrays: Any, dims: Dims) -> Any:
 
 
 def _settled(program: Any, out: Mapping[Any, Any]) -> tuple[Domains, dict[str, Dims]]:
-    """What is needed, and of every parameter what stays, where every closure stores all that stays of its output."""
+    """The needed closures, and the kept part of every parameter, where every closure stores all that is kept of its
+    output.
+    """
     kept: dict[str, Dims] = {}
     while True:
         found = domains(program, out, boxes=True, stays=kept)

@@ -16,8 +16,6 @@ from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.runtime.errors import DiagnosticError
 
-__all__ = ["FuseIntoScans", "FuseScans", "SplitScans", "computes_points"]
-
 # Scans along one dim in one direction become one, with a tuple as its state.
 
 
@@ -132,7 +130,8 @@ def _replaced(root: Expr, a: Call, b: Call, fused: Call) -> Expr:
 
 @dataclass(frozen=True)
 class SplitScans(Pass):
-    """What a scan's step computes of its operands alone is computed before it, where fewer bytes are moved so.
+    """Loop-invariant parts of a scan's step, which read its operands alone, are computed before it where fewer bytes
+    are moved so.
 
     A backend lays the scanned dim outermost: operands that lie otherwise, or are parts of arrays, are copied, each
     one. Operands that are used only together become their results, which are computed while they are copied.
@@ -157,7 +156,7 @@ class SplitScans(Pass):
 
 
 def computes_points(node: Expr) -> bool:
-    """Whether a node computes each point from its operands at that point, and does nothing else."""
+    """True if a node computes each point from its operands at that point, and does nothing else."""
     if not isinstance(node, Call):
         return False
     row = TABLE[node.op]
@@ -215,7 +214,7 @@ def _name(taken: set[str]) -> str:
 
 
 def _copied(arg: Expr, dim: str) -> bool:
-    """Whether an operand is copied to have its levels one after the other in memory of its own."""
+    """True if an operand is copied to have its levels one after the other in memory of its own."""
     while isinstance(arg, Call) and arg.op in ("cartesian_shift", "tuple_get"):
         (arg,) = arg.args
     match arg:
@@ -228,7 +227,7 @@ def _copied(arg: Expr, dim: str) -> bool:
 
 
 def _groups(order: Sequence[Expr], state: Var, copied: Sequence[Var]) -> list[_Group]:
-    """What the rest of a step reads of its operands alone, those that share a copied operand in one group."""
+    """Parts of a step that read its operands alone, those that share a copied operand in one group."""
     linked = set(copied)
     alone: set[int] = set()
     keys: dict[Expr, int] = {}
@@ -275,7 +274,7 @@ def _groups(order: Sequence[Expr], state: Var, copied: Sequence[Var]) -> list[_G
 
 @dataclass(frozen=True)
 class FuseIntoScans(Pass):
-    """What is computed point by point of a scan's states becomes a component of its state, where fewer bytes result.
+    """Pointwise uses of a scan's states become components of its state, where fewer bytes result.
 
     Components that nobody reads are not stored, so the states that it was computed of stay within the step.
 
@@ -336,7 +335,7 @@ class FuseIntoScans(Pass):
 
 @dataclass(slots=True)
 class _Use:
-    """What is computed point by point of the components of a scan's state, and nothing else."""
+    """A pointwise use of the components of a scan's state, and of nothing else."""
 
     scan: Call
     inside: list[Call] = field(default_factory=list[Call])
@@ -358,7 +357,7 @@ class _Use:
 
     @property
     def computed(self) -> list[Call]:
-        """What others read and no component is."""
+        """Nodes that others read and that are no component."""
         return [n for n in self.read.values() if n.args[0] is not self.scan]
 
     @property

@@ -21,8 +21,6 @@ from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Threshold
 from tensorir.reference.scalars import SCALAR, bitcast, cast, scalar
 
-__all__ = ["RULES", "CombineShifts", "Cse", "FoldConstants", "Simplify", "UnrollLoops", "shared"]
-
 # Operations on literals are done before the program runs.
 
 
@@ -129,7 +127,7 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
 
 
 def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
-    """How many functions are inside of each other in each function, itself included."""
+    """The depth of nested functions in each function, itself included."""
     inside: dict[int, int] = {}
     found: dict[int, int] = {}
     for node in postorder(*roots):
@@ -271,7 +269,7 @@ class UnrollLoops(Pass):
 
 
 def _checks(node: Expr) -> bool:
-    """Whether a node says something when it runs, which names the round."""
+    """True if a node says something when it runs, which names the round."""
     if not isinstance(node, Call):
         return False
     row = TABLE[node.op]
@@ -279,7 +277,7 @@ def _checks(node: Expr) -> bool:
 
 
 def _written_out(loop: Call) -> tuple[Expr, ...]:
-    """What is carried after all rounds."""
+    """The carry after all rounds of a loop, written out."""
     _, step, *start = loop.args
     assert isinstance(step, Lambda)
     number, *params = step.params
@@ -292,7 +290,7 @@ def _written_out(loop: Call) -> tuple[Expr, ...]:
 
 
 def _put(node: Expr) -> Expr | None:
-    """What is put at a number is a part of an array."""
+    """An update at a number is an update of a part of an array."""
     match node:
         case Call("scatter", (Lambda((_, new), (result,)), base, Literal(at), value)) if result == new:
             (dim,), whole = node.static.dims, base.tensor.dims
@@ -342,7 +340,7 @@ Rule = Callable[[Call], Expr | None]
 
 
 def _is(x: Expr, value: float, negative: bool | None = None) -> bool:
-    """Whether an expression is a literal; `negative` tells -0.0 from 0.0."""
+    """True if an expression is a literal; `negative` tells -0.0 from 0.0."""
     if not isinstance(x, Literal) or isinstance(x.value, bool) or x.value != value:
         return False
     return negative is None or x.element.is_integer or (math.copysign(1, x.value) < 0) == negative
@@ -429,7 +427,7 @@ def twice(e: Call) -> Expr | None:
 
 
 def again(e: Call) -> Expr | None:
-    """What does nothing to its own result."""
+    """An idempotent operation on its own result is that result."""
     match e.args:
         case (Call(op),) if op == e.op:
             return e.args[0]
@@ -619,7 +617,7 @@ def split_of_merged(e: Call) -> Expr | None:
 
 
 def update_of_all(e: Call) -> Expr | None:
-    """What is put everywhere, also along dims that it lacks, leaves nothing of what was there."""
+    """An update everywhere, also along dims that it lacks, is its value alone."""
     part, whole = e.args[1], e.tensor.dims
     if any(i != whole[d] for d, i in part.tensor.dims.items):
         return None

@@ -59,7 +59,7 @@ def run(program: Any, /, **arguments: Any) -> dict[str, Any]:
 
 
 def trace(program: Any, /, *, both: bool = False, **arguments: Any) -> dict[str, set[tuple[int, ...]]]:
-    """Which points of what is passed are read: by parameter, coordinates in the order of its dims.
+    """The points of the arguments that are read: by parameter, coordinates in the order of its dims.
 
     With `both`, `if` reads what both of its branches do. Elements that a closure wrote before are not counted.
     """
@@ -120,7 +120,7 @@ def _index(param: Var, point: Point) -> tuple[int, ...]:
 
 
 class _Stored(Tensor):
-    """What a parameter of the fencil holds."""
+    """The values of a parameter of the fencil."""
 
     __slots__ = ("interpreter", "param")
 

@@ -38,8 +38,6 @@ from tensorir.reference.tensors import (
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.runtime.print_formatting import said
 
-__all__ = ["FOLDS", "RULES"]
-
 # The rules of reduce, scan, loop and cond: every state of a recurrence is a tensor that asks the one before.
 
 
@@ -69,11 +67,11 @@ class Fold:
         return self.states[count]
 
     def arguments(self, coordinate: int) -> list[Tensor]:
-        """What the function gets at one coordinate, besides the state."""
+        """The arguments of the function at one coordinate, besides the state."""
         return [Slice(a, self.dim, coordinate) if has else a for a, has in zip(self.args, self.having, strict=True)]
 
     def absent_at(self, args: Sequence[Tensor], having: bool, point: Point) -> Generator[Question, Value, bool]:
-        """Whether a leaf of an argument that has the dim (or of one that lacks it) is absent at a point."""
+        """True if a leaf of an argument that has the dim (or of one that lacks it) is absent at a point."""
         for arg, place, has in zip(args, self.places, self.having, strict=True):
             if has is having:
                 for where in _seen(place, arg.names, self.place.dims, point):
@@ -388,7 +386,7 @@ def _in_range(
 
 @dataclass(slots=True)
 class _Scattered:
-    """What all points of one scatter share."""
+    """The updates of one scatter, shared by all of its points."""
 
     absent: bool | None = None
     """Whether an index or an update is absent anywhere: then it is not known which element it was for."""

@@ -1,4 +1,4 @@
-"""What each elementwise builtin does to scalars: Python integers with explicit wrapping, NumPy floats, `math`.
+"""Elementwise builtins on scalars: Python integers with explicit wrapping, NumPy floats, `math`.
 
 `SCALAR[name](kind, *values)` takes the element type of the operands and one NumPy scalar for each of them. Integers
 are computed without bounds and wrapped once. Floats of 16 bits and less are computed in float32 and rounded once;
@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 
 from tensorir.ir.types import DTYPES, Scalar
-
-__all__ = ["SCALAR", "bitcast", "cast", "scalar"]
 
 Function = Callable[..., Any]
 Whole = Callable[[Scalar, int], int]

@@ -11,11 +11,6 @@ from tensorir.ir.nodes import Apply, Call, Expr, Function, Lambda, Literal, Oper
 from tensorir.ir.types import Dims, Element, Scalar, TensorType
 from tensorir.reference.scalars import SCALAR, scalar
 
-__all__ = [
-    "ABSENT", "Answer", "Constant", "Outside", "Point", "Question", "Rule", "Run", "Scope", "Slice", "Tensor", "Value",
-    "Within", "absent", "any_absent", "applied", "applied_each", "ask", "check_inside", "filled", "leaves_of", "points",
-]  # fmt: skip
-
 # Tensors as functions of points, and the machine that asks them: deep programs need no deep Python stack.
 #
 # A tensor is asked at a point, a mapping from names to coordinates that may hold more names than the tensor has. To
@@ -25,7 +20,7 @@ __all__ = [
 
 
 class _Absent:
-    """What a scalar leaf is where a table held -1 on the way to it."""
+    """The value of a scalar leaf behind a -1 of a table."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -169,7 +164,7 @@ def points(dims: Dims) -> Iterator[dict[str, int]]:
 
 
 def any_absent(value: Value) -> bool:
-    """Whether a leaf of a value is absent."""
+    """True if a leaf of a value is absent."""
     if not isinstance(value, tuple):
         return value is ABSENT
     members = cast("tuple[Value, ...]", value)
@@ -243,7 +238,7 @@ class Scope:
                 raise AssertionError("functions are applied, not computed")
 
     def once(self, node: Expr, make: Callable[[], Any]) -> Any:
-        """What the rule of a node keeps for all points."""
+        """The part of a node's rule that all points share."""
         found = self.shared.get(id(node))
         if found is None:
             found = self.shared[id(node)] = make()

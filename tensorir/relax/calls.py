@@ -21,8 +21,6 @@ from tensorir.tir.script.values import DataTypeName, Metadata, Name, Value, desc
 if TYPE_CHECKING:
     from tensorir.relax.parse import Reader
 
-__all__ = ["MAKERS", "as_operator", "field", "member", "operator", "relax_call", "typed_call"]
-
 # Parts of values of Relax: members of tuples, `x[0]`, and what a type says, `x.struct_info.shape`.
 
 

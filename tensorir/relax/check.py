@@ -1,4 +1,4 @@
-"""What is checked of a function of Relax: names are bound before they are used, and what is called exists and fits.
+"""The checks of a function of Relax: names are bound before they are used, and callees exist and fit.
 
 Shapes and data types are compared with their annotations when the text is read.
 """
@@ -9,8 +9,6 @@ from tensorir.relax import nodes as r
 from tensorir.runtime.errors import Diagnostic, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.trees import children
-
-__all__ = ["check_relax"]
 
 
 def check_relax(func: r.Function, module: n.IRModule) -> list[Diagnostic]:

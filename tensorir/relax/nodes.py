@@ -22,7 +22,7 @@ _set = object.__setattr__
 
 
 class RelaxType(n.GraphNode):
-    """What is known of a value before it exists."""
+    """The type of a value: all that is known before it exists."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class RelaxVar(RelaxExpr):
 
 
 def known_as(var: RelaxVar) -> RelaxVar | n.Var:
-    """What the name of a variable stands for: a number is a variable of TIR, so that shapes may hold it."""
+    """The value behind a variable's name: a number is a variable of TIR, so that shapes may hold it."""
     named = var.type.value if isinstance(var.type, PrimValueType) else None
     return var if named is None else named
 

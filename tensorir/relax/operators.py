@@ -34,8 +34,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from tensorir.relax.nodes import Tuple
 
-__all__ = ["OPERATORS", "Operator", "is_left_out", "letters_of", "named", "reordered", "sides_of", "with_last_windows"]
-
 
 def named(subscripts: str, ranks: Sequence[int]) -> tuple[tuple[str, ...], str]:
     """A letter for every dimension of every operand, and those of the result; an ellipsis has letters of its own.
@@ -81,7 +79,7 @@ T = TypeVar("T", bound=Any)
 def reordered(
     x: T, layout: str, wanted: str, permute: Callable[[T, list[int]], T], reshape: Callable[[T, list[int]], T]
 ) -> T:
-    """What has one layout in another one; a small letter is the place within a pack.
+    """A shape in another layout; a small letter is the place within a pack.
 
     ValueError where they have other letters.
     """
@@ -323,7 +321,7 @@ OPERATORS: dict[str, Operator] = _rows()
 
 
 def is_left_out(op: str, place: int, argument: object) -> bool:
-    """Whether an operand is the empty tuple that stands where nothing is given."""
+    """True if an operand is the empty tuple that stands where nothing is given."""
     row = OPERATORS.get(op)
     if row is None or place >= len(row.values) or row.defaults.get(row.values[place]) != ():
         return False

@@ -33,8 +33,6 @@ from tensorir.tir.script.values import (
     members,
 )
 
-__all__ = ["read_function"]
-
 
 def read_function(
     outer: Evaluator, node: ast.FunctionDef, keywords: Mapping[str, Value]

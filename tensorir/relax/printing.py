@@ -13,8 +13,6 @@ from tensorir.tir.dtypes import INT32, INT64, DataType
 from tensorir.tir.printing.expressions import ExpressionPrinter, Names, number_text, quote
 from tensorir.tir.trees import walk
 
-__all__ = ["function_lines", "show"]
-
 
 class _Sizes(ExpressionPrinter):
     """Expressions of sizes: a plain number is an int64."""
@@ -177,7 +175,7 @@ class _Writer:
                 self.line(f"{name or self._define(var)}{annotation} = {text}")
 
     def _is_nothing(self, kind: r.RelaxType, value: n.Node) -> bool:
-        """Whether a value is an empty tuple, as the text tells without its type."""
+        """True if a value is an empty tuple, as the text tells without its type."""
         return kind == r.TupleType(()) and type_of(value, self.types) == kind
 
     def _branches(self, var: r.RelaxVar, value: r.If, name: str | None) -> None:

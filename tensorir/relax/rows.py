@@ -17,8 +17,6 @@ from tensorir.relax.lift.function import OPERATORS as LIFTED
 from tensorir.relax.operators import OPERATORS, Operator
 from tensorir.relax.rules_of_elements import Rule
 
-__all__ = ["ROWS", "Row"]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -14,12 +14,6 @@ from tensorir.tir.ranges import linear
 from tensorir.tir.script.arithmetic import binary
 from tensorir.tir.script.values import members
 
-__all__ = [
-    "ELEMENTWISE", "MAKERS", "PRODUCTS", "REDUCTIONS", "Contradiction", "Rule", "Sizes", "TypeOf", "axes_of", "axis_of",
-    "broadcast", "check_operands", "combine", "count_of", "differ", "dtype_or", "int_of", "ints_of", "members_of",
-    "product_of", "same", "say", "shape_argument", "sum_of", "tensor_of", "word",
-]  # fmt: skip
-
 # What the rules of inference share: operands as tensors, attributes as numbers, sizes as expressions.
 
 TypeOf = Callable[[n.Node], r.RelaxType]
@@ -50,7 +44,7 @@ def word(kind: r.RelaxType) -> str:
 
 
 def differ(a: n.Expr, b: n.Expr) -> bool:
-    """Whether two sizes are proven to be different."""
+    """True if two sizes are proven to be different."""
     return set(linear((a, 1), (b, -1))) == {None}
 
 
@@ -123,7 +117,7 @@ def check_operands(call: r.Call, names: tuple[str, ...], rule: str, type_of: Typ
 
 
 def _no_tensor(argument: n.Node, type_of: TypeOf) -> str | None:
-    """What an operand is that is surely no tensor."""
+    """The kind of an operand that is surely no tensor."""
     if isinstance(argument, r.StringValue | r.DataTypeValue):
         return "a text"
     kind = type_of(argument)

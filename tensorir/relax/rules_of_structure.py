@@ -33,8 +33,6 @@ from tensorir.tir.dtypes import INT64, DataType
 from tensorir.tir.ranges import interval
 from tensorir.tir.script.values import members
 
-__all__ = ["IMAGES", "NETWORKS", "SHAPES", "layout_sizes", "ordered_sizes", "unknown_sizes"]
-
 # Types of the operators that move elements: reshape, transpose, join, split, take, slice.
 
 
@@ -400,7 +398,7 @@ def unknown_sizes(call: r.Call, dtype: DataType | None) -> r.TensorType:
 
 
 def _window(size: n.Expr, window: n.Expr | int, stride: int, pad: tuple[int, int], dilation: int, up: bool) -> n.Expr:
-    """How many windows fit."""
+    """The number of windows that fit."""
     reach = combine("+", combine("*", combine("-", window, 1), dilation), 1)
     room = combine("-", combine("+", size, sum(pad)), reach)
     if up:

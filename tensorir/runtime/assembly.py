@@ -28,15 +28,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-__all__ = [
-    "ExtensionPoint", "assemble", "bind_program", "call_program", "check_fencil", "check_graph_function",
-    "compile_expression", "compile_statement", "define_builtin", "device_array", "draw_traceback", "equal_tile",
-    "equal_tir", "estimate_tensix", "hash_tir", "inline_program", "interpret_graph_function", "lift_graph_function",
-    "needed_parameters", "parse_program", "place_tensix", "print_expression", "print_graph_function",
-    "print_graph_node", "print_iterator", "print_program", "print_tensix", "print_tile", "print_tir", "read_call",
-    "read_graph_function", "read_returned", "read_statement", "solve_sizes", "when_imported",
-]  # fmt: skip
-
 
 class ExtensionPoint:
     """A function that another module provides."""

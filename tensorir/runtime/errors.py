@@ -47,11 +47,6 @@ from typing import Any
 
 from tensorir.runtime.assembly import draw_traceback
 
-__all__ = [
-    "NOWHERE", "PAGES", "Diagnostic", "DiagnosticError", "Displayed", "Interrupted", "NoAttribute", "Note", "Source",
-    "Span", "did_you_mean", "leave", "raise_all",
-]  # fmt: skip
-
 PAGES = {
     "tensorir.ir.types.Interval": "tensorir.inspect.pages:page_of",
     "tensorir.ir.types.Dims": "tensorir.inspect.pages:page_of",
@@ -188,7 +183,7 @@ class DiagnosticError(Displayed, ValueError):
         super().__init__("\n\n".join(map(str, self.diagnostics)))
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows in place of a traceback through the inside of this package."""
+        """The traceback of a notebook, without the frames of this package."""
         return draw_traceback(self, self.__traceback__)
 
     def __reduce__(self) -> tuple[type[DiagnosticError], tuple[tuple[Diagnostic, ...]]]:

@@ -1,4 +1,4 @@
-"""Where in the user's Python an operation stands: their file or notebook cell, line and columns."""
+"""Locations of operations in the user's Python: file or notebook cell, line and columns."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from typing import Any, TypeVar, cast
 from tensorir.binding.arrays import is_tuple
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
 from tensorir.runtime.memory import remembered
-
-__all__ = ["assigned", "here", "located", "of_function", "raised_at", "warn"]
 
 _BESIDE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
@@ -111,7 +109,7 @@ _INTERVAL = re.compile(r"(\w+)\[(-?\d+):(-?\d+)\]")
 
 
 def assigned() -> tuple[object, str]:
-    """Which of the user's expressions is under evaluation, and the variable its value goes to at once, "" if none."""
+    """The user's expression that is being evaluated, and the variable that it is assigned to at once, "" if none."""
     frame = _users()
     if frame is None:
         return None, ""

@@ -32,10 +32,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = [
-    "CACHES", "KEPT_MEMORY", "SIZES", "CacheOwner", "Caches", "KeptMemory", "RecentCache", "WeakCache", "remembered",
-]  # fmt: skip
-
 SIZES = 64
 """For how many sets of sizes a template's programs are kept, and what was compiled of them."""
 
@@ -97,7 +93,7 @@ CACHES = Caches()
 
 
 class CacheOwner:
-    """What a `WeakCache` keeps values of: they are stored in the owner itself, and so may refer to it."""
+    """The owner of values of a `WeakCache`: they are stored in the owner itself, and so may refer to it."""
 
     __slots__ = ("__weakref__", "_cached")
 
@@ -199,7 +195,7 @@ class RecentCache(Generic[K, V]):
 
 
 class _Results:
-    """What an `lru_cache` holds."""
+    """The results that an `lru_cache` holds."""
 
     def __init__(self, name: str, function: Any) -> None:
         self.name, self.function = name, function
@@ -243,7 +239,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 
 
 class KeptMemory:
-    """How much freed memory this process keeps for arrays to come, instead of giving it back: `ti.kept_memory`."""
+    """The amount of freed memory that this process keeps for arrays to come: `ti.kept_memory`."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._block = limit, 0
@@ -289,7 +285,7 @@ class KeptMemory:
 
 
 def _of_libc(name: str, *arguments: Any) -> int:
-    """What a function of glibc returns; 0 where the C library is another one."""
+    """The result of a function of glibc; 0 where the C library is another one."""
     if sys.platform != "linux":
         return 0
     libc = ctypes.CDLL(None)

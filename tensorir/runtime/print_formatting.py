@@ -1,4 +1,4 @@
-"""What `print` says: a text with a place, `{}`, for each value; a text without places is a label before all of them.
+"""Formats of `print`: a text with a place, `{}`, for each value; a text without places is a label before all of them.
 
 >>> said("sum {} of {} in all", ["3.0", "[0. 1. 2.]"])
 'sum 3.0 of [0. 1. 2.] in all'
@@ -11,8 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-__all__ = ["PLACE", "said"]
 
 PLACE = "{}"
 

@@ -1,4 +1,4 @@
-"""What a program costs at least: bytes that each core moves, products that it computes, and the time for these."""
+"""The least cost of a program: bytes that each core moves, products that it computes, and the time for these."""
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -21,8 +21,6 @@ from tensorir.tenstorrent.traffic import lines_of, moves, reached, row_of, shard
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Gemm, is_tile, operation
 from tensorir.tir.trees import children
-
-__all__ = ["Choice", "Estimate", "choose", "estimate"]
 
 PHASES = 4
 """The passes of the matrix unit over a product at the fidelity that programs are written for, HiFi4."""
@@ -70,7 +68,7 @@ class Estimate:
 
 
 def estimate(program: Program, target: str = "wormhole", mcast: bool = False) -> Estimate:
-    """What a program costs at least on a card, with the schedule that it has, as `program.estimate()`.
+    """The least cost of a program on a card, with the schedule that it has, as `program.estimate()`.
 
     A block is read from DRAM by every core that needs it; with `mcast` by one core of a row or column of the grid whose
     cores need it at the same time, which sends it to the others. Time is bounded by published figures: 288 GB/s of DRAM

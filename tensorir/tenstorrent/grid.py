@@ -30,12 +30,6 @@ from tensorir.tir.builtins import is_block, is_hardware
 from tensorir.tir.ranges import interval
 from tensorir.tir.trees import substitute, transform, walk
 
-__all__ = [
-    "AXES", "DEFAULTS", "LAYOUTS", "Axis", "Grid", "agreeing", "binding", "chosen", "defaults", "grid_of",
-    "is_persistent", "layout_of", "matrix_extents", "number", "on_functions", "pad_arrays", "padded", "padded_shape",
-    "plain", "shard", "sized", "sizes_of", "with_attributes",
-]  # fmt: skip
-
 # Kernels with the sizes that only a call would tell, as numbers: what is given to cores is counted before a call.
 
 
@@ -184,7 +178,7 @@ def _constant(axis: Axis) -> int:
 
 
 def is_persistent(func: n.PrimFunc) -> bool:
-    """Whether a kernel loops over the tiles of one core already."""
+    """True if a kernel loops over the tiles of one core already."""
     return "tt_persistent_loop" in func.attrs
 
 
@@ -275,7 +269,7 @@ def chosen(func: n.PrimFunc) -> None:
 
 
 def layout_of(func: n.PrimFunc, buffer: n.Buffer) -> str:
-    """How a buffer lies: as its own attribute says, or the function's."""
+    """The layout of a buffer: its own attribute's, or the function's."""
     whole = func.attrs.get("tt_layout_type", DEFAULTS["tt_layout_type"])
     return str(func.attrs.get(f"tt_buffer_{buffer.name}_layout", whole))
 

@@ -22,8 +22,6 @@ from tensorir.tir.tiles.operations import Box
 from tensorir.tir.tiles.warp_groups import normal
 from tensorir.tir.trees import first_difference, transform, walk
 
-__all__ = ["Blocks", "blocks_of_tiles", "is_safe_in_place", "kinds_of_tiles", "meet_nowhere"]
-
 # Buffers that are loaded and stored: whether the reader, which runs ahead, ever loads what a store changes.
 #
 # All tiles are gone through, with what each loads and stores in the order of the kernel's text. An element that is
@@ -38,7 +36,7 @@ class _Unknown(Exception):
 
 
 def is_safe_in_place(func: n.PrimFunc, items: Sequence[Item], memory: n.Var) -> bool:
-    """Whether a persistent kernel stores what no other tile loads, and what the tile itself has loaded before.
+    """True if a persistent kernel stores what no other tile loads, and what the tile itself has loaded before.
 
     False as well where only a call tells, and for more moves than are gone through.
     """
@@ -95,7 +93,7 @@ def _moves(func: n.PrimFunc, items: Sequence[Item], buffer: n.Buffer) -> Iterato
         return tuple(found)
 
     def moved(suite: Sequence[Item]) -> bool:
-        """Whether a suite moves the buffer at all."""
+        """True if a suite moves the buffer at all."""
         for item in suite:
             match item:
                 case Move(_, record) if buffer.data in (record.src.buffer.data, record.dst.buffer.data):
@@ -139,8 +137,6 @@ def _moves(func: n.PrimFunc, items: Sequence[Item], buffer: n.Buffer) -> Iterato
 #
 # The indices of a block are computed for all tiles at once, as arrays. Tiles of one kind take the same branches, run
 # the same loops, and cut boxes of memory off at the same places; so what one of them does, all do.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 Numbers = np.ndarray[Any, Any]
@@ -202,7 +198,7 @@ def _unbound(body: n.Stmt) -> n.Stmt:
 
 
 def meet_nowhere(after: n.PrimFunc) -> bool:
-    """Whether no tile stores what another one loads or stores; False as well where that is not known."""
+    """True if no tile stores what another one loads or stores; False as well where that is not known."""
     plain = normal(after)
     try:
         items = items_of(plain, plain.body)
@@ -299,7 +295,7 @@ class _Told:
             yield values(expr, self.high)
 
     def inside(self, start: n.Expr, size: n.Expr, extent: n.Expr) -> Iterator[Numbers | None]:
-        """How many elements of a box lie in front of its buffer, and how many within, at both ends of loops."""
+        """The numbers of elements of a box in front of its buffer, and within, at both ends of loops."""
         if not self.follows(start) and not self.follows(size):
             return
         for env in (self.low, self.high):

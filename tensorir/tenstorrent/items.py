@@ -16,11 +16,6 @@ from tensorir.tir.dtypes import HANDLE, INT32, DataType
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose, is_tile, operation
 from tensorir.tir.trees import children, walk
 
-__all__ = [
-    "Compute", "Control", "Item", "Move", "all_of", "block_of", "copy", "extents_of", "in_words", "is_whole",
-    "items_of", "names_of_tiles", "own_block", "pages_of", "refuse", "region", "uses", "with_box",
-]  # fmt: skip
-
 # What a part of a kernel is, in the words of a message.
 
 _WORDS: Mapping[type[n.Node], str] = {
@@ -36,7 +31,7 @@ _WORDS: Mapping[type[n.Node], str] = {
 
 
 def in_words(node: n.Node) -> str:
-    """What an expression or a statement is.
+    """An expression or a statement in words.
 
     >>> from tensorir.tir.dtypes import INT32
     >>> in_words(n.Evaluate(n.Call(INT32, "prefetch", ())))
@@ -191,7 +186,7 @@ def names_of_tiles(body: n.Stmt) -> dict[n.Var, list[n.Buffer]]:
 
 
 def _is_plain(buffer: n.Buffer) -> bool:
-    """Whether a view begins where its memory does, and lies row by row."""
+    """True if a view begins where its memory does, and lies row by row."""
     offset = buffer.elem_offset
     step = 1
     for extent, stride in zip(reversed(buffer.shape), reversed(buffer.strides), strict=False):
@@ -272,7 +267,7 @@ def _moving(body: n.Stmt, outer: set[n.Buffer]) -> set[int]:
 
 
 def _nest(above: tuple[n.For | n.IfThenElse, ...], tiled: set[int]) -> int:
-    """Where the nest of a statement begins: its outermost parallel loop, or else the outermost one of known extents."""
+    """The beginning of a statement's nest: its outermost parallel loop, or else the outermost one of known extents."""
     for place, node in enumerate(above):
         if isinstance(node, n.For) and node.kind is n.ForKind.PARALLEL:
             return place
@@ -348,7 +343,7 @@ def uses(node: n.Node) -> tuple[set[n.Buffer], set[n.Buffer]]:
 
 
 def pages_of(func: n.PrimFunc, block: n.Buffer) -> int:
-    """How many tiles of the hardware a block needs: along its last two dims, for each of the others."""
+    """The number of tiles of the hardware that a block needs: along its last two dims, for each of the others."""
     high, wide = number(func, "tt_tile_height", "defaults"), number(func, "tt_tile_width", "defaults")
     sizes = [e.value if isinstance(e, n.IntImm) else 1 for e in block.shape]
     rows, columns = [1, 1, *sizes][-2:]
@@ -356,7 +351,7 @@ def pages_of(func: n.PrimFunc, block: n.Buffer) -> int:
 
 
 def is_whole(box: Box) -> bool:
-    """Whether a box is all of its buffer."""
+    """True if a box is all of its buffer."""
     return all(isinstance(s, n.IntImm) and s.value == 0 for s in box.starts) and all(
         isinstance(e, n.IntImm) and isinstance(size, n.IntImm) and e.value == size.value
         for e, size in zip(box.extents, box.buffer.shape, strict=True)

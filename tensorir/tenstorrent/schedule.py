@@ -29,11 +29,6 @@ from tensorir.tir.build import const, seq
 from tensorir.tir.dtypes import INT32
 from tensorir.tir.trees import transform
 
-__all__ = [
-    "CORES", "RUNTIME_ARGS", "Schedule", "agreeing_grid", "partition", "persistent", "pipeline", "schedule",
-    "schedule_of", "shares_of", "uncovered",
-]  # fmt: skip
-
 # Schedules: which core computes which tiles of the grid, a contiguous range each.
 #
 # The grid is what the loops, or attributes, around the tiles bind. A schedule that a function states in its
@@ -174,7 +169,7 @@ def shares_of(func: n.PrimFunc) -> tuple[tuple[int, int], ...]:
 
 
 def uncovered(shares: Sequence[tuple[int, int]], tiles: int) -> tuple[str, str] | None:
-    """What is wrong with shares, and where: a tile that no core has, that two have, or that there is not.
+    """Faults of shares, with their places: a tile that no core has, that two have, or that does not exist.
 
     >>> uncovered([(0, 2), (1, 2)], 3), uncovered([(0, 2), (2, 1)], 3)
     (('twice', 'tile 1 is computed by core 0 and by core 1.'), None)

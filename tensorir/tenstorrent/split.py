@@ -53,8 +53,6 @@ from tensorir.tir.dtypes import DataType
 from tensorir.tir.tiles.operations import Atomic, Box, Copy, Im2col, Record, Transpose
 from tensorir.tir.tiles.warp_groups import normal
 
-__all__ = ["split"]
-
 
 def split(func: n.PrimFunc, capacity: int | Mapping[str, int] | None = None) -> Program:
     """The reader, compute and writer programs of a kernel whose tiles are loaded, computed and stored.

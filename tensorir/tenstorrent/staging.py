@@ -20,8 +20,6 @@ from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.ranges import Bounds, interval
 from tensorir.tir.trees import transform, walk
 
-__all__ = ["Staged", "bound_by", "staged"]
-
 _PLACES = frozenset(("address_of", "access_ptr", "region", "tvm_access_ptr"))
 
 
@@ -181,7 +179,7 @@ def _conjuncts(condition: n.Expr) -> tuple[n.Expr, ...]:
 
 
 def _is_bound(condition: n.Expr, store: n.BufferStore, around: frozenset[n.Var]) -> bool:
-    """Whether a condition is that an index of a store, which varies in its nest, lies below the buffer's extent."""
+    """True if a condition is that an index of a store, which varies in its nest, lies below the buffer's extent."""
     match condition:
         case n.LT(index, limit) | n.GT(limit, index):
             dims = zip(store.indices, store.buffer.shape, strict=True)

@@ -1,4 +1,4 @@
-"""What the kernels of all cores move, counted without running them, and buffers in the cores' memory."""
+"""Traffic of the kernels of all cores, counted without running them, and buffers in the cores' memory."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
@@ -20,14 +20,10 @@ from tensorir.tir import nodes as n
 from tensorir.tir.ranges import values
 from tensorir.tir.tiles.operations import Box, Copy, operation
 
-__all__ = ["Line", "Reached", "Sharded", "lines_of", "moves", "reached", "row_of", "shards_of", "starts_of"]
-
 # What the kernels of all cores do, counted without running them: each move of a block, on which core, and where from.
 #
 # A kernel is gone through once for all cores: a variable is an array, with one number for each time that the
 # statement is reached, core by core in the order of the text.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 Numbers = np.ndarray[Any, Any]
@@ -44,7 +40,7 @@ class Reached:
     known: dict[n.Var, Numbers]
 
     def count(self, cores: int) -> Numbers:
-        """How many times each core reaches it."""
+        """The number of times that each core reaches a statement."""
         return np.bincount(self.core, minlength=cores)
 
     @property
@@ -130,7 +126,7 @@ def moves(program: Program, role: str) -> list[tuple[Reached, Box, str, int]]:
 
 
 def starts_of(one: Reached, starts: Iterable[n.Expr]) -> list[Numbers]:
-    """Where a box starts along each dim, each time that its statement is reached."""
+    """The start of a box along each dim, each time that its statement is reached."""
     return [np.broadcast_to(_number(s, one.known, one.core), one.core.shape) for s in starts]
 
 
@@ -176,8 +172,6 @@ def lines_of(program: Program, wide: int) -> dict[int, Line]:
 # A buffer is cut into a rectangle of shards, one for each core, in the order of the cores. A circular buffer lies on
 # the shard of its core, so no tile moves: it works where the core's blocks are those of its shard, each once, in
 # their order.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Whether a persistent kernel computes what its grid does: shown by running both, bit for bit.
+"""True if a persistent kernel computes what its grid does: shown by running both, bit for bit.
 
 Every block runs alone, with its accesses checked: what it reads of its own, it has written. Every tile alone is
 compared with its block; then the ranges of all cores run one after the other in several orders, and are compared with
@@ -39,8 +39,6 @@ from tensorir.tir.interpret import interpret
 from tensorir.tir.interpret.machine import held_type
 from tensorir.tir.trees import transform
 
-__all__ = ["Verdict", "arguments", "verify"]
-
 ALL_RUN = 64
 """The tiles of grids of which all are run."""
 Ranges = Sequence[tuple[int, int]]
@@ -49,7 +47,7 @@ Arrays = list[np.ndarray[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was shown: how many tiles on which numbers of cores in how many orders; or what is wrong, and where.
+    """The verdict: the number of tiles on which numbers of cores in how many orders; or the fault, with its place.
 
     `tried` is the number of tiles that were run where the text says that the others are as they are, and else 0.
     `fault` is "left out", "twice", "outside", "another block", "order", "padding", "values" or "unwritten", where a
@@ -84,7 +82,7 @@ def verify(
     orders: int = 3,
     seed: int = 0,
 ) -> Verdict:
-    """Whether the persistent kernel `after` computes bit for bit what the grid kernel `before` does.
+    """True if the persistent kernel `after` computes bit for bit what the grid kernel `before` does.
 
     Without arrays, arguments are generated from `seed`, integers from 0 to 7: a kernel whose integers are indices needs
     arrays. `cores` are the numbers of cores to share the tiles; None takes

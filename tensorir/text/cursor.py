@@ -49,11 +49,6 @@ from tensorir.text.lexer import (
 )
 from tensorir.text.syntax import Range, TensorType
 
-__all__ = [
-    "SLOTS", "Cursor", "Slot", "affine", "element", "fix", "lift", "ranges", "spell_affine", "spell_element",
-    "spell_ranges", "tensor_type",
-]  # fmt: skip
-
 
 class Cursor:
     """The next token, and what may be asked of it."""

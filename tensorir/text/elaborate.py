@@ -50,15 +50,11 @@ from tensorir.text.lexer import MAX_BOUND, MAX_TUPLE_NESTING, OFFSET
 from tensorir.text.scope import Elaboration, moved
 from tensorir.text.syntax import inventory
 
-__all__ = [
-    "bound_value", "elaborate", "elaborate_expression", "elaborate_parts", "function_count", "parameter_types", "typed",
-]  # fmt: skip
-
 Declared = Sequence[TensorType | None]
 
 
 def function_count(op: str, operands: int) -> int:
-    """How many of the operands of a builtin are functions; they come first.
+    """The number of leading operands of a builtin that are functions.
 
     >>> function_count("reduce", 3), function_count("loop", 4), function_count("plus", 2)
     (1, 2, 0)
@@ -73,7 +69,7 @@ def function_count(op: str, operands: int) -> int:
 def parameter_types(
     op: str, static: tuple[Any, ...], operands: Sequence[TensorType], declared: Declared
 ) -> tuple[TensorType, ...] | None:
-    """What a function gets in a call of a builtin with these operands; None where that cannot be told.
+    """The parameter types of a function in a call of a builtin with these operands; None where that cannot be told.
 
     `declared` are the types that its parameters are declared with, None for those that are left out. Raises a
     Complaint where the operands do not fit each other, or have no dim to fold.
@@ -204,7 +200,7 @@ T = TypeVar("T")
 
 
 def _let(e: Elaboration, node: syntax.Let, body: Callable[[Elaboration, syntax.Expression], Rule[T]]) -> Rule[T]:
-    """What `body` makes of the expression behind bindings."""
+    """The result of `body` on the expression behind bindings."""
     shadowed: list[tuple[str, Any]] = []
     inner: syntax.Expression = node
     while isinstance(inner, syntax.Let):
@@ -424,7 +420,7 @@ def _call(e: Elaboration, node: syntax.Call) -> Rule[nodes.Expr | None]:
 
 
 def _blamed(node: syntax.Call) -> list[Span]:
-    """Where a finding about an operand points to: to the operand, but to the intervals of a subset."""
+    """The span of a fault of an operand: the operand's, but for the intervals of a subset."""
     if node.op == "subset":
         (ranges,) = node.static
         return [ranges[0].span.to(ranges[-1].span)]
@@ -463,7 +459,7 @@ def _hint(
     values: Sequence[nodes.Expr | None],
     f: syntax.Expression,
 ) -> _Hint:
-    """What a function gets in a call of a builtin; worked out only if it leaves types out."""
+    """Types for the parameters of a function in a call of a builtin; worked out only if it leaves types out."""
     declared = [p.type for p in f.params] if isinstance(f, syntax.Lambda) else [None]
     if declared and None not in declared:
         return _UNKNOWN

@@ -35,10 +35,6 @@ from typing import Any, TypeVar
 
 from tensorir.ir.nodes import Expr
 
-__all__ = [
-    "EMPTY", "LINE", "SPACE", "Document", "Rule", "Structure", "group", "joined", "nested", "render", "run", "together",
-]  # fmt: skip
-
 T = TypeVar("T")
 Rule = Generator[Any, Any, T]
 
@@ -59,7 +55,7 @@ def run(rule: Rule[T]) -> T:
 
 @dataclass(slots=True)
 class Structure:
-    """What was numbered so far."""
+    """The numbering of nodes so far."""
 
     numbers: dict[Any, int] = field(default_factory=dict[Any, int])
     known: dict[int, tuple[Expr, int]] = field(default_factory=dict[int, tuple[Expr, int]])

@@ -32,12 +32,6 @@ from tensorir.ir.builtins import TABLE, Builtin
 from tensorir.ir.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, SCALARS, Scalar
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
 
-__all__ = [
-    "ELEMENTS", "GLYPHS", "KEYWORDS", "MAX_BOUND", "MAX_DIGITS", "MAX_FINDINGS", "MAX_NESTING", "MAX_POINTS",
-    "MAX_TEXT", "MAX_TOKENS", "MAX_TUPLE_NESTING", "NUMBER_SUFFIXES", "OFFSET", "RESERVED", "WORD_GLYPHS", "Token",
-    "Tokens", "glyph", "number", "quoted_name", "quoted_string", "tokenize", "unquoted", "usage",
-]  # fmt: skip
-
 # What the notation accepts at most. Text beyond a limit gets a diagnostic that states the limit.
 
 MAX_TEXT = 64 * 2**20
@@ -123,7 +117,7 @@ def quoted_string(text: str, ascii: bool = False) -> str:
 
 
 def unquoted(token: str) -> str | None:
-    """What stands between the quotes or backticks of a token, None where an escape is wrong."""
+    """The text between the quotes or backticks of a token, None where an escape is wrong."""
     body = token[1:-1] if token[0] == '"' else re.sub(r'"', r"\\u0022", token[1:-1])
     try:
         return json.loads(f'"{body}"')
@@ -154,7 +148,7 @@ def number(value: bool | int | float, element: Scalar) -> str:
 
 
 def usage(row: Builtin) -> str:
-    """How a builtin is called: `pos(dim, x)`.
+    """The usage of a builtin: `pos(dim, x)`.
 
     >>> usage(TABLE["reduce"])
     'reduce(f, x[, dim])(x, ...)'

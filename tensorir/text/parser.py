@@ -47,8 +47,6 @@ from tensorir.text.syntax import (
     TensorType,
 )
 
-__all__ = ["binding", "expression", "missing_operator", "parameters", "parse_expression", "parse_programs"]
-
 
 def parse_expression(source: Source) -> Expression:
     """A text that is one expression."""
@@ -112,7 +110,7 @@ def _fold(
 
 
 def _stands_for_function(c: Cursor) -> bool:
-    """Whether a glyph is an argument by itself, as in `reduce(+, 0.0)`."""
+    """True if a glyph is an argument by itself, as in `reduce(+, 0.0)`."""
     return c.ahead().text in (",", ")") and c.ahead().kind == "glyph"
 
 
@@ -143,7 +141,7 @@ def _is_number(token: Token) -> bool:
 
 
 def _operand(c: Cursor) -> Rule[Expression]:
-    """What stands between operators: a literal, a name, a call, parentheses, ⟪⟫, λ, let, if."""
+    """An operand: a literal, a name, a call, parentheses, ⟪⟫, λ, let, if."""
     first, token = c.position, c.token
     result: Expression
     if _is_number(token) or (token.text == "-" and _is_number(c.ahead())):

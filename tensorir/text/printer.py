@@ -47,8 +47,6 @@ from tensorir.text.layout import EMPTY, LINE, SPACE, Document, Rule, group, join
 from tensorir.text.lexer import KEYWORDS, RESERVED, glyph, number, quoted_name
 from tensorir.text.sizes import Template
 
-__all__ = ["print_expr", "print_fencil", "print_param", "unparse", "unparse_expr", "unparse_type"]
-
 
 def unparse(fencil: ir.Fencil) -> syntax.Program:
     """The syntax tree of a fencil."""
@@ -131,7 +129,7 @@ class _Names:
 
 @dataclass(slots=True)
 class _Units:
-    """What stands between two semicolons of a fencil: the values of closures, and what several of these use."""
+    """The units between the semicolons of a fencil: the values of closures, and nodes that several of these use."""
 
     of: dict[int, list[ir.Expr]]
     """The nodes of each unit, operands first: of closure k by ~k, of what is shared by its identity."""
@@ -180,7 +178,7 @@ def _named(units: _Units, names: _Names) -> _Scopes:
 
 @dataclass(slots=True)
 class _Scopes:
-    """Which nodes get a name, and where: by the identity of the function whose body they open, or None."""
+    """The scope of each node that gets a name: by the identity of the function whose body it opens, or None."""
 
     names: _Names
     label: dict[int, str] = field(default_factory=dict[int, str])
@@ -298,7 +296,7 @@ def _inner_shifts(order: Sequence[ir.Expr], scopes: _Scopes, used: frozenset[str
 
 
 def _is_shift(node: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> bool:
-    """Whether it can be written with ⟪⟫: its table has a name, or its dim has one that nothing else has."""
+    """True if it can be written with ⟪⟫: its table has a name, or its dim has one that nothing else has."""
     match node:
         case ir.Call("cartesian_shift", _, (dim, _)):
             return dim not in used
@@ -512,7 +510,7 @@ def _each(nodes: tuple[syntax.Expression, ...], style: _Style) -> Rule[list[Docu
 
 
 def _argument(node: syntax.Expression, style: _Style) -> Rule[Document]:
-    """What stands between commas."""
+    """An argument between commas."""
     if isinstance(node, syntax.Operator):
         return _operator(node, style)
     return group((yield _expression(node, style)))

@@ -1,4 +1,4 @@
-"""What is known while a program is elaborated: names in scope, sizes, tables of an offset provider."""
+"""The state of elaboration: names in scope, sizes, tables of an offset provider."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from tensorir.text.layout import Structure
 from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET, affine_text
 from tensorir.text.syntax import Param, Program, Range, Shift, walk
 from tensorir.text.syntax import TensorType as WrittenType
-
-__all__ = ["Elaboration", "Uses", "moved", "provide"]
 
 # What an offset provider gives: names of dims and tables for a program's abstract offsets, and concrete tables.
 #
@@ -78,7 +76,7 @@ Uses = Iterable[tuple[nodes.Expr, Span]]
 
 @dataclass(slots=True)
 class Elaboration:
-    """What is known while a program is elaborated, and what was found wrong with it."""
+    """The state of elaboration of a program, and the faults so far."""
 
     dims: frozenset[str]
     offsets: Mapping[str, str]
@@ -120,7 +118,7 @@ class Elaboration:
             raise DiagnosticError(sorted(self.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
 
     def attempt(self, make: Callable[[], T], span: Span, uses: Uses = ()) -> T | None:
-        """What a maker makes; its diagnostics point to where operands are used, not to where they are defined."""
+        """The result of a maker; its diagnostics point to the uses of operands, not to their definitions."""
         try:
             return make()
         except DiagnosticError as error:

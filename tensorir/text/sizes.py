@@ -34,8 +34,6 @@ from tensorir.text.elaborate import elaborate
 from tensorir.text.lexer import affine_text
 from tensorir.text.syntax import Closure, Param, Program, Range, inventory
 
-__all__ = ["Shape", "Template", "solve"]
-
 _TRIAL = 1000
 """Sizes at which names are checked before any size is known."""
 
@@ -129,7 +127,7 @@ class Template(CacheOwner, Displayed):
 
 
 def _restored(text: str) -> Template:
-    """What was pickled as text."""
+    """The template of a pickled text."""
     return parse_program(text)
 
 
@@ -139,7 +137,7 @@ Shape = Sequence[int] | Mapping[str, tuple[int, int] | int]
 
 @dataclass(frozen=True, slots=True)
 class _Equation:
-    """What an argument says of the sizes: left = right, along a dim of a parameter."""
+    """The equation of sizes by an argument: left = right, along a dim of a parameter."""
 
     left: Affine
     right: int

@@ -72,7 +72,7 @@ class Offset:
 
 
 class Node:
-    """What expressions share: children, what distinguishes a node besides them, and structural equality."""
+    """The base of expressions of the notation: children, the fields besides them, and structural equality."""
 
     __slots__ = ()
 
@@ -249,7 +249,7 @@ class Closure:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """What is bound in front of it, and its value."""
+        """The expressions of the bindings in front, and the value."""
         return (*(b.value for b in self.before), self.value)
 
 
@@ -265,7 +265,7 @@ class Program:
 
 
 def same(a: Node, b: Node) -> bool:
-    """Whether two trees are equal but for their spans."""
+    """True if two trees are equal but for their spans."""
     stack: list[tuple[Node, Node]] = [(a, b)]
     while stack:
         x, y = stack.pop()
@@ -293,14 +293,14 @@ class Inventory:
 
 
 def inventory(program: Program) -> Inventory:
-    """What a fencil mentions."""
+    """The names that a fencil mentions."""
     types = [p.type for p in program.params if p.type is not None]
     regions = [r for closure in program.closures for r in closure.region or ()]
     return inventory_of(types, regions, [e for closure in program.closures for e in closure.expressions])
 
 
 def inventory_of(types: list[TensorType], regions: list[Range], values: list[Expression]) -> Inventory:
-    """What types, intervals and expressions mention."""
+    """The names that types, intervals and expressions mention."""
     dims: dict[str, None] = {}
     sizes: dict[str, None] = {}
     for kind in types:

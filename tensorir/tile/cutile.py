@@ -37,8 +37,6 @@ from tensorir.tile.nodes import (
 from tensorir.tile.operations import TABLE
 from tensorir.tile.types import ELEMENTS, Function, Pointer, Tile, Type
 
-__all__ = ["ArrayList", "from_cutile", "launch", "leaves_of", "lifted_kernel", "without_lists"]
-
 # Lists of arrays in a kernel of cuTile: taken apart, so that each array is a parameter of its own.
 #
 # cuTile passes a list as a pointer to a table in memory, a row of words for each array (its pointer, its extents, its
@@ -65,7 +63,7 @@ class ArrayList:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What has been read of a row: all of its words, or the one at `word`."""
+    """The words of a row that have been read: all of them, or the one at `word`."""
 
     of: tuple[Value, ...]
     word: int | None = None
@@ -197,7 +195,7 @@ class _Taking:
         self.items[op.results[0]] = Item(rows[int(index)])
 
     def word(self, op: Operation, item: Item) -> bool:
-        """What takes a row apart; False for what uses a word that has its type already."""
+        """The operation that takes a row apart; False for one whose word has its type already."""
         if item.word is None:
             item = Item(item.of, int(self.numbers[op.operand("indices")[1]]))
         assert item.word is not None
@@ -218,7 +216,7 @@ class _Taking:
         return None
 
     def chooses(self, op: Operation) -> bool:
-        """Whether what a loop counts or carries is the index of a list."""
+        """True if what a loop counts or carries is the index of a list."""
         depends = set(op.regions[0].arguments)
         views = set(self.tables)
         for inner in operations_of(op.regions[0]):
@@ -272,7 +270,7 @@ class _Taking:
         return Region(arguments, tuple(inner), region.span)
 
     def fold(self, op: Operation) -> None:
-        """What an operation on constants gives, where it is one integer."""
+        """The value of an operation on constants, where it is one integer."""
         if len(op.results) != 1 or not all(v in self.numbers for v in op.values):
             return
         (result,) = op.results
@@ -290,7 +288,7 @@ class _Taking:
 
 
 def _leaving(op: Operation) -> Operation | None:
-    """What ends a branch, at any depth, by going on with the loop around."""
+    """The jumps that end a branch, at any depth, by going on with the loop around."""
     for branch in op.regions:
         for inner in branch.operations:
             if inner.name == "continue":
@@ -494,19 +492,19 @@ def leaves_of(kernel: Any, args: tuple[Any, ...]) -> list[tuple[Any, bool]]:
 
 
 def _inner(node: Any, count: int) -> list[Any]:
-    """What is said of the members of a tuple."""
+    """The constraints of the members of a tuple."""
     return [node.each] * count if hasattr(node, "each") else list(getattr(node, "items", [None] * count))
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """What is said of the arrays of a list."""
+    """The constraint of the arrays of a list."""
 
     array: Any
 
 
 def _constraint(ct: Any, value: Any, node: Any) -> Any:
-    """What cuTile is told of an argument."""
+    """The constraint that cuTile gets for an argument."""
     from cuda.tile.compilation import ArrayConstraint, ListConstraint, ScalarConstraint, TupleConstraint
 
     if isinstance(value, list):
@@ -598,7 +596,7 @@ def _number(value: Any) -> Any:
 
 
 def _structure(args: tuple[Any, ...]) -> Any:
-    """How tuples nest, and how long lists are."""
+    """The nesting of tuples, and the lengths of lists."""
     return tuple(len(a) if isinstance(a, list) else _structure(a) if isinstance(a, tuple) else None for a in args)
 
 

@@ -24,14 +24,12 @@ import numpy as np
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.tile.cutile import lifted_kernel
 
-__all__ = ["KNOWN", "install"]
-
 KNOWN = ("1.7",)
 """The versions of cuTile whose call has the form that is replaced here."""
 
 
 class LiftedCall:
-    """What stands in the place of cuTile's primitive: its `bind`."""
+    """The replacement of cuTile's primitive: its `bind`."""
 
     def __init__(self, primitive: Any) -> None:
         self.primitive = primitive

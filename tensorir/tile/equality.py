@@ -37,13 +37,11 @@ from tensorir.tile.types import (
     Type,
 )
 
-__all__ = ["retype", "same_modules"]
-
 # Equality of modules: up to the names of values, spans, locations, and the name of the module around one function.
 
 
 def same_modules(a: Module, b: Module) -> bool:
-    """Whether two modules say the same; linear in their operations, and without recursion."""
+    """True if two modules say the same; linear in their operations, and without recursion."""
     if len(a.operations) != len(b.operations) or a.producer != b.producer or a.further != b.further:
         return False
     if len(a.operations) != 1 and a.name != b.name:

@@ -16,13 +16,6 @@ from tensorir.tile.types import ELEMENTS, Element, Tile, Type
 if TYPE_CHECKING:
     from tensorir.tile.operations.rows import Row
 
-__all__ = [
-    "Array", "Attribute", "Bounded", "CallSite", "CompileUnit", "Dense", "Dictionary", "DivBy", "File", "Fused",
-    "Hints", "Keyword", "LexicalBlock", "Location", "Module", "Named", "Number", "Operation", "Place", "Region",
-    "SameElements", "Scope", "Scoped", "Slot", "Subprogram", "Symbol", "Typed", "Unit", "Value", "bits_of", "dense",
-    "flat", "hints_of", "number_of", "operations_of",
-]  # fmt: skip
-
 # The values of attributes: numbers with a type, dense elements, predicates of assume, hints, and what MLIR adds.
 #
 # Enumerations are their words, flags are bools, integers, strings and lists of integers are Python's own.
@@ -89,7 +82,7 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What optimization_hints says to each architecture; without effect on results."""
+    """Hints of optimization_hints for each architecture; without effect on results."""
 
     entries: tuple[tuple[str, Dictionary], ...]
 

@@ -54,8 +54,6 @@ from tensorir.tile.text.cursor import Cursor
 from tensorir.tile.text.types import TypeReader
 from tensorir.tile.types import GatherScatterView, PartitionView, StridedView, TileView
 
-__all__ = ["grid_picture", "page_of", "picture", "view_of"]
-
 CELL = 30
 """The side of an element."""
 SHOWN = 24

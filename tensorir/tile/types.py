@@ -28,12 +28,6 @@ import numpy as np
 
 from tensorir.runtime.errors import Displayed
 
-__all__ = [
-    "BOOL", "ELEMENTS", "MAX_ELEMENTS", "PADDINGS", "Element", "Function", "GatherScatterView", "PartitionView",
-    "Pointer", "StridedView", "TensorView", "Tile", "TileView", "Token", "Type", "View", "complaint", "f16", "f32",
-    "f64", "i32", "i64", "since",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Element:
@@ -64,7 +58,7 @@ class Element:
 
     @property
     def bytes(self) -> int:
-        """What one element takes in memory; 4-bit elements are packed in pairs, and take half of that."""
+        """The bytes of one element in memory; 4-bit elements are packed in pairs, and take half of that."""
         return 4 if self.name == "tf32" else (self.bits + 7) // 8
 
     @property
@@ -294,7 +288,7 @@ def since(type: Type) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def complaint(type: Type) -> str | None:
-    """What is wrong with a type, without a full stop; None where nothing is."""
+    """The fault of a type, without a full stop; None where there is none."""
     match type:
         case Element() | Token():
             return None

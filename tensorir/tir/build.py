@@ -9,8 +9,6 @@ from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, INT32, DataType
 from tensorir.tir.nodes import Allocate, Evaluate, Expr, FloatImm, IfThenElse, IntImm, SeqStmt, Stmt
 
-__all__ = ["branched", "const", "false", "nothing", "seq", "true"]
-
 
 def seq(statements: Iterable[Stmt], span: Span = NOWHERE) -> Stmt:
     """The statements one after the other, flat: one statement stands for itself, none is an empty sequence.
@@ -27,7 +25,7 @@ def seq(statements: Iterable[Stmt], span: Span = NOWHERE) -> Stmt:
 
 
 def is_scope(statement: SeqStmt) -> bool:
-    """Whether a sequence is governed by a conditional allocation at its start."""
+    """True if a sequence is governed by a conditional allocation at its start."""
     match statement.seq:
         case (Allocate(condition=IntImm(1)), *_):
             return False

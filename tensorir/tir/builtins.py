@@ -52,11 +52,6 @@ from tensorir.tir.nodes import (
 )
 from tensorir.tir.trees import transform, walk
 
-__all__ = [
-    "BUILTINS", "HINTS", "Builtin", "Effect", "Operands", "Result", "awaits_block", "builtin_of", "find", "is_block",
-    "is_hardware", "launched", "with_exchanges",
-]  # fmt: skip
-
 _EXCHANGES = {
     "cuda.__shfl_sync": "tvm_warp_shuffle",
     "cuda.__shfl_up_sync": "tvm_warp_shuffle_up",
@@ -188,7 +183,7 @@ def _builtin(title: str, element: str) -> str | None:
 
 
 def awaits_block(call: n.Call) -> bool:
-    """Whether all threads of a block wait for each other at a barrier, and not only those of a warp."""
+    """True if all threads of a block wait for each other at a barrier, and not only those of a warp."""
     return not (call.args and call.args[0] == n.StringImm("warp"))
 
 
@@ -214,12 +209,12 @@ def launched(call: n.Call, module: n.IRModule | None) -> n.Call | None:
 
 
 def is_hardware(tag: str) -> bool:
-    """Whether a tag names a hardware index; virtual threads are loops."""
+    """True if a tag names a hardware index; virtual threads are loops."""
     return not tag.startswith(("vthread", "cthread"))
 
 
 def is_block(tag: str) -> bool:
-    """Whether a tag names an index of blocks, not one of the threads in them."""
+    """True if a tag names an index of blocks, not one of the threads in them."""
     return tag.startswith(("blockIdx", "clusterIdx"))
 
 
@@ -258,7 +253,7 @@ class Effect(Enum):
 
 
 class Result(Enum):
-    """How the data type of a call follows from its arguments."""
+    """The rule by which the data type of a call follows from its arguments."""
 
     FIRST = "the type of the first argument"
     SECOND = "the type of the second argument"
@@ -272,7 +267,7 @@ class Result(Enum):
 
 
 class Operands(Enum):
-    """What the checker asks of the arguments."""
+    """The rule for the arguments that the checker applies."""
 
     ANY = "anything"
     FLOAT = "floating-point numbers, all of one type"

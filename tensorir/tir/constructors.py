@@ -21,8 +21,6 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq, true
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, VOID, DataType
 
-__all__ = ["Elided", "Term", "Tree", "fail", "is_constructed", "parse_terms", "read_constructors"]
-
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 200
 MAX_COMMENTS = 10_000
@@ -40,7 +38,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Elided:
-    """What the text leaves out."""
+    """A field that the text leaves out."""
 
     span: Span
 
@@ -71,7 +69,7 @@ class _Token:
 
 
 def is_constructed(text: str) -> bool:
-    """Whether a text is written in constructors: what it begins with, comments aside, is `PrimFunc(`."""
+    """True if a text is written in constructors: what it begins with, comments aside, is `PrimFunc(`."""
     return _BEGIN.match(text, 0, MAX_COMMENTS) is not None
 
 

@@ -20,26 +20,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = [
-    "BFLOAT16",
-    "BOOL",
-    "FLOAT16",
-    "FLOAT32",
-    "FLOAT64",
-    "HANDLE",
-    "INT8",
-    "INT16",
-    "INT32",
-    "INT64",
-    "UINT8",
-    "UINT16",
-    "UINT32",
-    "UINT64",
-    "VOID",
-    "DataType",
-    "other_bytes",
-]
-
 _NARROW = {
     "float8_e3m4": 8,
     "float8_e4m3": 8,
@@ -69,7 +49,7 @@ _OLD_NAMES = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2"}
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """What one value is: `lanes` elements of `bits` bits, read as `code` says.
+    """The type of one value: `lanes` elements of `bits` bits, read as `code` says.
 
     `code` is "int", "uint", "float", "bfloat", "handle", or the whole name of a narrow float ("float8_e4m3fn").
     Negative `lanes` count lanes of a scalable vector (`float32xvscalex4` has -4).
@@ -126,7 +106,7 @@ class DataType:
 
     @property
     def bytes(self) -> int:
-        """How many bytes a value takes, with all of its lanes."""
+        """The bytes of a value, with all of its lanes."""
         return -(-self.bits * self.lanes // 8)
 
     @property

@@ -48,8 +48,6 @@ from tensorir.tir.nodes import Node
 from tensorir.tir.printing.expressions import ExpressionPrinter, Names
 from tensorir.tir.printing.statements import StatementPrinter, module_text, prim_func_text
 
-__all__ = ["page_of", "print_function", "print_module", "show"]
-
 Dialect = Literal["new", "old"]
 
 
@@ -163,7 +161,7 @@ def _coloured(text: str) -> Markup:
 
 
 def _digest(line: _Line) -> Markup:
-    """What a folded block writes, and what it reads."""
+    """The writes of a folded block, and its reads."""
     said = dict.fromkeys(("T.writes(", "T.reads("), "")
     for below in line.below:
         for word in said:

@@ -18,8 +18,6 @@ import numpy as np
 from tensorir.integers.intervals import combined
 from tensorir.tir import nodes as n
 
-__all__ = ["Bounds", "interval", "linear", "values"]
-
 Bounds = tuple[int, int]
 
 _DEEPEST = 40

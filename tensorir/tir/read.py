@@ -34,8 +34,6 @@ from tensorir.tir.script.modules import read_fragment, read_module
 from tensorir.tir.script.values import members
 from tensorir.tir.tilelang import is_tilelang, read_tilelang
 
-__all__ = ["T", "constants_of", "parse", "parse_fragment", "prim_func"]
-
 # Constants of live modules of TVM: what `metadata["key"][index]` in their printed text stands for.
 #
 # TVM 0.27 numbers the constants as it prints them and keeps the numbers to itself, but underlines objects on request:

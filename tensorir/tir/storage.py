@@ -47,8 +47,6 @@ from tensorir.tir.builtins import is_hardware
 from tensorir.tir.nodes import Block, BlockRealize, Buffer, For, ForKind, IterKind, Node, Stmt, Var
 from tensorir.tir.trees import children, walk
 
-__all__ = ["AT_ONCE", "lost_storage", "scratch_of", "used_outside"]
-
 AT_ONCE = (ForKind.PARALLEL, ForKind.VECTORIZED)
 """The loops whose iterations run at once."""
 
@@ -96,7 +94,7 @@ def _folded(body: Stmt, named: Mapping[Var, Buffer]) -> dict[Var, set[Var]]:
 
 
 def _uses(node: Node, named: Mapping[Var, Buffer]) -> Counter[Var]:
-    """How often each memory is named at and below a node."""
+    """The number of uses of each memory at and below a node."""
     uses: Counter[Var] = Counter()
     for part in walk(node):
         data = part.data if isinstance(part, Buffer) else part
@@ -115,7 +113,7 @@ _POINTERS = frozenset(("address_of", "access_ptr", "buffer_data", "tvm_access_pt
 
 @dataclass(slots=True)
 class _Uses:
-    """Where a memory is read and stored to: by region, the first place of each."""
+    """Reads of a memory and stores to it: by region, the first place of each."""
 
     buffer: n.Buffer
     reads: dict[_Region, Span] = field(default_factory=dict[_Region, Span])

@@ -54,11 +54,6 @@ from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes import Buffer, Expr, IRModule, Node, PrimFunc, Var
 from tensorir.tir.script.values import members
 
-__all__ = [
-    "children", "fields_of", "first_difference", "retype", "structural_hash", "structurally_equal", "substitute",
-    "transform", "walk",
-]  # fmt: skip
-
 N = TypeVar("N", bound=Node)
 
 
@@ -181,7 +176,7 @@ _BINDERS: dict[str, tuple[str, ...]] = {
 
 
 def structurally_equal(a: n.Node, b: n.Node) -> bool:
-    """Whether the two are one tree but for spans and the names of what they bind."""
+    """True if the two are one tree but for spans and the names of what they bind."""
     return first_difference(a, b) is None
 
 
@@ -263,7 +258,7 @@ class _Match:
                 self.bind(x.data, y.data)
 
     def names(self, x: object, y: object) -> list[tuple[object, object]] | None:
-        """What remains to be compared of two names, or None where they cannot be the same."""
+        """The rest to be compared of two names, or None where they cannot be the same."""
         if not _is_name(x) or not _is_name(y) or type(x) is not type(y):
             return None
         if self._closed:

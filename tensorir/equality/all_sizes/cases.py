@@ -29,11 +29,6 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, Scalar
 from tensorir.lifting.accesses.sets import decided
 
-__all__ = [
-    "Algebra", "Case", "Extent", "Fold", "Limits", "Piece", "Term", "Undecided", "Vacuous", "affine", "halves",
-    "written",
-]  # fmt: skip
-
 # islpy has no types of its own that say enough.
 
 
@@ -85,11 +80,11 @@ class Case:
         return bool(_sure(lambda: self.points.is_empty()))
 
     def meets(self, other: Case) -> bool:
-        """Whether cases have points in common."""
+        """True if cases have points in common."""
         return not _sure(lambda: self.points.intersect(other.points).is_empty())
 
     def decides(self, condition: Affine) -> bool | None:
-        """Whether a sum is not negative in all of the case, in none of it (False), or in a part (None)."""
+        """True if a sum is not negative in all of the case, in none of it (False), or in a part (None)."""
         if condition.is_number:
             return condition.constant >= 0
         if not condition.names <= set(self.names):
@@ -105,18 +100,18 @@ class Case:
         return self.answers[condition]
 
     def holds(self, condition: Affine) -> bool:
-        """Whether a sum is not negative; raises `Undecided` where that differs in the case."""
+        """True if a sum is not negative; raises `Undecided` where that differs in the case."""
         found = self.decides(condition)
         if found is None:
             raise Undecided(condition)
         return found
 
     def is_zero(self, a: Affine) -> bool:
-        """Whether a sum is 0; raises `Undecided` where that differs in the case."""
+        """True if a sum is 0; raises `Undecided` where that differs in the case."""
         return self.holds(a) and self.holds(a.times(-1))
 
     def is_always_zero(self, a: Affine) -> bool:
-        """Whether a sum is 0 in all of the case."""
+        """True if a sum is 0 in all of the case."""
         return self.decides(a) is True and self.decides(a.times(-1)) is True
 
 
@@ -368,7 +363,7 @@ class Algebra:
         return told if unknown == (None, None) else Term("checked", told.element, (told,), unknown)
 
     def within(self, told: Term, low: Affine, last: Affine) -> Term:
-        """Whether an index is in an interval."""
+        """True if an index is in an interval."""
         unknown, found = self._not_known(told, low, last), self.truth(True)
         for bound, pair in zip(unknown, ((0, 1), (1, 0)), strict=True):
             if bound is not None:
@@ -385,7 +380,7 @@ class Algebra:
         return None if below else low, None if above else last
 
     def range_of(self, term: Term) -> Limits:
-        """What is known of a whole number that data tell."""
+        """The range of a whole number that data tell."""
         match term.op, term.args:
             case "whole", _:
                 return term.own, term.own
@@ -426,13 +421,13 @@ class Algebra:
         return at
 
     def there(self, condition: Term, value: Term) -> Term:
-        """What is absent where a condition does not hold."""
+        """The term, absent where a condition does not hold."""
         if condition.op == "truth" and condition.own:
             return value
         return Term("there", value.element, (condition, self._relieved(value, _facts(condition, True))))
 
     def present(self, term: Term) -> tuple[Term, Term]:
-        """Where a term is there, and what it is there."""
+        """The condition that a term is present, and its value there."""
         return (term.args[0], term.args[1]) if term.op == "there" else (self.truth(True), term)
 
     def number(self, value: Any, element: Scalar) -> Term:
@@ -630,7 +625,7 @@ class Algebra:
         return made
 
     def _same(self, f: Fold, g: Fold) -> bool:
-        """Whether two folds are equal by induction, in all of the case."""
+        """True if two folds are equal by induction, in all of the case."""
         if f.place != g.place or f.start != g.start or not f.length.names <= set(self.case.names):
             return False
         if not self.case.is_always_zero(f.length.minus(g.length)):
@@ -639,7 +634,7 @@ class Algebra:
 
 
 def _is_checked(term: Term) -> bool:
-    """Whether a program is refused for what data tell in a term."""
+    """True if a program is refused for what data tell in a term."""
     folded = [s for p in term.own[0].pieces for s in p.state] + [*term.own[0].start] if term.op == "fold" else []
     return (
         term.op == "checked"

@@ -22,8 +22,6 @@ from tensorir.lifting.nests.nest import Leaf, Store, SymbolicNest, is_true, leav
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, loads, rebuilt
 from tensorir.lifting.nests.terms import Term as Scalars
 
-__all__ = ["Flow", "Nest", "Place", "Statement", "flow_of", "known_sum", "nest_of", "reads_of", "sure"]
-
 # Which store of loops around stores each read comes from, where bounds depend on sizes.
 #
 # For each read isl tells the store, and its iteration, that what is read comes from (Feautrier, 1991).
@@ -66,7 +64,7 @@ def _linear(a: Affine) -> Scalars:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a value comes from on a part of the iterations: which statement, and the values of its loops."""
+    """The source of a value on a part of the iterations: the statement, and the values of its loops."""
 
     conditions: tuple[tuple[Affine, bool], ...]
     """Sums that are not negative, or, where that is true, 0."""
@@ -108,7 +106,7 @@ class Flow:
         return found
 
     def of(self, statement: Statement | None, load: Load) -> list[Source]:
-        """What a read of a statement comes from; without a statement, of the end of the program."""
+        """The source of a read of a statement; without a statement, of the end of the program."""
         key = "" if statement is None else statement.name, load
         if key not in self.sources:
             self.sources[key] = sure(lambda: list(_sources(self, statement, load)))
@@ -234,7 +232,7 @@ def _chosen(term: Scalars, ranges: Mapping[str, tuple[int, int]]) -> Scalars:
 
 
 def _split(args: tuple[Scalars, ...], made: Callable[[tuple[Scalars, ...]], Scalars]) -> Scalars | None:
-    """What is made of operands of which one is a choice, as a choice."""
+    """A choice of results, made of operands of which one is a choice."""
     for k, a in enumerate(args):
         match a:
             case Op("if", (condition, first, second), element) if element.is_integer:
@@ -388,7 +386,7 @@ class _Asked:
     """The statements whose values are asked for around."""
 
     def read(self, algebra: Algebra, sink: Statement | None, load: Load, place: Place) -> Term:
-        """What a statement reads, or the end of the program, at values of its loops."""
+        """The value that a statement reads, or the end of the program, at values of its loops."""
         scatter = next((s for s in self.flow.statements if s.buffer is load.buffer and s.at is None), None)
         if sink is None and scatter is not None:
             at = [known_sum(affine_of(i)).replaced(place, {}) for i in load.indices]
@@ -396,7 +394,7 @@ class _Asked:
         return self.stored(algebra, sink, load, place)
 
     def stored(self, algebra: Algebra, sink: Statement | None, load: Load, place: Place) -> Term:
-        """What the stores to known places left of what is read."""
+        """The value that stores to known places left of a read."""
         for source in self.flow.of(sink, load):
             if all(_holds(algebra.case, a.replaced(place, {}), zero) for a, zero in source.conditions):
                 at = [a.replaced(place, {}) for a in source.at]
@@ -449,7 +447,7 @@ class _Asked:
         return run(algebra, begin, {}, s.loops)
 
     def value(self, algebra: Algebra, s: Statement, place: Place) -> Term:
-        """What a statement stores at values of its loops."""
+        """The value that a statement stores at values of its loops."""
         if s.name in self.waiting:
             raise unsupported("statements that read each other's earlier rounds")
         own = [load for load, _ in reads_of(s.value) if self._carried(s, load)]
@@ -489,7 +487,7 @@ class _Asked:
                 return algebra.compute(op, element, [self.term(algebra, s, a, place, state) for a in args])
 
     def folded(self, algebra: Algebra, s: Statement, own: Sequence[Load], place: Place) -> Term:
-        """What a statement stores that reads what it stored in the round before, as a fold over the rounds.
+        """The stores of a statement that reads its store of the round before, as a fold over the rounds.
 
         Rounds either store to one element, or each to its own, which the next one reads.
         """
@@ -548,7 +546,7 @@ class _Asked:
         return self.rounds(algebra, s, own, inside, place, before)
 
     def runs(self, algebra: Algebra, s: Statement, place: Place) -> bool:
-        """Whether a statement runs at values of its loops."""
+        """True if a statement runs at values of its loops."""
         parts = sure(lambda: s.domain.compute_divs().make_disjoint().get_basic_sets())
         return any(
             all(_holds(algebra.case, a.replaced(place, {}), zero) for a, zero in conditions_of(basic, s.names))
@@ -580,7 +578,7 @@ def _stepped(flow: Flow, s: Statement, load: Load) -> list[str]:
 
 
 def _in_order(flow: Flow, s: Statement, load: Load, turns: Sequence[str]) -> bool:
-    """Whether what a statement reads of itself is from the round before, and is so in all rounds but the first."""
+    """True if what a statement reads of itself is from the round before, and is so in all rounds but the first."""
     domain = flow.at_sizes(s.domain)
     whole = isl_set(flow.sizes, s.names)
     when, apart = (isl_map(whole, [variable(n) for n in s.names if (n in turns) == turn]) for turn in (True, False))

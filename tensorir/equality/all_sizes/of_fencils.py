@@ -22,8 +22,6 @@ from tensorir.text.scope import Elaboration
 from tensorir.text.sizes import Template
 from tensorir.text.syntax import inventory
 
-__all__ = ["Typed", "typed"]
-
 MOST_NODES = 2000
 """Nodes of programs that are followed at symbolic coordinates."""
 
@@ -131,7 +129,7 @@ def _within(algebra: Algebra, a: Affine, i: Interval) -> bool:
 
 
 def _value(e: Expr, env: Mapping[Var, Tensor]) -> Tensor:
-    """What an expression is at a place, each node once for each place and algebra."""
+    """The value of an expression at a place, each node once for each place and algebra."""
     known: dict[tuple[int, int, tuple[Affine, ...]], Value] = {}
     kept: list[Algebra] = []
 
@@ -307,7 +305,7 @@ def _bounds(interval: Interval) -> tuple[Affine, Affine]:
 
 
 def _neighbour(node: Call, algebra: Algebra, place: Place, slot: Affine, at: At) -> Value:
-    """What a table says is next, absent where it says -1."""
+    """The neighbour that a table has, absent where it has -1."""
     table, x = node.args
     tag, source = neighbour_source(table.tensor)
     told = _scalar(at(table, algebra, {**{d: place[d] for d in table.tensor.dims if d != tag}, tag: slot}))

@@ -36,8 +36,6 @@ from tensorir.lifting.accesses.sets import decided, point
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.text.sizes import Template
 
-__all__ = ["ALL_SIZES", "Found", "Reals", "Symbolic", "compared", "of_template", "size_name", "smallest"]
-
 # Terms as formulas over the reals: folds that add are sums over sets of places, whatever order they are taken in.
 #
 # A sum is a set of places and a monomial of what is read there. Places are named by what they read: of a split loop
@@ -73,7 +71,7 @@ class Reals:
     known: dict[tuple[Term, Guard], Formula] = field(default_factory=dict[Any, Formula])
 
     def defined(self) -> frozenset[tuple[Guard, Condition]]:
-        """Where what was asked for since the last time is defined."""
+        """The condition that all terms since the last question are defined."""
         found = frozenset((g, c) for g, d in self.domains.items() for c in d.conditions)
         self.domains.clear()
         self.known.clear()
@@ -143,7 +141,7 @@ class Reals:
         return Formula.atom("x", array, tuple(a.replaced(turns, {}) for a in place), *told)
 
     def _steps(self, fold: Fold, guard: Guard) -> tuple[tuple[Formula, ...], list[tuple[Case, tuple[Formula, ...]]]]:
-        """Where a fold starts, and the new state in each of its cases."""
+        """The start of a fold, and the new state in each of its cases."""
         start = tuple(self.of(s, guard) for s in fold.start)
         return start, [(p.case, tuple(self.of(s, _inside(guard, p.case)) for s in p.state)) for p in fold.pieces]
 
@@ -235,7 +233,7 @@ class Reals:
         return len(self.sums) - 1
 
     def equal(self, f: Formula, g: Formula) -> bool:
-        """Whether formulas are equal, their sums of one monomial added up place by place."""
+        """True if formulas are equal, their sums of one monomial added up place by place."""
         if f == g:
             return True
         rest: dict[tuple[Monomial, Monomial], list[tuple[Any, Fraction]]] = {}
@@ -270,7 +268,7 @@ class Reals:
 
 
 def _cancel(parts: Sequence[tuple[Any, Fraction]]) -> bool:
-    """Whether the factors of sets that hold a place add up to 0 at every place."""
+    """True if the factors of sets that hold a place add up to 0 at every place."""
     found: list[tuple[Any, Fraction]] = []
     for places, factor in parts:
         new: list[tuple[Any, Fraction]] = []
@@ -370,7 +368,7 @@ def _atoms(x: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _part(a: Affine, bound: Sequence[str]) -> Affine:
-    """What a sum has of names."""
+    """The part of a sum in some names."""
     names = set(bound)
     return Affine(tuple((t, c) for t, c in a.terms if names & ({t} if isinstance(t, str) else t.inner.names)), 0)
 
@@ -485,7 +483,7 @@ def compared(
     f: Symbolic, g: Symbolic, inputs: Names, outputs: Names, sizes: int, assumed: Sequence[Affine] = (),
     limits: Mapping[int, Limits] | None = None,
 ) -> Found:  # fmt: skip
-    """What is proven of two programs of so many sizes, of which sums are assumed not to be negative.
+    """The proof of two programs of so many sizes, of which sums are assumed not to be negative.
 
     `limits` are what the elements of inputs lie between.
     """

@@ -43,8 +43,6 @@ from tensorir.equality.reals.tensors import INTEGERS, TESTS, Array, Leaf, Unsupp
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, DTYPES, Scalar
 
-__all__ = ["Decisions", "Node", "possible"]
-
 MOST_ROWS = 128
 """Inequalities on the way: beyond that it is taken to be possible."""
 MOST_FACTORS = 8
@@ -54,7 +52,7 @@ Row = tuple[frozenset[tuple[Monomial, Fraction]], bool]
 
 
 def possible(polynomials: Sequence[tuple[Formula, bool]]) -> bool:
-    """Whether polynomials can be positive, or, where that is not asked strictly, not negative, all at once."""
+    """True if polynomials can be positive, or, where that is not asked strictly, not negative, all at once."""
     given = list(polynomials)
     if len(given) <= MOST_FACTORS and any(len(m) > 1 for f, _ in given for m, _ in f.terms):
         pairs = combinations_with_replacement([(f, strict) for f, strict in given if len(f.terms) <= MOST_FACTORS], 2)
@@ -93,9 +91,6 @@ def _without(m: Monomial, rows: Iterable[Row]) -> Iterable[Row]:
 def _row(terms: dict[Monomial, Fraction], strict: bool) -> Row:
     size = max((abs(c) for m, c in terms.items() if m != ONE and c), default=Fraction(1))
     return frozenset((m, c / size) for m, c in terms.items() if c), strict
-
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 MOST_NODES = 30_000
@@ -298,7 +293,7 @@ class Decisions:
 
 
 def _computed(op: str, element: Scalar, args: tuple[Node, ...]) -> Any:
-    """What is computed of numbers alone, where that is no matter of rounding."""
+    """The value of an operation on numbers alone, where rounding has no part in it."""
     values = [np.asarray(float.fromhex(a.own) if a.element.is_float else a.own).astype(DTYPES[a.element]) for a in args]
     if op in TESTS:
         return bool(TESTS[op](*values))
@@ -319,7 +314,7 @@ def asks(node: Node) -> Node | None:
 
 
 def half(node: Node, asked: Node, of: Decisions, holds: bool) -> Node:
-    """What a node is where a condition holds, or does not, which it asks first or not at all."""
+    """The node under a condition, or its negation, which it asks first or not at all."""
     if node is asked:
         return of.true if holds else of.false
     return node.args[1 if holds else 2] if node.op == "if" and node.args[0] is asked else node

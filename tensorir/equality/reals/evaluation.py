@@ -55,8 +55,6 @@ __all__ = ["FOLDS", "SEVERAL", "Branches", "Unsupported", "evaluated", "given"]
 
 # Folds, scans, loops and scatters over whole arrays: step by step, or at once where the function is one operation.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 MOST_ROUNDS = 1 << 14
 """Rounds after which a loop that its condition ends is no longer followed."""
@@ -251,7 +249,7 @@ def loop(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Domain
 
 
 def _seen(f: Bound[Tensor], carried: Sequence[Tensor]) -> list[Tensor]:
-    """What is carried, on the points of a function's parameters."""
+    """The carry, on the points of a function's parameters."""
     return [on(x, t.dims) for x, t in zip(carried, f.function.type.params[1:], strict=True)]
 
 
@@ -322,7 +320,7 @@ def scatter(node: Call, args: Sequence[Any], apply: Applier[Tensor], domain: Dom
 
 
 def _elementwise(function: Expr) -> bool:
-    """Whether a function of scalars computes each of many as it computes one."""
+    """True if a function of scalars computes each of many as it computes one."""
     return all(
         not isinstance(e, Call) or TABLE[e.op].elementwise or e.op in ("make_tuple", "tuple_get")
         for e in postorder(function)
@@ -345,8 +343,6 @@ SEVERAL: dict[str, Callable[[Call, Sequence[Any], Applier[Tensor], Domain], list
 }  # fmt: skip
 """What has several results, of which a node asks for one."""
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 WITNESSED = Witnessed()
 MOST_ELEMENTS = 1 << 23
@@ -368,7 +364,7 @@ def given(array: Any, rng: np.random.Generator, literal: Array | None = None) ->
 
 @dataclass(slots=True)
 class Branches:
-    """Which outcomes of the conditions of programs were visited."""
+    """Outcomes of the conditions of programs that were visited."""
 
     seen: dict[int, tuple[Call, bool, bool]] = field(default_factory=dict[int, tuple[Call, bool, bool]])
 
@@ -378,7 +374,7 @@ class Branches:
 
     @property
     def count(self) -> tuple[int, int]:
-        """How many outcomes were visited, of how many."""
+        """The number of outcomes that were visited, of how many."""
         return sum(true + false for _, true, false in self.seen.values()), 2 * len(self.seen)
 
     @property

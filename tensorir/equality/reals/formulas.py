@@ -28,11 +28,6 @@ from tensorir.equality.reals.residues import HUGE
 from tensorir.equality.reals.tensors import INTEGERS, Array, Leaf, Unsupported
 from tensorir.ir.types import DTYPES, Scalar
 
-__all__ = [
-    "Condition", "Formal", "Formula", "conditions", "exp", "has_infinity", "integer", "is_nonnegative", "literal",
-    "power", "variables",
-]  # fmt: skip
-
 MOST_TERMS = 512
 """Terms that one formula may have."""
 MOST_FORMULAS = 1 << 14
@@ -228,20 +223,20 @@ Condition = tuple[str, Formula]
 
 
 def is_nonnegative(m: Monomial) -> bool:
-    """Whether a monomial is never negative."""
+    """True if a monomial is never negative."""
     return all(
         a[0] in ("exp", "abs") or (e.numerator % 2 == 0 or (a[0] == "power" and e.denominator == 2)) for a, e in m
     )
 
 
 def _is_positive(x: Formula) -> bool:
-    """Whether a formula is greater than 0 whatever its atoms are, as far as signs of its terms tell."""
+    """True if a formula is greater than 0 whatever its atoms are, as far as signs of its terms tell."""
     strict = any(all(a[0] == "exp" for a, _ in m) for m, _ in x.terms)
     return strict and all(c > 0 and is_nonnegative(m) for m, c in x.terms)
 
 
 def _nonzero(x: Formula) -> frozenset[Condition]:
-    """What has to hold for a formula not to be 0: of each of its common factors, and of what is left."""
+    """Conditions for a formula not to be 0: on each of its common factors, and on the rest."""
     if x.constant or _is_positive(x):
         return frozenset()
     if not x.terms:
@@ -266,7 +261,7 @@ def _root(x: Formula) -> frozenset[Condition]:
 
 
 def conditions(op: str, args: Sequence[Formula]) -> frozenset[Condition]:
-    """Where an operation is defined: x / x is 1 where x is not 0, and the square of a root is where it is not negative.
+    """The domain of an operation: x / x is 1 where x is not 0, and the square of a root is where it is not negative.
 
     >>> conditions("sqrt", [exp(Formula.atom("x"))]), len(conditions("divides", [Formula.atom("x")] * 2))
     (frozenset(), 1)
@@ -296,7 +291,7 @@ def conditions(op: str, args: Sequence[Formula]) -> frozenset[Condition]:
 
 
 def has_infinity(x: Formula) -> bool:
-    """Whether a formula has infinity as a factor of one of its terms."""
+    """True if a formula has infinity as a factor of one of its terms."""
     return any(a == ("infinite",) for m, _ in x.terms for a, _ in m)
 
 
@@ -357,12 +352,12 @@ class Formal:
 
     @property
     def at_once(self) -> bool:
-        """Whether products of matrices are taken as such."""
+        """True if products of matrices are taken as such."""
         return False
 
     @property
     def in_order(self) -> bool:
-        """Whether folds are taken element by element."""
+        """True if folds are taken element by element."""
         return False
 
     def own(self, op: str, element: Scalar, leaves: Sequence[tuple[Leaf, Scalar]], static: Any = None) -> Leaf | None:

@@ -33,14 +33,6 @@ import numpy as np
 from tensorir.equality.reals.tensors import INTEGERS, Array, Leaf, Unsupported
 from tensorir.ir.types import DTYPES, FLOAT32, SCALARS, Scalar
 
-__all__ = [
-    "OPERATIONS", "Real", "Residues", "Witnessed", "constant", "digits", "embedded", "exact", "exp", "hashed",
-    "inverse", "log", "minus", "named", "odd", "plus", "power", "random", "same", "sqrt", "times", "unit",
-]  # fmt: skip
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
-
 P, Q = 2147481143, 1073740571
 UNKNOWN = np.uint64(2**63)
 """Stands for a residue modulo Q that is not known."""
@@ -61,7 +53,7 @@ class Residues:
 
 
 def same(x: Residues, y: Residues) -> Array:
-    """Where two numbers are one: both residues are equal, or what is known of them by a law of powers is."""
+    """A mask of equal numbers: both residues are equal, or those known of them by a law of powers are."""
     known = (x.q != UNKNOWN) & (y.q != UNKNOWN)
     return (x.p == y.p) | (known & (x.q == y.q))
 
@@ -294,8 +286,6 @@ def power(x: Residues, y: Residues, exponent: Array | None = None) -> Residues:
 # the formula's number (running error analysis: Higham, Accuracy and Stability of Numerical Algorithms, section 3.3),
 # its *rounding* how far the program may be led, which rounds to its own element types.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 U = 2.0**-53
 """The relative error of one operation in float64."""
@@ -402,25 +392,25 @@ Formula = Callable[..., Residues]
 
 
 def _overflown(args: tuple[Real, ...], z: Array) -> Array:
-    """Where a result is too large for float64, though no operand is infinite, or is what came of such a one."""
+    """A mask of results too large for float64, though no operand is infinite, and of all computed of those."""
     known = np.all([np.broadcast_to(np.isfinite(a.value) & np.isfinite(a.error), z.shape) for a in args], 0)
     lost = np.any([np.broadcast_to(np.isinf(a.error), z.shape) for a in args], 0)
     return (np.isinf(z) & known) | (~np.isfinite(z) & lost)
 
 
 def _holds(element: Scalar, x: Array) -> Array:
-    """Where numbers are ones of an element type."""
+    """A mask of numbers of an element type."""
     return np.asarray(x.astype(DTYPES[element]).astype(np.float64) == x)
 
 
 def _exact_sum(x: Array, y: Array, z: Array) -> Array:
-    """Where a sum loses nothing in float64: what is left of both operands (Knuth's TwoSum) is 0."""
+    """A mask of sums that are exact in float64: the remainder of both operands (Knuth's TwoSum) is 0."""
     other = z - x
     return np.asarray((x - (z - other)) + (y - other) == 0)
 
 
 def _exact_product(x: Array, y: Array, z: Array) -> Array:
-    """Where a product surely loses nothing in float64: of two numbers of 24 bits, or by a power of two."""
+    """A mask of products that are exact in float64: of two numbers of 24 bits, or by a power of two."""
     short = _holds(FLOAT32, x) & _holds(FLOAT32, y)
     power = (np.frexp(np.abs(x))[0] == 0.5) | (np.frexp(np.abs(y))[0] == 0.5)
     return short | (power & np.isfinite(z) & (np.abs(z) > LEAST))

@@ -1,4 +1,4 @@
-"""What Z3 says of whole numbers and truth values, and decisions compared at the ends of conditions.
+"""Z3 on whole numbers and truth values, and decisions compared at the ends of conditions.
 
 What Z3 says of whole numbers and truth values: whether elements can differ where conditions lead.
 
@@ -35,8 +35,6 @@ from tensorir.equality.reals.tensors import Unsupported
 from tensorir.integers.intervals import combined, hull
 from tensorir.ir.types import BOOL, Scalar
 
-__all__ = ["Ends", "Model", "Path", "Solver"]
-
 # Z3 has no types of its own that say enough.
 
 
@@ -66,7 +64,7 @@ class Solver:
     spent: int = 0
 
     def excludes(self, path: Path, a: Node, b: Node) -> bool:
-        """Whether no input leads along a path to elements that differ; of floats all are taken to differ."""
+        """True if no input leads along a path to elements that differ; of floats all are taken to differ."""
         whole = not a.element.is_float and a.element == b.element
         if not whole and not any(x.element.is_integer for c, _ in path for x in c.args):
             return False
@@ -101,7 +99,7 @@ class Solver:
         return False
 
     def _limited(self, terms: _Terms) -> list[Any]:
-        """What is known of the elements of inputs that a question is about."""
+        """Limits of the elements of inputs that a question is about."""
         found: list[Any] = []
         for node, x in terms.constants:
             low, high = self.limits.get(node.own[0], (-inf, inf)) if node.op == "x" else (-inf, inf)
@@ -114,7 +112,7 @@ class Solver:
 
 
 class _Meaning(Protocol):
-    """What whole numbers are as terms of Z3; truth values are Z3's own."""
+    """Whole numbers as terms of Z3; truth values are Z3's own."""
 
     z3: Any
     context: Any
@@ -380,7 +378,7 @@ class Range:
         return self.low if self.low == self.high and isinstance(self.low, Fraction) else None
 
     def bounds(self, f: Formula) -> list[tuple[Formula, bool]]:
-        """What is not negative, or strictly positive, of a polynomial that has these values."""
+        """Bounds of a polynomial that has these values: not negative, or strictly positive."""
         low = [(f - Formula.number(self.low), self.no_low)] if isfinite(self.low) else []
         return [*low, (Formula.number(self.high) - f, self.no_high)] if isfinite(self.high) else low
 
@@ -422,7 +420,7 @@ class Ends:
     compared: int = 0
 
     def equal(self, f: Node, g: Node) -> bool:
-        """Whether two elements have one formula, and are defined alike, wherever conditions lead."""
+        """True if two elements have one formula, and are defined alike, wherever conditions lead."""
         waiting: list[tuple[Node, Node, Path, Ranges, frozenset[Condition], frozenset[Condition]]]
         waiting = [(f, g, (), {}, frozenset(), frozenset())]
         while waiting:
@@ -480,7 +478,7 @@ class Ends:
         return frozenset[Condition]().union(*(self.of(a)[1] for a in condition.args))
 
     def _where(self, condition: Node, holds: bool, ranges: Ranges) -> Ranges | None:
-        """What is known where a condition holds too, or does not; None where that cannot be."""
+        """Limits under a condition, or its negation, too; None where that cannot be."""
         exact = self.exact and _has_floats(condition)
         if exact and not holds:
             return ranges  # of what is not smaller nothing is known: one of both may be NaN

@@ -28,14 +28,6 @@ from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, TupleE
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
-__all__ = [
-    "BATCH", "INTEGERS", "LOGIC", "MOVES", "NO_DIMS", "TESTS", "Array", "Domain", "Leaf", "Tensor", "Unsupported",
-    "batched", "choose", "joined", "literal", "moved", "on", "placed", "shifted", "slice_at", "stacked",
-]  # fmt: skip
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
-
 Array = np.ndarray[Any, Any]
 
 
@@ -197,12 +189,12 @@ class Domain(Protocol):
 
     @property
     def at_once(self) -> bool:
-        """Whether products of matrices are taken as such, of `numbers.Real`."""
+        """True if products of matrices are taken as such, of `numbers.Real`."""
         ...
 
     @property
     def in_order(self) -> bool:
-        """Whether folds are taken element by element."""
+        """True if folds are taken element by element."""
         ...
 
     def own(self, op: str, element: Scalar, leaves: Sequence[tuple[Leaf, Scalar]], static: Any = None) -> Leaf | None:
@@ -245,8 +237,6 @@ def literal(domain: Domain, value: Any, element: Scalar, dims: Dims = NO_DIMS) -
 
 
 # Integers and truth values of whole arrays, with the meanings of the builtins: integers wrap, and x / 0 is -1.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 def _divided(x: Array, y: Array, towards_zero: bool) -> Array:
@@ -321,8 +311,6 @@ def converted(x: Array, target: Scalar, dtype: Any) -> Array:
 
 
 # What moves elements, over whole arrays: shifts, parts and joins, dims, reads at indices and at neighbours, order.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 def without(leaf: Leaf, gone: Array) -> Leaf:

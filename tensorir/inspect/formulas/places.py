@@ -28,8 +28,6 @@ from tensorir.ir.types import BOOL, INT32, Element, TupleElement
 from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.text.lexer import affine_text
 
-__all__ = ["Extent", "Facts", "Index", "Neighbours", "Point", "affine", "facts_of", "joined_dim", "united"]
-
 
 def affine(value: Affine) -> str:
     r"""A bound, with sizes as names.
@@ -105,7 +103,7 @@ def _greatest(bounds: Iterable[Affine], sign: int) -> frozenset[Affine]:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Which table a neighbour dim comes from: its slots are the neighbours of a point."""
+    """The table that a neighbour dim comes from: its slots are the neighbours of a point."""
 
     symbol: str
     dims: tuple[str, ...]
@@ -188,7 +186,7 @@ def _bound(bounds: frozenset[Affine], of_several: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of an expression: its dims, its elements, and how long it is where it stands."""
+    """Facts of an expression: its dims, its elements, and its length in the formula."""
 
     dims: Mapping[str, Extent]
     element: Element | None
@@ -205,7 +203,7 @@ def united(parts: Iterable[Facts]) -> dict[str, Extent]:
 
 
 def facts_of(op: str, static: tuple[Any, ...], operands: Sequence[Facts]) -> Facts:
-    """What is known of a call, from what is known of the tensors among its operands."""
+    """Facts of a call, from those of the tensors among its operands."""
     first: Mapping[str, Extent] = operands[0].dims if operands else {}
     dims: Mapping[str, Extent] = united(operands)
     element = operands[0].element if operands else None

@@ -1,4 +1,4 @@
-"""What names stand for in a program, dims of expressions, and points along them."""
+"""Names in scope, dims of expressions, and points along them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ from tensorir.text import syntax
 from tensorir.text.elaborate import function_count
 from tensorir.text.layout import Rule
 from tensorir.text.lexer import OFFSET
-
-__all__ = [
-    "LEAVES", "Function", "Inline", "Points", "Scope", "Scopes", "Steps", "Tensor", "computed", "factor", "inside",
-    "letters_in", "reads",
-]  # fmt: skip
 
 # What names stand for in a program, and which dims its expressions have, before any size is known.
 #
@@ -97,7 +92,7 @@ class Function:
 
 @dataclass(slots=True)
 class Scopes:
-    """What was found of a program so far."""
+    """Scopes of a program so far."""
 
     program: syntax.Program
     letters: Mapping[str, str]
@@ -125,7 +120,7 @@ class Scopes:
         return name(self.fresh(label)).text
 
     def rank(self, dim: str) -> tuple[int, int]:
-        """Where a dim stands in an index."""
+        """The rank of a dim in an index."""
         dim = self.own.get(dim, dim)
         counter = neighbour_counter(dim)
         return (0, list(self.letters).index(dim)) if counter is None and dim in self.letters else (1, counter or 0)
@@ -146,7 +141,7 @@ class Scopes:
     # Scopes
 
     def opened(self, node: syntax.Expression, scope: Scope) -> Rule[tuple[syntax.Expression, Scope]]:
-        """What stands behind bindings, with these in scope."""
+        """The expression behind bindings, with these in scope."""
         if not isinstance(node, syntax.Let):
             return node, scope
         place = "opened", scope, id(node)
@@ -161,7 +156,7 @@ class Scopes:
         return self.known[place]
 
     def bound(self, label: str, value: syntax.Expression, scope: Scope) -> Rule[Tensor | Inline | Function]:
-        """What a name stands for."""
+        """The value of a name."""
         value, scope = yield self.opened(value, scope)
         if isinstance(value, (syntax.Lambda, syntax.Operator)):
             return Function(value, scope, self.symbol(label))
@@ -266,7 +261,7 @@ class Scopes:
     # Shifts
 
     def steps(self, node: syntax.Expression, scope: Scope) -> tuple[Steps, syntax.Expression] | None:
-        """What a shift does, and its operand; None for what is no shift."""
+        """The steps of a shift, and its operand; None for other nodes."""
         match node:
             case syntax.Shift(offsets, operand):
                 return [(self._target(o.name, scope), o.distance) for o in offsets], operand
@@ -291,7 +286,7 @@ class Scopes:
         return label
 
     def table(self, node: syntax.Expression, scope: Scope) -> Rule[tuple[Tensor, Neighbours]]:
-        """What leads from a point to its neighbours."""
+        """The table that leads from a point to its neighbours."""
         entry = scope.get(node.name) if isinstance(node, syntax.Name) else None
         while isinstance(entry, Inline):
             node, scope = entry.node, entry.scope
@@ -301,7 +296,7 @@ class Scopes:
         return tensor, Neighbours(tensor.symbol, tuple(p for _, p in tensor.places), tag, tag.removeprefix(NEIGHBOUR))
 
     def moved(self, steps: Steps, facts: Facts, scope: Scope) -> Rule[tuple[Facts, list[str]]]:
-        """What is known behind a shift, and the neighbour dim that each of its steps makes."""
+        """The scope behind a shift, and the neighbour dim that each of its steps makes."""
         dims, made = dict(facts.dims), [""] * len(steps)
         for k, (target, distance) in reversed(list(enumerate(steps))):
             if isinstance(target, str):
@@ -393,7 +388,7 @@ class Scopes:
         return {d: extent for e in tensors for d, extent in e.facts.dims.items() if d in self.own}
 
     def _state(self, function: syntax.Expression, scope: Scope) -> Facts:
-        """What the first parameter of a function is declared as."""
+        """The declared type of the first parameter of a function."""
         match self.resolved(function, scope)[0]:
             case syntax.Lambda((syntax.Param(_, syntax.TensorType()) as state, *_)):
                 return declared(state)
@@ -428,7 +423,7 @@ ALONE = frozenset(["if", "concat", "update", "scan"])
 
 
 def declared(param: syntax.Param) -> Facts:
-    """What the type of a parameter says."""
+    """The facts that the type of a parameter declares."""
     assert param.type is not None, param.name
     return Facts({r.dim: Extent.of(r.start, r.stop) for r in param.type.ranges}, param.type.element)
 
@@ -439,7 +434,7 @@ def renamed_dims(facts: Facts, names: Mapping[str, str]) -> Facts:
 
 
 def reads(node: syntax.Expression, label: str) -> bool:
-    """Whether a name is in an expression."""
+    """True if a name is in an expression."""
     return any(isinstance(n, syntax.Name) and n.name == label for n in syntax.walk(node))
 
 

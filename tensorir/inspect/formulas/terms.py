@@ -27,11 +27,6 @@ from tensorir.ir.staggering import HALF
 from tensorir.ir.types import BOOL, NEIGHBOUR, Scalar, neighbour_counter
 from tensorir.text import lexer, syntax
 
-__all__ = [
-    "ATOM", "FOLD", "LOOSE", "NOTATION", "Term", "applied", "called", "is_tag", "letters_of", "name", "names_of",
-    "number", "slot_letter", "within",
-]  # fmt: skip
-
 LOOSE, ATOM = 0, POWER + 1
 FOLD = SUM + 0.5
 """Of sums over a dim and their kin, between a sum and a product: what follows would be read as a part of them."""
@@ -254,7 +249,7 @@ def slot_letter(program: syntax.Program) -> str:
 
 
 def is_tag(dim: str) -> bool:
-    """Whether a dim is that of a table's entries."""
+    """True if a dim is that of a table's entries."""
     return dim.startswith(NEIGHBOUR) and neighbour_counter(dim) is None
 
 

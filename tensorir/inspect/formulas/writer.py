@@ -36,8 +36,6 @@ from tensorir.text.cursor import SLOTS
 from tensorir.text.elaborate import function_count
 from tensorir.text.layout import Rule, run
 
-__all__ = ["equations"]
-
 MAX_NESTED = 2
 """Tables that are looked up one in another, in the index of what is no name."""
 FOLDS = {"plus": r"\sum", "multiplies": r"\prod", "min": r"\min", "max": r"\max", "and": r"\bigwedge", "or": r"\bigvee"}
@@ -449,7 +447,7 @@ class _Writer:
         return self.points.read(Tensor(symbol, facts, self.scopes.places(facts.dims)), point)
 
     def _given(self, node: syntax.Call, scope: Scope) -> Rule[list[Facts]]:
-        """What the functions of a call get."""
+        """The arguments that the functions of a call get."""
         count = function_count(node.op, len(node.args))
         facts: list[Facts] = yield self.scopes.each(node.args[count:], scope)
         match node.op:

@@ -1,4 +1,4 @@
-"""What is passed for the parameters of a program, as leaves: fields of GT4Py and our own, types, and numbers."""
+"""Arguments for the parameters of a program, as leaves: fields of GT4Py and our own, types, and numbers."""
 
 # What programs evaluate to is of many kinds, which only running tells.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -18,8 +18,6 @@ from tensorir.iterator.lift.graph import StridedTable, Table
 from tensorir.iterator.lift.program import Leaf
 from tensorir.iterator.lift.values import Target
 from tensorir.iterator.nodes import ParamType, TupleType, refused
-
-__all__ = ["is_strided", "leaf_tree", "offsets"]
 
 
 def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
@@ -129,6 +127,6 @@ def _table_of(name: str, value: Any, offset: Any) -> Table:
 
 
 def is_strided(table: Any) -> bool:
-    """Whether a table has rows without end, which lead to points one after the other."""
+    """True if a table has rows without end, which lead to points one after the other."""
     rows = table.domain.ranges[0]
     return len(table.domain.dims) == 2 and not isinstance(rows.stop, int | np.integer)

@@ -23,8 +23,6 @@ from tensorir.iterator.lift.needs import region_left, why
 from tensorir.iterator.nodes import refused
 from tensorir.runtime.errors import NOWHERE, DiagnosticError
 
-__all__ = ["Emission"]
-
 
 @dataclass(eq=False)
 class Emission:
@@ -149,7 +147,7 @@ class Emission:
         return self._padded(name, made, self.box(node), dims)
 
     def _outside(self, node: Node, dim: str, have: Interval, start: int, stop: int) -> DiagnosticError:
-        """What is said of an input that is read where it has no points."""
+        """The diagnostic for an input that is read where it has no points."""
         (name,) = node.static
         said = f"'{name}' of '{self.program}' has {dim}{have}, and {dim}[{start}:{stop}] of it is read."
         help = f'give it more points of {dim}, or store on a smaller domain; out_of_range="lenient" reads the nearest.'

@@ -56,8 +56,6 @@ from tensorir.iterator.nodes import (
 )
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = ["Evaluator"]
-
 
 class Evaluator:
     """Evaluates expressions of one program: `graph` is what it makes, `known` what it knows of scalars and domains."""
@@ -166,7 +164,7 @@ class Evaluator:
         return int(self.known.number(x))
 
     def deref(self, x: Any) -> Steps:
-        """What is at a position."""
+        """The value at a position."""
         match x:
             case Iterator(value, steps):
                 for step in reversed(steps):
@@ -231,7 +229,7 @@ class Evaluator:
                 raise AssertionError(step)
 
     def target(self, tag: Offset | CartesianOffset) -> tuple[Target, int]:
-        """Where an offset leads, and how far it goes by itself."""
+        """The target of an offset, and its own distance."""
         if isinstance(tag, CartesianOffset):
             return (
                 tag.domain.name if tag.domain.name == tag.codomain.name else (tag.domain.name, tag.codomain.name)

@@ -21,14 +21,12 @@ from tensorir.iterator.lift.graph import Fold, Graph, Node, Table
 from tensorir.iterator.lift.values import leaves, tree_map
 from tensorir.iterator.nodes import refused
 
-__all__ = ["Folding"]
-
 Masks = tuple[Node, ...]
 _MOVES = frozenset(["shift", "restagger", "gather", "neighbour", "neighbours"])
 
 
 def _free(results: Sequence[Node], whole: bool) -> tuple[Node, ...]:
-    """What a body takes from outside, in the order of use; `whole` also what is elementwise."""
+    """Free variables of a body, in the order of use; `whole` includes those that are read elementwise."""
     found: dict[int, Node] = {}
     seen: set[int] = set()
     stack = list(reversed(results))

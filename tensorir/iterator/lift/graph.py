@@ -1,4 +1,4 @@
-"""What a program computes, as a graph: tensors with known dims and elements whose intervals are not known yet.
+"""The graph of a program: tensors with known dims and elements whose intervals are not known yet.
 
 The values of iterator IR become these nodes when a program is evaluated once: lifts and derefs leave nothing, a shift
 is a node. Equal nodes are one node, so the graph is as large as what is computed and not as large as its text. The
@@ -26,8 +26,6 @@ from tensorir.integers.sets import ALWAYS, Box, Region
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, DTYPES, FLOAT64, INT32, Scalar, scalar_of
 from tensorir.iterator.nodes import ARITHMETIC
-
-__all__ = ["Fold", "Graph", "Node", "StridedTable", "Table", "elementwise", "postorder", "union"]
 
 _TO_BOOL = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal", "isfinite", "isinf", "isnan"}
 _DECIDES: Mapping[str, Callable[..., Any]] = {
@@ -144,7 +142,7 @@ def postorder(roots: Iterable[Node]) -> Iterator[Node]:
 
 
 def _known_truth(name: str, args: Sequence[Node]) -> bool | Node | None:
-    """What whole numbers and truth values that are known decide: static arguments choose among branches so."""
+    """The value of a condition on known whole numbers and truth values: static arguments choose among branches so."""
     if name in _DECIDES and all(a.op == "constant" and not a.element.is_float for a in args):
         if name == "not" and args[0].element != BOOL:
             return None

@@ -30,12 +30,10 @@ from tensorir.integers.sets import ALWAYS, NEVER, Box, cut_boxes, hull, intersec
 from tensorir.ir.types import Dims, Interval
 from tensorir.iterator.lift.graph import Node, Table, postorder
 
-__all__ = ["Needs", "begins_elsewhere", "extents", "needs", "region_left", "why"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Needs:
-    """What is needed of each node: `all`, and the part `firm` that no condition guards."""
+    """The needed points of each node: `all`, and the part `firm` that no condition guards."""
 
     all: Mapping[Node, Box]
     firm: Mapping[Node, Box]
@@ -70,7 +68,7 @@ def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> Nee
 
 
 def asked(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
-    """What a node on a box needs of its operands."""
+    """The points of its operands that a node on a box needs."""
     match node.op, node.static:
         case "shift", (dim, by):
             yield node.args[0], {**box, dim: moved(box[dim], by)}
@@ -105,12 +103,12 @@ def asked(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
 
 
 def region_left(box: Box, stored: Box) -> bool:
-    """Whether a box has points outside of what was stored."""
+    """True if a box has points outside of what was stored."""
     return any(box[d][0] < stored[d][0] or stored[d][1] < box[d][1] for d in stored if d in box)
 
 
 def extents(order: Sequence[Node], domains: Mapping[str, Dims]) -> dict[Node, Box]:
-    """Where each node can be computed at most; without an end where nothing bounds it."""
+    """The largest box of each node on which it can be computed; without an end where nothing bounds it."""
     result: dict[Node, Box] = {}
     for node in order:
         everywhere: Box = dict.fromkeys(node.dims, (NEVER, ALWAYS))

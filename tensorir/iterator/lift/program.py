@@ -48,14 +48,10 @@ from tensorir.iterator.nodes import (
 )
 from tensorir.runtime.errors import did_you_mean
 
-__all__ = [
-    "Leaf", "LiftedProgram", "Options", "Output", "Specialised", "compiled", "natural", "options_of", "specialise",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What is passed for one leaf of a parameter: its name, its element, and its dims; a number has none."""
+    """One leaf of a parameter: its name, its element, and its dims; a number has none."""
 
     name: str
     element: Scalar
@@ -71,7 +67,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How programs are lifted.
+    """Options of the lift.
 
     `out_of_range` is what a dynamic offset reads outside of its field: the nearest point ("clamp"), or nothing, with an
     error ("checked"). Other reads outside of a field are errors, and with "lenient" they too take the nearest point,

@@ -32,8 +32,6 @@ from tensorir.iterator.nodes import CASTS, Axis, Call, CartesianOffset, Expr, La
 if TYPE_CHECKING:
     from tensorir.iterator.lift.evaluate import Evaluator
 
-__all__ = ["BUILTINS", "PARTIALS"]
-
 Rule = Callable[..., Any]
 BUILTINS: dict[str, Rule] = {}
 """What a builtin is of its arguments, as steps of an evaluation."""
@@ -134,7 +132,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 
 def _stands_alone(f: Any) -> bool:
-    """Whether a function uses nothing of a place around it."""
+    """True if a function uses nothing of a place around it."""
     match f:
         case Builtin():
             return True

@@ -20,11 +20,6 @@ from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.iterator.nodes import Axis, Lambda, Offset, refused
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = [
-    "Builtin", "Closure", "Domain", "Env", "Function", "Iterator", "Known", "Lifted", "Partial", "Step", "Target",
-    "Tree", "Value", "leaves", "shifted", "tree_map",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Env:

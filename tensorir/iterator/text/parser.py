@@ -43,8 +43,6 @@ from tensorir.iterator.nodes import (
 from tensorir.iterator.text.printer import KINDS, PRECEDENCE
 from tensorir.runtime.errors import Source, Span
 
-__all__ = ["parse"]
-
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|[^\W\d]\w*|∞|//|==|.)|$)", re.DOTALL)
 _INFIX = {row.glyph: name for name, row in ARITHMETIC.items() if name in PRECEDENCE}
 _AXES = {glyph: kind for kind, glyph in KINDS.items()}

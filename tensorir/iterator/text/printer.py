@@ -30,8 +30,6 @@ from tensorir.iterator.nodes import (
     run,
 )
 
-__all__ = ["KINDS", "PRECEDENCE", "show"]
-
 KINDS = {"horizontal": "ₕ", "vertical": "ᵥ", "local": "ₗ"}
 PRECEDENCE = {
     **dict.fromkeys(["or_"], 2), **dict.fromkeys(["and_"], 3),

@@ -45,11 +45,6 @@ from tensorir.lifting.nests.numbers import fitting, values
 from tensorir.lifting.nests.terms import Linear, Load, Number, Op, Term, index_names, loads, rebuilt, walk
 from tensorir.runtime.memory import remembered
 
-__all__ = ["counted", "in_one_period", "spread_where", "sum_of"]
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
-
 MOST_SOLVED = 1 << 12
 """From how many points the coefficients of a sum are found, which is then looked at in all of them."""
 LARGEST = 1 << 24
@@ -84,9 +79,6 @@ def sum_of(value: Any, counted: Mapping[Affine, Any]) -> Affine | None:
         total = total.plus(part.times(int(found.get(k, 0))))
     here = sum((int(found[k]) * columns[k] for k in pivots), start=np.zeros_like(value))
     return total if (here == value).all() else None
-
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 MOST_COUNTED = 1 << 12
@@ -152,7 +144,7 @@ def counted(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
 
 
 def _asks(term: Term) -> bool:
-    """Whether a term is a quotient, or chosen at some points: where a choice has two sides, either may go on."""
+    """True if a term is a quotient, or chosen at some points: where a choice has two sides, either may go on."""
     match term:
         case Linear(a):
             return not a.is_linear
@@ -207,7 +199,7 @@ def _divides(term: Term) -> bool:
 
 
 def _is_bound(guard: Term) -> bool:
-    """Whether a condition compares sums."""
+    """True if a condition compares sums."""
     return isinstance(guard, Op) and guard.op in COMPARISONS and all(affine_of(a) is not None for a in guard.args)
 
 

@@ -39,8 +39,6 @@ from tensorir.lifting.nests.linear import linear, term_of
 from tensorir.lifting.nests.nest import Leaf, Node, Store, leaves, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Term, rebuilt
 
-__all__ = ["Inverse", "Step", "at_iteration", "inverse", "last_store"]
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -45,10 +45,6 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Store, Whil
 from tensorir.lifting.nests.terms import Buffer, Load, Op, Term, always, children
 from tensorir.runtime.memory import remembered
 
-__all__ = [
-    "MOST_CONDITIONS", "Box", "Overlap", "Places", "Seen", "box_of", "overlap", "parts_under", "places", "reads_under",
-]  # fmt: skip
-
 # How statements touch a buffer: whether they read or write it, and where, as far as indices are sums.
 
 Places = tuple[tuple[bool, tuple[Affine | None, ...]], ...]
@@ -128,7 +124,7 @@ Box = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Whether both touch one element in one iteration of all common loops, and which loops carry that to another."""
+    """True if both touch one element in one iteration of all common loops, and which loops carry that to another."""
 
     inside: bool
     forward: frozenset[int]
@@ -260,7 +256,7 @@ def _digits(constant: int, terms: list[tuple[int, int, str, tuple[int, int]]]) -
 
 
 def _same(members: Sequence[_Digit]) -> bool:
-    """Whether a sum is the difference of one variable at both ends."""
+    """True if a sum is the difference of one variable at both ends."""
     return len(members) == 2 and members[0][2] == members[1][2] and members[0][1] == -members[1][1]
 
 

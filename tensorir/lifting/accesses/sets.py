@@ -26,8 +26,6 @@ from tensorir.lifting.nests.nest import Leaf, Loop
 from tensorir.lifting.nests.terms import Number, Op, Term, loads
 from tensorir.runtime.memory import remembered
 
-__all__ = ["Domain", "both", "condition_text", "conjuncts", "decided", "domain", "integer_set", "same_element", "text"]
-
 T = TypeVar("T")
 _SIGNS = {"eq": "=", "not_eq": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 
@@ -80,7 +78,7 @@ def decided(question: Callable[[], T], times: float = 1) -> T | None:
 
 
 def _is_exhausted() -> bool:
-    """Whether isl's budget is spent: then its smallest operation fails, or gives nothing."""
+    """True if isl's budget is spent: then its smallest operation fails, or gives nothing."""
     try:
         return _isl().Val(1).add(_isl().Val(1)).to_str() is None
     except _isl().Error:

@@ -29,11 +29,6 @@ from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term, index_names, loads, rebuilt, walk
 from tensorir.lifting.nests.unknowns import NO_FACTS, told
 
-__all__ = [
-    "Space", "as_it_is", "bounds_of_guard", "boxed", "digits", "hull_of", "in_order", "interval_of", "joined_name",
-    "substituted", "value_of_guard",
-]  # fmt: skip
-
 MOST_STEPS = 64
 
 
@@ -335,7 +330,7 @@ def _join(space: Space, in_order: bool = False) -> Space | None:
 
 
 def _ends_within(space: Space, whole: Affine) -> bool:
-    """Whether a number of two digits is a place, and a guard says where it ends: it was one dim, split unevenly.
+    """True if a number of two digits is a place, and a guard says where it ends: it was one dim, split unevenly.
 
     Storage of a tile, of which each digit is an index, shows the digits as dims.
     """

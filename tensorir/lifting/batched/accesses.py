@@ -18,8 +18,6 @@ from tensorir.lifting.emission.tensors import alike, cut, renamed, shifted, spre
 from tensorir.lifting.region.nodes import Atomic, Bound, Buffer, Condition, Index, Read, Write
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
-__all__ = ["evaluated", "read", "update", "write"]
-
 
 def evaluated(scope: Scope, e: Expr) -> Expr:
     """A value of one iteration as the tensor of all."""
@@ -123,7 +121,7 @@ def _kept_inside(
     scope: Scope, indexed: Sequence[tuple[str, Index]], extents: Mapping[str, int], own: Mapping[str, Interval],
     where: Sequence[Condition],
 ) -> bool:  # fmt: skip
-    """Whether conditions, or the ranges of loops, keep all indices inside of their dims."""
+    """True if conditions, or the ranges of loops, keep all indices inside of their dims."""
     ranges, guards = scope.known_ranges(own), set(where)
     parts: list[Expr] = []
     pending = [scope.values[c.name] for c in where if not isinstance(c, Bound)]
@@ -143,7 +141,7 @@ def _kept_inside(
 
 
 def _says_inside(parts: Sequence[Expr], index: Expr, extent: int) -> bool:
-    """Whether comparisons keep an index inside: from both sides, or from above as a number without a sign."""
+    """True if comparisons keep an index inside: from both sides, or from above as a number without a sign."""
     low = high = False
     for e in parts:
         match e:

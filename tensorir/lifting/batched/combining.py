@@ -8,8 +8,6 @@ from tensorir.ir.rewrite import substitute
 from tensorir.lifting.region.nodes import Atomic, Check, For, If, Let, Node, Read, While, Write, walk
 from tensorir.lifting.schedule.components import combined
 
-__all__ = ["reductions", "uses"]
-
 
 def reductions(node: For) -> tuple[tuple[Node, ...], list[tuple[str, Expr]]] | None:
     """A body without what it carries, and for each carried value how and with what it is combined; None if that is not

@@ -1,4 +1,4 @@
-"""Whether iterations of a loop touch what others write: exactly, where indices and conditions are sums of indices."""
+"""True if iterations of a loop touch what others write: exactly, where indices and conditions are sums of indices."""
 
 # islpy has no types of its own that say enough.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -12,8 +12,6 @@ from tensorir.integers.affine import Affine
 from tensorir.ir.types import Interval
 from tensorir.lifting.accesses.sets import decided, integer_set, point, text
 from tensorir.lifting.region.nodes import Atomic, Bound, Condition, For, If, Index, Node, Read, While, Write
-
-__all__ = ["Access", "Conflict", "Outside", "accesses_of", "conflict", "outside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +143,7 @@ def outside(accesses: Sequence[Access], dims: Mapping[str, tuple[int, int]]) -> 
 
 
 def _guarded(a: Access, i: Affine, extent: int) -> bool:
-    """Whether conditions say of an index that it is inside."""
+    """True if conditions say of an index that it is inside."""
     wanted = {i, Affine((), extent - 1).minus(i)}
     return wanted <= {c for c, sign in a.constraints if sign == ">= 0"}
 
@@ -183,7 +181,7 @@ def conflict(
 
 
 def _commute(a: Access, b: Access) -> bool:
-    """Whether two updates may change places."""
+    """True if two updates may change places."""
     x, y = a.node, b.node
     return (
         isinstance(x, Atomic) and isinstance(y, Atomic) and x.op == y.op and x.result is None and y.result is None

@@ -10,8 +10,6 @@ from tensorir.ir.rewrite import rebuild
 from tensorir.ir.types import TensorType, bcast
 from tensorir.lifting.emission.tensors import spread
 
-__all__ = ["widened"]
-
 
 def widened(e: Expr, value: Callable[[Var], Expr | None]) -> Expr:
     """The expression with variables replaced by tensors of more dims, which all broadcast by name.

@@ -35,8 +35,6 @@ from tensorir.lifting.region.nodes import (
 )
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
-__all__ = ["ONLINE", "run"]
-
 MOST_ROUNDS = (1 << 31) - 1
 ONLINE = "what a round scales by the largest so far is scaled at the end"
 """The reason of a decision: `raise_online` took the loop."""
@@ -380,7 +378,7 @@ def _once(scope: Scope, node: For, number: int) -> None:
 
 
 def _per_block(runs: Expr | None) -> Expr | None:
-    """Whether a block runs a round, where blocks differ in that."""
+    """True if a block runs a round, where blocks differ in that."""
     return runs if runs is not None and runs.tensor.dims else None
 
 

@@ -17,8 +17,6 @@ from tensorir.lifting.emission.tensors import constant_of
 from tensorir.lifting.region.nodes import Carried, For, Let, Node
 from tensorir.lifting.schedule.components import combined
 
-__all__ = ["Online", "is_number", "online_sums"]
-
 POWERS = ("exp", "exp2")
 MOVES = ("rename", "split_dim", "merge_dims", "add_dim", "subset", "cast", "neg")
 """Operations of one operand that are linear in it, but for rounding."""
@@ -123,7 +121,7 @@ def _scaled_sum(total: Expr, old: Var, largest: Var, final: Var, insides: set[Va
 
 
 def _scales(e: Expr, final: Var, power: str) -> bool:
-    """Whether a value is multiplied by what power(-final) is multiplied by."""
+    """True if a value is multiplied by what power(-final) is multiplied by."""
     pending: list[Expr] = [e]
     while pending:
         match pending.pop():
@@ -152,7 +150,7 @@ def _is_zero(e: Expr) -> bool:
 
 
 def is_number(e: Expr) -> bool:
-    """Whether an extreme is one of numbers: NaNs were replaced before, and it starts from a number."""
+    """True if an extreme is one of numbers: NaNs were replaced before, and it starts from a number."""
     match e:
         case Call("reduce", (Operator("max"), Literal(), Call("if", (Call("isnan", (x,)), Literal(), y)))):
             return x == y

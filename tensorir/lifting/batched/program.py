@@ -32,8 +32,6 @@ from tensorir.lifting.region.nodes import Atomic, Buffer, Region, Write, walk
 from tensorir.lifting.rewrites.tidy import tidied
 from tensorir.runtime.errors import Span
 
-__all__ = ["Argument", "Batched", "Unspecified", "batched"]
-
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -114,7 +112,7 @@ def _given(scope: Scope, name: str, argument: Argument) -> Expr:
 
 
 def _alike(x: Expr, y: Expr) -> Expr:
-    """Whether two results are one number, or, of floats that are not rounded in the same order, finite alike."""
+    """True if two results are one number, or, of floats that are not rounded in the same order, finite alike."""
     element = x.tensor.element
     if isinstance(element, Scalar) and element.is_float:
         x, y = (call("isfinite", converted(e, FLOAT32) if element.bits < 32 else e) for e in (x, y))

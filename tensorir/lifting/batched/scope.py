@@ -13,8 +13,6 @@ from tensorir.lifting.emission.tensors import alike, position, sum_of, width_of
 from tensorir.lifting.region.nodes import Bound, Buffer, Condition, Index
 from tensorir.runtime.errors import Span
 
-__all__ = ["Run", "Scope", "both", "dims_of", "holds"]
-
 
 @dataclass(slots=True)
 class Run:
@@ -118,7 +116,7 @@ class Scope:
         return total
 
     def any_of(self, e: Expr) -> Expr:
-        """Whether a truth value holds for any iteration that runs at once."""
+        """True if a truth value holds for any iteration that runs at once."""
         for name in e.tensor.dims.names:
             state = TensorType(BOOL, e.tensor.dims.without(name))
             e = reduce(operator("or", state, state), literal(False), e, dim=name)
@@ -137,7 +135,7 @@ def both(a: Expr | None, b: Expr | None) -> Expr | None:
 
 
 def holds(b: Bound, ranges: Mapping[str, tuple[int, int]]) -> bool | None:
-    """Whether a bound holds for all values of its variables (True), or for none (False).
+    """True if a bound holds for all values of its variables (True), or for none (False).
 
     >>> from tensorir.integers.affine import variable
     >>> holds(Bound(variable("i")), {"i": (0, 3)}), holds(Bound(variable("i").times(-1)), {"i": (0, 3)})

@@ -17,8 +17,6 @@ from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.batched.scope import Scope
 from tensorir.lifting.emission.tensors import cut, renamed, shifted, spread
 
-__all__ = ["Digits", "at_point", "digits_of", "padded", "window", "zero_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Digits:
@@ -38,7 +36,7 @@ class Digits:
 
     @property
     def is_dense(self) -> bool:
-        """Whether it runs through all numbers of an interval."""
+        """True if it runs through all numbers of an interval."""
         inner = 1
         for _, c, extent in reversed(self.terms):
             if c != inner:

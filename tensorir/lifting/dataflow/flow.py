@@ -38,21 +38,6 @@ from tensorir.lifting.nests.linear import term_of
 from tensorir.lifting.nests.terms import Number, Op, Term
 from tensorir.runtime.memory import RecentCache, remembered
 
-__all__ = [
-    "PARTS",
-    "Source",
-    "box_of",
-    "condition_of",
-    "domain_of",
-    "elements_of",
-    "flow_of",
-    "isl",
-    "last_of",
-    "set_of",
-    "sources_of",
-]
-
-
 T = TypeVar("T")
 
 MOST_PARTS = 16

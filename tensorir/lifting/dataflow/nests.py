@@ -21,9 +21,6 @@ from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term
 from tensorir.lifting.region import nodes as r
 from tensorir.lifting.region.checker import check_region
 
-__all__ = ["Translated", "region_of"]
-
-
 ZERO = Number(0, INT32)
 
 
@@ -311,7 +308,7 @@ def _asked(where: Sequence[r.Condition]) -> _Asked:
 
 
 def _inside(a: Affine, extent: int, scope: _Scope, bounds: Sequence[r.Bound]) -> bool:
-    """Whether an index is one of a dim, where bounds hold."""
+    """True if an index is one of a dim, where bounds hold."""
     reach = a.range(scope.ranges)
     if reach is None:
         return False
@@ -327,7 +324,7 @@ def _inside(a: Affine, extent: int, scope: _Scope, bounds: Sequence[r.Bound]) ->
 
 
 def _never(a: Affine, scope: _Scope) -> bool:
-    """Whether a sum is negative in all iterations."""
+    """True if a sum is negative in all iterations."""
     reach = a.range(scope.ranges)
     if reach is not None and reach[1] < 0:
         return True

@@ -31,8 +31,6 @@ from tensorir.lifting.region.nodes import (
     walk,
 )
 
-__all__ = ["Opaque", "Uncovered", "free_values", "in_steps", "inside_of", "touched", "whole_of"]
-
 # What exact dataflow does not cover.
 
 

@@ -82,8 +82,6 @@ from tensorir.lifting.dataflow.flow import PARTS, Source, box_of, domain_of, isl
 from tensorir.lifting.dataflow.statements import Statement
 from tensorir.lifting.region.nodes import While
 
-__all__ = ["forwarded", "live", "through_copies", "with_reads_once"]
-
 # Liveness: the reads and writes that something which is asked for in the end needs.
 
 
@@ -322,7 +320,7 @@ def _once(write: Statement, used: list[Statement], flow: Mapping[int, Sequence[S
 
 
 def _finds_the_same(a: Statement, b: Statement, flow: Mapping[int, Sequence[Source]], masked: bool) -> bool:
-    """Whether a read finds all that another one does, which is asked for in no more iterations."""
+    """True if a read finds all that another one does, which is asked for in no more iterations."""
     if a.buffer is not b.buffer or a.at != b.at or a.loops != b.loops or a.own or b.own:
         return False
     if masked and a.unmasked != b.unmasked:

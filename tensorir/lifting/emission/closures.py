@@ -10,8 +10,6 @@ from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.tensors import spread
 from tensorir.lifting.nests.terms import Buffer
 
-__all__ = ["ordered_closures"]
-
 
 def ordered_closures(
     values: Sequence[tuple[Buffer, Expr]], params: Sequence[Var], emitter: Emitter

@@ -50,8 +50,6 @@ from tensorir.lifting.nests.terms import (
 from tensorir.lifting.nests.unknowns import bounds
 from tensorir.runtime.errors import Span
 
-__all__ = ["MOST_MARGIN", "Box", "Emitter", "whole_of_digits"]
-
 Box = Mapping[str, Interval]
 
 MOST_MARGIN = 4
@@ -176,7 +174,7 @@ class Emitter:
         return settled(term, self.scope(box), self.forms.setdefault(tuple(box.items()), {}))
 
     def holds(self, safe: Term, box: Box) -> Expr:
-        """Whether a condition holds, each of its parts checked where those before it hold."""
+        """True if a condition holds, each of its parts checked where those before it hold."""
         key = ("holds", id(safe), tuple(box.items()))
         if key not in self.memo:
             match safe:

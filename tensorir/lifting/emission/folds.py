@@ -12,8 +12,6 @@ from tensorir.lifting.nests.nest import Store
 from tensorir.lifting.nests.terms import Load, Number, Op, Term, buffers_of, loads
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = ["fold_of", "folded", "neutral", "rounds"]
-
 WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}
 """Of which the lowest bits of the result are those of the lowest bits of the operands."""
 
@@ -85,7 +83,7 @@ def _lazy(op: str, term: Term, later: bool) -> Fold | None:
 
 
 def _wraps(narrow: Scalar, wide: Scalar) -> bool:
-    """Whether a conversion keeps the lowest bits of a number."""
+    """True if a conversion keeps the lowest bits of a number."""
     return narrow.is_integer and wide.is_integer and narrow.bits <= wide.bits
 
 
@@ -101,7 +99,7 @@ def _nested(op: str, a: Term, b: Term, old: Load | Op) -> Fold | None:
 
 
 def rounds(op: str, element: Scalar) -> bool:
-    """Whether another order of folding gives other numbers."""
+    """True if another order of folding gives other numbers."""
     return element.is_float and op in ("plus", "multiplies")
 
 

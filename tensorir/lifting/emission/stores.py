@@ -19,9 +19,6 @@ from tensorir.lifting.nests.linear import affine_of, settled
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Term, index_names
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = ["Place", "combine", "forward", "holding", "place_of", "put", "scatter", "store"]
-
-
 T = TypeVar("T")
 
 

@@ -16,12 +16,6 @@ from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar
 from tensorir.lifting.nests.numbers import fits
 
-__all__ = [
-    "alike", "constant_of", "converted", "cut", "filled", "position", "renamed", "shifted", "spread", "sum_of",
-    "widened", "width_of",
-]  # fmt: skip
-
-
 WIDTHS = (INT32, INT64, SCALARS["uint64"])
 """The types of sums of coordinates."""
 

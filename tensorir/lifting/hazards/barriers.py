@@ -23,8 +23,6 @@ from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Leaf, Loop, Node, Store, leaves, ranges_of
 from tensorir.runtime.errors import Diagnostic, Note
 
-__all__ = ["unordered"]
-
 MOST_SETS = 256
 """How many pairs of accesses are looked at that need sets of integers; the others are left to the checked mode."""
 
@@ -99,7 +97,7 @@ def _constraints(way: _Way, x: Touch, y: Touch) -> list[str]:
 
 
 def _is_free(loop: Loop) -> bool:
-    """Whether threads may be in different rounds of a loop at once: nothing in it lets them wait."""
+    """True if threads may be in different rounds of a loop at once: nothing in it lets them wait."""
     return loop.rounds is not None and loop.rounds.before == loop.rounds.first == loop.rounds.last
 
 

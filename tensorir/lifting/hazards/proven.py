@@ -29,10 +29,6 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, buffers_of, index_names, loads
 from tensorir.runtime.errors import NOWHERE, Diagnostic, Note
 
-__all__ = [
-    "failing", "hazards", "in_turn", "left_to_data", "undecided_races", "undefined_by_data", "with_doubts_checked",
-]  # fmt: skip
-
 # What a nest states of itself: that threads come to a barrier together, that a divisor is not zero.
 #
 # What no data decide is settled before anything runs: an iteration in which it does not hold is told, and what always
@@ -134,7 +130,7 @@ def undefined_by_data(nodes: Sequence[Node], inside: bool = False) -> Iterator[s
 
 
 def _is_settled(leaf: Leaf, kind: _Kind, inside: bool) -> bool:
-    """Whether it is known of a statement that it holds, or that it does not and is told."""
+    """True if it is known of a statement that it holds, or that it does not and is told."""
     found, sure = _where_not(leaf)
     return (sure and not inside and kind.proven) or bool(found.is_empty())
 
@@ -303,7 +299,7 @@ def _first_gap(r: Touch, writes: Sequence[Touch], visible: Callable[[], Visible 
 
 
 def _may_precede(a: Leaf, b: Leaf) -> bool:
-    """Whether one statement runs before another one in any iteration."""
+    """True if one statement runs before another one in any iteration."""
     return a.place < b.place or bool(a.loops and b.loops and a.loops[0] is b.loops[0])
 
 
@@ -323,7 +319,7 @@ def _races(statements: Sequence[Leaf], touches: Touches) -> list[Diagnostic]:
 
 
 def in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
-    """Whether two statements touch a buffer by atomic updates of it only, or keep what these find."""
+    """True if two statements touch a buffer by atomic updates of it only, or keep what these find."""
     return all(isinstance(n, Store) and n.atomic and buffer in (n.buffer, _found(n)) for n in (a.node, b.node))
 
 
@@ -333,12 +329,12 @@ def _found(node: Store) -> Buffer | None:
 
 
 def _is_one(buffer: Buffer, names: Sequence[str]) -> bool:
-    """Whether iterations of the last of some loops have a buffer together, in one iteration of the others."""
+    """True if iterations of the last of some loops have a buffer together, in one iteration of the others."""
     return set(buffer.private) <= set(names[:-1])
 
 
 def _far_apart(x: Touch, y: Touch, of_x: Box | None, of_y: Box | None) -> bool:
-    """Whether one access stays below the other along some dim, which is said without any set."""
+    """True if one access stays below the other along some dim, which is said without any set."""
     if of_x is None or of_y is None:
         return False
     spans = ((i.range(of_x), j.range(of_y)) for i, j in zip(x.indices, y.indices, strict=True))
@@ -346,7 +342,7 @@ def _far_apart(x: Touch, y: Touch, of_x: Box | None, of_y: Box | None) -> bool:
 
 
 def _writes_alike(leaf: Leaf, k: int) -> bool:
-    """Whether a statement writes one loop-invariant value to the same elements in every iteration of its k-th loop.
+    """True if a statement writes one loop-invariant value to the same elements in every iteration of its k-th loop.
 
     `for i in T.parallel(8): A[0] = B[1]` writes B[1] whichever iteration comes last.
     """
@@ -468,13 +464,13 @@ def _parallel(leaf: Leaf) -> bool:
 
 
 def _of_data(leaf: Leaf, spot: Spot) -> bool:
-    """Whether data tell where an access is made, or whether it is."""
+    """True if data tell where an access is made, or whether it is."""
     places = [i for i in spot.indices if not isinstance(i, Affine)]
     return any(loads(t) for t in (*places, *leaf.node.guards[: spot.guards], *spot.conditions))
 
 
 def _open(leaf: Leaf, spot: Spot, touches: Touches) -> bool:
-    """Whether data tell where an access is made or whether it is, or nothing does: no sum of variables, of too many."""
+    """True if data tell where an access is made or whether it is, or nothing does: no sum of variables, of too many."""
     return _of_data(leaf, spot) or (_is_unknown(spot) and not touches.knows(leaf, spot))
 
 

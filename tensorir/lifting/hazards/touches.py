@@ -41,11 +41,6 @@ from tensorir.lifting.nests.numbers import values as of_numbers
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, index_names, rebuilt, walk
 from tensorir.runtime.errors import Span
 
-__all__ = [
-    "Spot", "Touch", "Touches", "Values", "Visible", "all_missing", "choices_of_values", "element_of", "first_missing",
-    "iteration_of", "met_before", "put_in", "visible_iterations", "written_before",
-]  # fmt: skip
-
 Values = Mapping[str, int]
 """What is known of some loops' variables."""
 
@@ -207,7 +202,7 @@ class Touches:
             yield from found or ([] if touch is None else [touch])
 
     def knows(self, leaf: Leaf, spot: Spot) -> bool:
-        """Whether an access that is no sum of variables is looked at value by value."""
+        """True if an access that is no sum of variables is looked at value by value."""
         self.value_by_value(leaf, "_a")
         place = leaf.node, leaf.loops
         return any(self.by_value.get((place, k)) for k, s in enumerate(self.spots_of(leaf)) if s is spot)

@@ -24,8 +24,6 @@ from tensorir.lifting.nests.nest import Check, Leaf, Loop, Node, Store, While, l
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, always, index_names, loads, walk
 from tensorir.runtime.errors import Span
 
-__all__ = ["told_by_data", "with_unseen_checked"]
-
 
 def with_unseen_checked(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes with a check before each store that may have no effect, of every index in it that data tell."""
@@ -33,7 +31,7 @@ def with_unseen_checked(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def told_by_data(nodes: Sequence[Node]) -> bool:
-    """Whether data tell any index of the nodes."""
+    """True if data tell any index of the nodes."""
     for leaf in leaves(nodes):
         stored = leaf.node.indices if isinstance(leaf.node, Store) else ()
         asked = loads(leaf.node.condition) if isinstance(leaf.node, While) else ()
@@ -142,7 +140,7 @@ class _Uses:
         )
 
     def seen(self, store: Store, above: frozenset[Store] = frozenset()) -> bool:
-        """Whether all that a store writes is sure to come to an argument, which the program gives back."""
+        """True if all that a store writes is sure to come to an argument, which the program gives back."""
         here = next(leaf for leaf in self.statements if leaf.node is store)
         if store in above or len(above) == MOST_STEPS:
             return False
@@ -162,7 +160,7 @@ class _Uses:
 
 
 def _hands_on(leaf: Leaf, buffer: Buffer) -> bool:
-    """Whether a store makes its element of what the element held."""
+    """True if a store makes its element of what the element held."""
     node = leaf.node
     if not isinstance(node, Store):
         return False
@@ -176,7 +174,7 @@ def _shared(a: Leaf, b: Leaf) -> int:
 
 
 def _written_over(a: Leaf, b: Leaf) -> bool:
-    """Whether `b` may write an element after `a` did."""
+    """True if `b` may write an element after `a` did."""
     loops = _shared(a, b)
     around = takewhile(lambda pair: pair[0] == pair[1], zip(a.place, b.place, strict=False))
     if not isinstance(a.node, Store) or not isinstance(b.node, Store) or (a is not b and len(list(around)) > loops):
@@ -195,7 +193,7 @@ def _written_over(a: Leaf, b: Leaf) -> bool:
 
 
 def _reads_all(w: Leaf, r: Leaf) -> bool:
-    """Whether a statement reads every element that a store writes, in each iteration of the loops around both."""
+    """True if a statement reads every element that a store writes, in each iteration of the loops around both."""
     import islpy
 
     node, reader = w.node, r.node

@@ -17,8 +17,6 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, buffers_of, index_names
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = ["Doubt", "doubts_of_reads", "filled_arguments", "is_written_whole", "with_writes_flagged"]
-
 # Arguments that a program fills: nothing that a caller put there is read, or left.
 #
 # `B[0] = a; for i in range(n - 1): B[i + 1] = ...` fills B, of n elements, though no statement does.
@@ -31,7 +29,7 @@ def filled_arguments(nodes: Sequence[Node], touches: Touches, arguments: Iterabl
 
 
 def is_written_whole(buffer: Buffer, nodes: Sequence[Node], touches: Touches) -> bool:
-    """Whether every element of a buffer is written in the end, whatever data say."""
+    """True if every element of a buffer is written in the end, whatever data say."""
     writers = [leaf for leaf in leaves(nodes) if buffer in leaf.written]
     if any(isinstance(leaf.node, External) and not leaf.node.guards for leaf in writers):
         return True  # a function of whole buffers
@@ -51,7 +49,7 @@ def _is_filled(buffer: Buffer, statements: Sequence[Leaf], touches: Touches) -> 
 
 
 def _is_plain(leaf: Leaf, buffer: Buffer) -> bool:
-    """Whether a statement touches the memory of a buffer by its name only, and reads it at sums of indices."""
+    """True if a statement touches the memory of a buffer by its name only, and reads it at sums of indices."""
     others = any(b.root is buffer.root and b is not buffer for b in leaf.written | leaf.read)
     ranges = ranges_of(leaf.loops)
     told = all(linear(i, ranges) is not None for load in leaf.reads if load.buffer is buffer for i in load.indices)
@@ -67,7 +65,7 @@ def _of_all(buffer: Buffer, touches: Touches) -> Iterable[Touch]:
 
 
 def _is_written(r: Touch, writes: Sequence[Touch]) -> bool:
-    """Whether all that is read was written before, as far as that can be decided."""
+    """True if all that is read was written before, as far as that can be decided."""
     return first_missing(r, writes) == []
 
 
@@ -140,7 +138,7 @@ def _statements(
 
 
 def _unwritten_is_plain(buffer: Buffer, statements: Sequence[_Statement], touches: Touches) -> bool:
-    """Whether no data decide over any access of a buffer: then all that is wrong with them is proven."""
+    """True if no data decide over any access of a buffer: then all that is wrong with them is proven."""
     for s in statements:
         here = [t for t in touches.value_by_value(s.leaf, "_a") if t.buffer is buffer]
         known = sum(load.buffer is buffer for load in s.leaf.reads) + (buffer in s.leaf.written) <= len(here)
@@ -164,7 +162,7 @@ def _is_covered(
     r: Touch, reader: _Statement, statements: Sequence[_Statement], every: Sequence[_Statement], touches: Touches,
     visible: Callable[[], Visible | None],
 ) -> bool:  # fmt: skip
-    """Whether all that is read, or may be seen of it where threads have storage of their own, was written before."""
+    """True if all that is read, or may be seen of it where threads have storage of their own, was written before."""
     left = _uncovered(r, reader, statements, every, touches)
     if left is None or left.is_empty():
         return left is not None
@@ -200,7 +198,7 @@ def _uncovered(
 
 
 def _holds_with(w: Touch, writer: _Statement, r: Touch, reader: _Statement, every: Sequence[_Statement]) -> bool:
-    """Whether the conditions of data under which a store is made are among those of a read in the same iteration."""
+    """True if the conditions of data under which a store is made are among those of a read in the same iteration."""
     ranges = ranges_of(w.leaf.loops)
     shared = [a for a, _ in takewhile(lambda p: p[0] is p[1], zip(w.leaf.loops, r.leaf.loops, strict=False))]
     stored = {b.root for s in every if _is_between(writer, s, reader, shared) for b in s.leaf.written}
@@ -217,7 +215,7 @@ def _holds_with(w: Touch, writer: _Statement, r: Touch, reader: _Statement, ever
 
 
 def _is_between(w: _Statement, s: _Statement, r: _Statement, shared: Sequence[Loop]) -> bool:
-    """Whether a statement may run between two others in one iteration of the loops that these share."""
+    """True if a statement may run between two others in one iteration of the loops that these share."""
     if w.leaf.place <= s.leaf.place < r.leaf.place:
         return True
     again = {loop for each in (w, r) for loop in each.leaf.loops if loop not in shared}

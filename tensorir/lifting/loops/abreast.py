@@ -22,8 +22,6 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Moves, Node
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names
 from tensorir.lifting.storage.aliases import filled_first
 
-__all__ = ["abreast"]
-
 MOST_ELEMENTS = 1 << 24
 """What iterations keep to themselves gets no dim beyond this size: they then run one after the other."""
 
@@ -39,7 +37,7 @@ def abreast(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _waits(node: Node) -> bool:
-    """Whether a while stands in a loop."""
+    """True if a while stands in a loop."""
     return isinstance(node, Loop) and any(isinstance(leaf.node, While) for leaf in leaves((node,)))
 
 
@@ -145,7 +143,7 @@ class _Abreast:
                 self.copies.setdefault(buffer, []).append(loop)
 
     def _own(self, buffer: Buffer, touching: Sequence[_Part], loop: Loop) -> bool:
-        """Whether every iteration of a loop fills a buffer before it reads it, and nobody reads it after the loop."""
+        """True if every iteration of a loop fills a buffer before it reads it, and nobody reads it after the loop."""
         if buffer.argument or buffer.value is not None or buffer.loops:
             return False
         (here,) = {part.leaf.place[0] for part in touching}
@@ -246,7 +244,7 @@ class _Abreast:
 
 
 def _filled(buffer: Buffer, reader: _Part, touching: Sequence[_Part], depth: int, changing: Set[Buffer]) -> bool:
-    """Whether a part finds in a buffer what was written before in the same iteration of the outer loops.
+    """True if a part finds in a buffer what was written before in the same iteration of the outer loops.
 
     That was outside of all whiles, or in the same round of one that both are in: no while is sure to have a round.
     """
@@ -297,7 +295,7 @@ def _nested(around: tuple[Loop, ...], nodes: Sequence[Node]) -> Loop:
 
 
 def _meet(buffer: Buffer, touching: Sequence[Leaf], loop: Loop) -> bool:
-    """Whether two iterations of a loop touch one element, and one of them writes it."""
+    """True if two iterations of a loop touch one element, and one of them writes it."""
     depth = next(k for k, x in enumerate(touching[0].loops) if x is loop)
     for k, a in enumerate(touching):
         for b in touching[k:]:

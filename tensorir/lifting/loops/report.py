@@ -21,8 +21,6 @@ from tensorir.lifting.emission.tensors import constant_of
 from tensorir.lifting.nests.nest import Loop
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = ["Decision", "Difference", "Report", "differences"]
-
 ORDERED = {"plus": "a sum", "multiplies": "a product"}
 
 

@@ -60,8 +60,6 @@ from tensorir.lifting.nests.terms import (
     walk,
 )
 
-__all__ = ["rolled", "with_bounds_in_full"]
-
 # Conditions that keep reads inside of their buffer, said in full: copies of a loop differ in what a simplifier left.
 #
 #     if i > 0 then A[i - 1] else 0,  A[i],  if i < 7 then A[i + 1] else 0
@@ -136,7 +134,7 @@ def _bounds(load: Load) -> Term | None:
 
 
 def _same(a: Term, b: Term, leaf: Leaf) -> bool:
-    """Whether two conditions hold in the same iterations of a statement, as far as that can be decided."""
+    """True if two conditions hold in the same iterations of a statement, as far as that can be decided."""
     whole = domain(leaf, ranges_of(leaf.loops), (), "")
     known = [condition_text(c, whole.names) for c in (a, b)]
     if None in known:
@@ -168,7 +166,7 @@ def rolled(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _repeats(nodes: Sequence[Node]) -> bool:
-    """Whether there may be copies anywhere: as many nodes in a row that store to the same buffers."""
+    """True if there may be copies anywhere: as many nodes in a row that store to the same buffers."""
     if any(isinstance(node, Loop | While) and _repeats(node.body) for node in nodes):
         return True
     stored = (frozenset(b for b in written((n,)) if not b.loops) for n in nodes if isinstance(n, Loop | Store))
@@ -214,7 +212,7 @@ class _Around:
         return _Around((*self.loops, node)) if isinstance(node, Loop) else _Around(self.loops, False)
 
     def has(self, buffer: Buffer) -> bool:
-        """Whether what is kept there is nobody's outside of an iteration."""
+        """True if what is kept there is nobody's outside of an iteration."""
         return self.keeps and buffer.loops[: len(self.loops)] == tuple(loop.name for loop in self.loops)
 
 
@@ -374,7 +372,7 @@ class _Rolling:
         return found
 
     def keep_to_themselves(self, items: Sequence[_Item], start: int, period: int, count: int) -> bool:
-        """Whether nobody but a copy itself reads the values that it keeps."""
+        """True if nobody but a copy itself reads the values that it keeps."""
         end = start + count * period
         copy_of = {b: (k - start) // period for k in range(start, end) for b in self.kept(items[k].node)}
         if not copy_of:
@@ -452,7 +450,7 @@ def _read(nodes: Sequence[Node]) -> set[Buffer]:
 
 
 def _is_of_a_field(node: Node) -> bool:
-    """Whether a node is a loop, and none over the threads of a kernel."""
+    """True if a node is a loop, and none over the threads of a kernel."""
     return isinstance(node, Loop) and not any(loop.lockstep for loop in leaves((node,))[0].loops)
 
 
@@ -514,7 +512,7 @@ def _named(node: Node, names: Mapping[str, str], values: dict[Buffer, Buffer]) -
 
 
 def _is_small(term: Term) -> bool:
-    """Whether a term has few parts, those that are shared as often as they stand there."""
+    """True if a term has few parts, those that are shared as often as they stand there."""
     pending, count = [term], 0
     while pending and count <= LARGEST:
         pending += children(pending.pop())

@@ -59,8 +59,6 @@ from tensorir.lifting.nests.terms import (
     walk,
 )
 
-__all__ = ["unfused", "with_loops_shortened"]
-
 Guards = tuple[Term, ...]
 
 

@@ -37,11 +37,6 @@ from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, 
 from tensorir.lifting.nests.unknowns import Ranges, bounds
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = [
-    "address", "apart", "by_multiple", "bytes_of", "composed", "extremes", "plus", "quotient_where", "read",
-    "sum_where", "sums_bounded", "write",
-]  # fmt: skip
-
 
 def bytes_of(element: Scalar) -> int:
     """How many bytes an element takes in memory: a truth value has one of its own."""
@@ -271,9 +266,6 @@ def by_multiple(affine: Affine, a: Affine, name: str) -> Affine:
     if rest or not times or any(affine.coefficient(n) != times * c for n, c in a.terms):
         return affine
     return affine.minus(a.times(times)).plus(variable(name).times(times))
-
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 MOST_POINTS = 1 << 20

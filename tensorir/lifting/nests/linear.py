@@ -38,8 +38,6 @@ from tensorir.lifting.nests.numbers import fits, fitting, folded
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term, children, rebuilt, walk
 from tensorir.lifting.nests.unknowns import NO_FACTS, Facts, Parts, bounds, divided, is_exact, narrowed, told
 
-__all__ = ["Ranges", "flat_place", "in_normal_form", "linear", "rows_of", "settled"]
-
 # Places in flat memory that data tell, as one index per dim, where only the first of them can be out of bounds.
 #
 # `A[I[k] * 4 + j]` of a buffer of rows of 4 is `A[I[k], j]`, for j in [0, 4), whatever I[k] is: the place lies inside
@@ -338,7 +336,7 @@ def _with_fixed(branch: Term, fixed: Mapping[str, Affine], ranges: Ranges) -> Te
 
 
 def _asks(term: Term, names: Collection[str]) -> bool:
-    """Whether the ranges of variables may change the normal form of a term, its parts aside."""
+    """True if the ranges of variables may change the normal form of a term, its parts aside."""
     match term:
         case Linear(a):
             return not a.is_linear and not a.names.isdisjoint(names)
@@ -349,7 +347,7 @@ def _asks(term: Term, names: Collection[str]) -> bool:
 
 
 def _has_division(term: Term, known: dict[int, bool]) -> bool:
-    """Whether a part of a term is a division of data; `known` says it of the terms that were looked at."""
+    """True if a part of a term is a division of data; `known` says it of the terms that were looked at."""
     stack = [term]
     while stack:
         t = stack[-1]
@@ -367,7 +365,7 @@ def _is_division(term: Term) -> bool:
 
 
 def _divides(term: Term, facts: Facts) -> bool:
-    """Whether a term is a division of a sum with parts of which facts are known."""
+    """True if a term is a division of a sum with parts of which facts are known."""
     match term:
         case Op(op, (Op() as inner, Number())) if op in DIVISIONS:
             return any(t in facts for t in walk(inner) if isinstance(t, Load | Op))

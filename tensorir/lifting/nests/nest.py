@@ -25,12 +25,6 @@ from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Te
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.runtime.memory import remembered
 
-__all__ = [
-    "Bottom", "Check", "External", "Leaf", "Loop", "Moves", "Node", "Rounds", "Store", "SymbolicNest", "While",
-    "changed", "common_loops", "is_true", "leaves", "moved", "names_of_loops", "ranges_of", "read_elsewhere",
-    "with_parts_joined", "written",
-]  # fmt: skip
-
 # Programs as nests: loops around stores, with everything that decides in between turned into guards.
 #
 # A wing gives one tree of nodes per function. `leaves` lists what stands at the bottom, each with the loops around it
@@ -51,7 +45,7 @@ class Rounds:
 
     @property
     def wait(self) -> bool:
-        """Whether threads wait for each other in a round."""
+        """True if threads wait for each other in a round."""
         return self.first != self.last
 
 
@@ -361,7 +355,7 @@ def _whole(a: Node, b: Node) -> Node | None:
 
 
 def _alike(xs: Sequence[Node], ys: Sequence[Node], names: Mapping[str, str], known: dict[Term, Term]) -> bool:
-    """Whether nodes do the same, where the variables of the second ones have the names of the first ones."""
+    """True if nodes do the same, where the variables of the second ones have the names of the first ones."""
     return len(xs) == len(ys) and all(_one_alike(x, y, names, known) for x, y in zip(xs, ys, strict=True))
 
 

@@ -39,11 +39,9 @@ from tensorir.integers.affine import Affine
 from tensorir.ir.types import DTYPES, FLOAT32, FLOAT64, Scalar
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term, walk
 
-__all__ = ["fits", "fitting", "folded", "values"]
-
 
 def fits(affine: Affine, element: Scalar, ranges: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether a sum is a number of an element type wherever its variables are."""
+    """True if a sum is a number of an element type wherever its variables are."""
     spread = affine.range(ranges)
     if spread is None:
         return element.bits >= 32 and element.range.start < 0
@@ -56,9 +54,6 @@ def fitting(affine: Affine, element: Scalar, ranges: Mapping[str, tuple[int, int
         low = element.range.start
         return Number((affine.constant - low) % (element.range.stop - low) + low, element)
     return Linear(affine, element) if fits(affine, element, ranges) else None
-
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -19,24 +19,6 @@ from tensorir.integers.affine import Affine, Quotient
 from tensorir.ir.types import Scalar
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = [
-    "Buffer",
-    "Index",
-    "Linear",
-    "Load",
-    "Number",
-    "Op",
-    "Term",
-    "always",
-    "buffers_of",
-    "children",
-    "indexed_by_data",
-    "loads",
-    "rebuilt",
-    "show",
-    "sums_in",
-]
-
 
 @dataclass(eq=False, slots=True)
 class Buffer:
@@ -193,7 +175,7 @@ def loads(term: Term) -> list[Load]:
 
 
 def indexed_by_data(term: Term) -> bool:
-    """Whether data tell an index of what a term reads."""
+    """True if data tell an index of what a term reads."""
     return any(loads(i) for r in loads(term) for i in r.indices)
 
 

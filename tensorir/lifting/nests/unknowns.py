@@ -20,8 +20,6 @@ from tensorir.integers.affine import Affine, Atom, Quotient, number, quotient, r
 from tensorir.ir.types import BOOL, Scalar
 from tensorir.lifting.nests.terms import Linear, Load, Number, Op, Term
 
-__all__ = ["NO_FACTS", "Facts", "Parts", "Ranges", "bounds", "divided", "is_exact", "narrowed", "told"]
-
 Ranges = Mapping[str, tuple[int, int]]
 
 Facts = Mapping[Term, tuple[int, int]]
@@ -43,7 +41,7 @@ def bounds(term: Term, ranges: Ranges, facts: Facts = NO_FACTS, depth: int = 0) 
 
 
 def is_exact(term: Term, ranges: Ranges, facts: Facts = NO_FACTS) -> bool:
-    """Whether an operation is known not to wrap around, or is one of wide numbers.
+    """True if an operation is known not to wrap around, or is one of wide numbers.
 
     Of those that might wrap around only the bounds of narrow ones are known: all that their type has.
     """
@@ -264,7 +262,7 @@ class Parts:
                 return variable(name)
 
     def _keeps(self, cast: Term, x: Term) -> bool:
-        """Whether a cast changes no value."""
+        """True if a cast changes no value."""
         wider = cast.element.range.start <= x.element.range.start and x.element.range.stop <= cast.element.range.stop
         spread = bounds(x, self.ranges, self.facts)
         if spread is None:

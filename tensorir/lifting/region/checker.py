@@ -26,8 +26,6 @@ from tensorir.lifting.region.nodes import (
 )
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
-__all__ = ["check_region"]
-
 
 def check_region(region: Region) -> None:
     """Raise all that is wrong with a region at once.

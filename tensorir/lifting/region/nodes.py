@@ -15,11 +15,6 @@ from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import Scalar
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = [
-    "Atomic", "Bound", "Buffer", "Carried", "Check", "Condition", "External", "For", "If", "Index", "Joined", "Let",
-    "Node", "Order", "Read", "Region", "Rule", "While", "Write", "nested", "walk",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Buffer:

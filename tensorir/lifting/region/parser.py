@@ -41,8 +41,6 @@ from tensorir.text.layout import run
 from tensorir.text.lexer import tokenize
 from tensorir.text.parser import expression
 
-__all__ = ["parse_region"]
-
 
 def parse_region(text: str, name: str = "<region>") -> Region:
     """The region of a text, checked.

@@ -35,8 +35,6 @@ from tensorir.lifting.region.nodes import (
     Write,
 )
 
-__all__ = ["print_region", "shown_access", "shown_conditions"]
-
 
 def print_region(region: Region) -> str:
     """The region as text, which `parse_region` reads back."""

@@ -47,13 +47,6 @@ from tensorir.lifting.emission.tensors import constant_of, cut, filled, position
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 from tensorir.lifting.rewrites.padding import cut_of_wider, restricted
 
-__all__ = [
-    "COMPARED", "OUTSIDE", "bound_of_rows", "choice_in_a_choice", "choice_of_renamed", "choice_of_the_same",
-    "choice_of_truth", "choice_of_updates", "cut_outside", "gather_outside", "hull_of", "known_bound",
-    "last_coordinate", "merge_outside", "read_inside", "read_of_less_padding", "shift_outside", "small_first",
-    "split_outside", "update_of_itself",
-]  # fmt: skip
-
 
 def shift_outside(e: Call) -> Expr | None:
     """What shifts all that has a dim by one distance shifts the whole."""
@@ -271,7 +264,7 @@ def choice_in_a_choice(e: Call) -> Expr | None:
 
 
 def _is_there(e: Expr) -> bool:
-    """Whether nothing in an expression may be absent that its variables have."""
+    """True if nothing in an expression may be absent that its variables have."""
     return all(
         n.op in THERE or TABLE[n.op].elementwise or (n.op == "gather" and n.static[-1] in ("clamp", "zero"))
         for n in postorder(e)
@@ -310,7 +303,7 @@ def update_of_itself(e: Call) -> Expr | None:
 
 
 def _is_part(x: Expr, whole: Expr) -> bool:
-    """Whether an expression is the whole, or a part of it where it stands."""
+    """True if an expression is the whole, or a part of it where it stands."""
     while isinstance(x, Call) and x.op == "subset":
         (x,) = x.args
     return x is whole or x == whole

@@ -24,8 +24,6 @@ from tensorir.lifting.nests.numbers import fits
 from tensorir.passes.base import remade
 from tensorir.runtime.memory import remembered
 
-__all__ = ["sum_of_coordinates", "with_sums_of_coordinates"]
-
 
 def with_sums_of_coordinates(f: Fencil) -> Fencil:
     """The fencil with every sum of coordinates in normal form for the intervals on which it is asked for."""

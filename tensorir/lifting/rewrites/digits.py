@@ -34,16 +34,6 @@ from tensorir.lifting.emission.tensors import constant_of, cut, filled, position
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 from tensorir.lifting.rewrites.nested_folds import fold_like
 
-__all__ = [
-    "fold_of_digits",
-    "read_of_digits",
-    "read_of_merged",
-    "read_of_parts",
-    "read_of_rows",
-    "row_of_split",
-    "split_of_digits",
-]
-
 
 def fold_of_digits(e: Call) -> Expr | None:
     """A fold over a dim of which its terms need the digits is one over each digit."""
@@ -268,7 +258,7 @@ def _size(x: Expr, dim: str) -> int | None:
 
 
 def _fits(extent: Interval, size: int) -> bool:
-    """Whether an interval is one of whole rows."""
+    """True if an interval is one of whole rows."""
     return not extent.start % size and not extent.stop % size
 
 

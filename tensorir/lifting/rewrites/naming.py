@@ -40,11 +40,6 @@ from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, values, with_label
 from tensorir.ir.types import Dims, FunctionType, Interval, TensorType
 
-__all__ = [
-    "SLOTS", "dims_under", "node_under", "one_name_each", "own_names", "under_names", "variable_under",
-    "with_distinct_names",
-]  # fmt: skip
-
 
 def one_name_each(f: Fencil) -> Fencil:
     """The fencil with as few names of dims, and as few renames, as its expressions allow."""

@@ -23,27 +23,9 @@ from tensorir.lifting.emission.folds import neutral
 from tensorir.lifting.emission.tensors import constant_of, filled, position, renamed, spread, sum_of, width_of
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 
-__all__ = [
-    "contraction_of_parts",
-    "fold_like",
-    "fold_of_fold",
-    "fold_of_merged",
-    "fold_of_one",
-    "is_whole",
-    "merge_of_parts",
-    "merge_of_whole",
-    "outdoes",
-    "point_of_computed",
-    "rounds",
-    "start_again",
-    "start_within",
-    "starts_from_nothing",
-    "sum_from_nothing",
-]
-
 
 def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
-    """Whether a fold inside of a fold by one operation adds nothing by what it starts from."""
+    """True if a fold inside of a fold by one operation adds nothing by what it starts from."""
     match start:
         case Literal(value, element):
             return (TABLE[op].idempotent and start == init) or value == neutral(op, element)
@@ -73,7 +55,7 @@ def sum_from_nothing(e: Call) -> Expr | None:
 
 
 def _is_negative(e: Expr) -> bool:
-    """Whether a sum starts from -0."""
+    """True if a sum starts from -0."""
     match e:
         case Call("reduce", (_, Literal(start), _)):
             return str(start).startswith("-")
@@ -213,7 +195,7 @@ _FOLLOWED = ("reduce", "split_dim", "merge_dims")
 
 
 def _lacking(x: Expr, dim: str) -> bool:
-    """Whether a tensor was computed of others that lack a dim, or had it added."""
+    """True if a tensor was computed of others that lack a dim, or had it added."""
     match x:
         case _ if dim not in x.tensor.dims:
             return True
@@ -294,7 +276,7 @@ def _from_nothing(x: Expr, op: str, first: Any) -> Expr:
 
 
 def outdoes(op: str, first: Any, other: Any) -> bool:
-    """Whether a maximum, or a minimum, of two numbers is the first one, with its sign if both are zero."""
+    """True if a maximum, or a minimum, of two numbers is the first one, with its sign if both are zero."""
     return repr(first) == repr(other) or (first > other if op == "max" else first < other)
 
 
@@ -307,14 +289,14 @@ def fold_like(op: str, init: Expr, x: Expr, dim: str, like: Call) -> Expr:
 
 
 def rounds(e: Call) -> bool:
-    """Whether a fold of floats depends on the order of its terms."""
+    """True if a fold of floats depends on the order of its terms."""
     element, f = e.tensor.element, e.args[0]
     floats = isinstance(element, Scalar) and element.is_float
     return floats and (e.op == "contract" or (isinstance(f, Operator) and f.op in ("plus", "multiplies")))
 
 
 def is_whole(e: Call) -> bool:
-    """Whether an expression is of whole numbers or truths, whose sums are the same in every order."""
+    """True if an expression is of whole numbers or truths, whose sums are the same in every order."""
     return isinstance(e.tensor.element, Scalar) and not e.tensor.element.is_float
 
 
@@ -359,7 +341,7 @@ class _Whole:
         return sum_of(rest, {n: position(n, dims[n]) for n in sorted(rest.names)})
 
     def _together(self, total: Affine) -> bool:
-        """Whether a sum, and what it takes quotients of, needs both parts as one."""
+        """True if a sum, and what it takes quotients of, needs both parts as one."""
         inner = (atom.inner for atom, _ in total.terms if isinstance(atom, Quotient))
         alike = total.coefficient(self.outer) == total.coefficient(self.part) * self.size
         return alike and all(map(self._together, inner))

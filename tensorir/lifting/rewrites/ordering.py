@@ -22,8 +22,6 @@ from tensorir.lifting.emission.tensors import shifted
 from tensorir.lifting.rewrites.nested_folds import fold_like, is_whole, starts_from_nothing
 from tensorir.passes.base import remade, rewritten
 
-__all__ = ["in_order", "with_shifts_inside"]
-
 MOST_WORDS = 32
 """How many operations of what is added tell where it comes."""
 

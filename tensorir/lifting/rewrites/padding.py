@@ -24,21 +24,6 @@ from tensorir.lifting.emission.tensors import constant_of, filled, renamed, shif
 from tensorir.lifting.rewrites.nested_folds import outdoes
 from tensorir.runtime.memory import RecentCache
 
-__all__ = [
-    "choice_of_padded",
-    "concat_of_padded",
-    "cut_of_padded",
-    "cut_of_wider",
-    "extreme_of_padded",
-    "fold_beside_constant",
-    "merge_of_padded",
-    "padding_of_padded",
-    "padding_with_the_same",
-    "reshaped_number",
-    "restricted",
-    "sum_of_padded",
-]
-
 Cuts = Mapping[str, Interval]
 WITHIN = ("clamp", "zero")
 """Reads that cannot fail."""

@@ -22,16 +22,6 @@ from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
 from tensorir.ir.types import INT32, Interval, Scalar
 from tensorir.lifting.emission.tensors import cut, renamed, shifted, spread
 
-__all__ = [
-    "added_point",
-    "concat_of_added",
-    "concat_of_concat",
-    "point_of_added",
-    "point_of_update",
-    "prefix_of_scan",
-    "whole_of_parts",
-]
-
 
 def point_of_update(e: Call) -> Expr | None:
     """A point of an update is one of what was put there, or of what was there before.

@@ -25,8 +25,6 @@ from tensorir.passes.conditionals import PropagateConditions, decides
 from tensorir.passes.simplify import Cse
 from tensorir.runtime.errors import Span
 
-__all__ = ["tidied"]
-
 MOST_ROUNDS = 4
 """How often renames are looked for."""
 

@@ -27,17 +27,6 @@ from tensorir.lifting.nests.bounded import sum_where
 from tensorir.lifting.rewrites.bounds import hull_of
 from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 
-__all__ = [
-    "choice_of_windows",
-    "padding_of_windows",
-    "part_of_windows",
-    "read_of_coordinates",
-    "read_of_part",
-    "read_of_read",
-    "read_through_padding",
-    "windows_of_whole",
-]
-
 
 def choice_of_windows(e: Call) -> Expr | None:
     """What is read inside of bounds of sums of coordinates, and a number elsewhere, is read with a margin of it.

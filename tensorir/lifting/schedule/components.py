@@ -36,8 +36,6 @@ from tensorir.lifting.schedule.recurrence import step_along
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run
 
-__all__ = ["Chain", "chain_of", "combined", "components", "distances", "fused", "step_along_rows", "with_rounds_apart"]
-
 
 def components(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """The components of a graph on 0 to count - 1, sources first, ties in ascending order."""
@@ -145,7 +143,7 @@ def distances(run: Run, source: Source, dim: str) -> tuple[int, int]:
 
 
 def _is_told(run: Run, source: Source, dim: str) -> bool:
-    """Whether it is known if a value comes from the same round of a loop."""
+    """True if it is known if a value comes from the same round of a loop."""
     assert source.writer is not None
     names = run.statements[source.writer].names
     if dim not in names or variable(dim).minus(source.at[names.index(dim)]).is_number:
@@ -309,7 +307,7 @@ def _carrying(run: Run, part: Sequence[int]) -> str | None:
 
 
 def _expands(run: Run, part: Sequence[int], dim: str) -> bool:
-    """Whether others ask for states before the last one, of which the source keeps fewer than there are."""
+    """True if others ask for states before the last one, of which the source keeps fewer than there are."""
     for m in part:
         w = run.statements[m]
         if w.is_read or dim not in w.names:
@@ -327,7 +325,7 @@ def _expands(run: Run, part: Sequence[int], dim: str) -> bool:
 
 
 def _combines(run: Run, part: Sequence[int]) -> bool:
-    """Whether a recurrence is one write that combines what was there with something: a prefix of a known kind."""
+    """True if a recurrence is one write that combines what was there with something: a prefix of a known kind."""
     writes = [run.statements[m] for m in part if not run.statements[m].is_read]
     reads = [run.statements[m] for m in part if run.statements[m].is_read]
     if (

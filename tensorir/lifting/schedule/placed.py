@@ -25,20 +25,6 @@ from tensorir.lifting.emission.tensors import cut, spread
 from tensorir.lifting.nests.linear import affine_of, term_of
 from tensorir.lifting.nests.terms import Buffer, Linear, Load, Op, Term, rebuilt, sums_in, walk
 
-__all__ = [
-    "BySums",
-    "Computed",
-    "Made",
-    "Placed",
-    "by_digits",
-    "by_sums",
-    "computed",
-    "names_along",
-    "placed",
-    "short_names",
-    "with_indices",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Made:

@@ -36,8 +36,6 @@ from tensorir.lifting.schedule.placed import names_along
 from tensorir.lifting.schedule.run import Run
 from tensorir.lifting.schedule.stepping import Decided
 
-__all__ = ["Lifted", "lifted", "values_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Lifted:

@@ -30,8 +30,6 @@ from tensorir.lifting.schedule.stepping import FAR, Decided, Memory, asked_betwe
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run
 
-__all__ = ["step_along"]
-
 MOST_KEPT = 4
 """How many times what the source keeps a scan may keep."""
 
@@ -219,7 +217,7 @@ class _Recurrence:
         return frozenset(found)
 
     def is_own(self, write: int, found: Collection[int]) -> bool:
-        """Whether rounds ask for what they write themselves, and nobody else does, and it is too much to keep."""
+        """True if rounds ask for what they write themselves, and nobody else does, and it is too much to keep."""
         run, w = self.run, self.run.statements[write]
         if self.dim not in w.names or write in run.stepping or not isinstance(run.made.get(write), Made):
             return False

@@ -62,8 +62,6 @@ from tensorir.lifting.schedule.recurrence import step_along
 from tensorir.lifting.schedule.scattering import all_of, applied, checked, looked_up, scattered, verify
 from tensorir.lifting.schedule.stepping import FAR, Decided, repeated
 
-__all__ = ["Run"]
-
 MOST_JOINED = 3
 """How often what steps along is put together with others that have to: each time all of a loop is looked at again."""
 
@@ -220,14 +218,14 @@ class Run:
         return f"in lockstep: all read {s.buffer.name} before any writes" if met else ""
 
     def before(self, read: int, source: Source) -> bool:
-        """Whether the value is of an earlier round of a loop that steps."""
+        """True if the value is of an earlier round of a loop that steps."""
         return any(self.distance(source, dim) for dim in self.steps) if self.steps_both(read, source) else False
 
     def steps_both(self, read: int, source: Source) -> bool:
         return read in self.stepping and source.writer in self.stepping
 
     def in_step(self, read: int, source: Source) -> bool:
-        """Whether the innermost loop that steps is the one that hands the value on."""
+        """True if the innermost loop that steps is the one that hands the value on."""
         return self.steps_both(read, source) and not any(self.distance(source, dim) for dim in self.steps[:-1])
 
     def distance(self, source: Source, dim: str) -> int:
@@ -546,7 +544,7 @@ class Run:
         return {r for r in reads if any(k not in members for k in self.users.get(r, ()))}
 
     def only_asked_for(self, w: Statement, inside: Collection[int], ends: object) -> bool:
-        """Whether all other reads of a write ask for iterations of a set only."""
+        """True if all other reads of a write ask for iterations of a set only."""
         asked = ((r, source.relation) for r, source in self.askers(w.number) if r not in inside)
         return all(m.range().is_subset(ends) or self.wanted(r, m).range().is_subset(ends) for r, m in asked)
 

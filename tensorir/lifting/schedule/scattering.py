@@ -26,8 +26,6 @@ from tensorir.runtime.errors import NOWHERE, Span
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run
 
-__all__ = ["all_of", "applied", "checked", "is_whole", "looked_up", "scattered", "verify"]
-
 # Expressions for one iteration as expressions for all of them: operands get dims, and what combines them follows.
 
 
@@ -110,7 +108,7 @@ def looked_up(found: Term, places: Mapping[str, tuple[Term, int]], span: Span = 
 
 
 def is_whole(found: Term, places: Mapping[str, tuple[Term, int]]) -> bool:
-    """Whether what places are looked up in is a tensor with as many elements along them."""
+    """True if what places are looked up in is a tensor with as many elements along them."""
     return isinstance(found, Load) and all(
         any(isinstance(i, Linear) and i.affine == variable(n) and found.buffer.shape[k] == extent
             for k, i in enumerate(found.indices))

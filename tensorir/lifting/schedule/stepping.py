@@ -29,8 +29,6 @@ from tensorir.runtime.errors import Span
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run
 
-__all__ = ["FAR", "Decided", "Memory", "asked_between_rounds", "behind", "looped", "memories_of", "repeated"]
-
 # What is said of loops.
 
 

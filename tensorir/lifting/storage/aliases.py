@@ -30,8 +30,6 @@ from tensorir.lifting.nests.nest import (
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, rebuilt, walk
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
-__all__ = ["filled_first", "unaliased"]
-
 # Storage that an iteration fills before it reads it.
 
 # islpy has no types of its own that say enough.
@@ -41,7 +39,7 @@ _Place = tuple[Affine | None, ...]
 
 
 def filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
-    """Whether every read finds what an earlier store in the same iteration of the outer loops wrote.
+    """True if every read finds what an earlier store in the same iteration of the outer loops wrote.
 
     A store under a condition that data decide is none.
     """
@@ -54,7 +52,7 @@ def filled_first(buffer: Buffer, touching: Sequence[Leaf], depth: int) -> bool:
 
 
 def _found(buffer: Buffer, r: Leaf, place: _Place, depth: int, touching: Sequence[Leaf]) -> bool:
-    """Whether all iterations of a read find what was written before."""
+    """True if all iterations of a read find what was written before."""
     names = [f"{n}_r" for n in r.names]
     reading = domain(r, ranges_of(r.loops), (), "_r")
     missing = integer_set(names, reading.constraints)

@@ -37,8 +37,6 @@ from tensorir.lifting.nests.terms import (
 )
 from tensorir.lifting.nests.unknowns import Parts
 
-__all__ = ["by_what_it_needs", "own", "read_through", "stored_with", "with_multiples", "without"]
-
 # What passes over storage have in common: which is the program's own, sums in terms of others, nodes left out.
 
 
@@ -77,8 +75,6 @@ def without(node: Node, gone: Collection[Store]) -> Node | None:
 # each place of each copy is looked up, and the iteration that filled it. Where terms of that store, such as the place
 # that it copied from, are sums of the reader's variables in every iteration that reads, the reader can say what they
 # are.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 MOST_COUNTED = 1 << 18
@@ -444,7 +440,7 @@ def _only_reads(leaf: Leaf, buffer: Buffer) -> bool:
 
 
 def _may_move(leaf: Leaf, node: Store, statements: Sequence[Leaf]) -> bool:
-    """Whether a statement stores the same if it runs before the outermost loop around it."""
+    """True if a statement stores the same if it runs before the outermost loop around it."""
     if node.atomic or node.buffer in leaf.read or any(loads(t) for t in (*node.indices, *node.guards)):
         return False
     inside = {b.root for b in leaf.read}
@@ -477,7 +473,7 @@ def _source(leaf: Leaf, node: Store) -> tuple[tuple[Node, ...], Load] | None:
 
 
 def _has_gaps(index: Affine, ranges: Ranges) -> bool:
-    """Whether a sum leaves out numbers between those that it is: `6 × i + j` where j is below 5."""
+    """True if a sum leaves out numbers between those that it is: `6 × i + j` where j is below 5."""
     reach = 0
     for atom, factor in sorted(index.terms, key=lambda t: abs(t[1])):
         low, high = ranges[atom] if isinstance(atom, str) else (0, 1)

@@ -28,8 +28,6 @@ from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, Whil
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, rebuilt
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
-__all__ = ["NARROW", "Folds", "Narrowed", "Range", "folds_of_prefixes", "folds_of_ranges", "holder"]
-
 # Ranges and prefixes of places, folded: the loops that compute what trees leave in the places of a buffer.
 
 FEWEST = 4

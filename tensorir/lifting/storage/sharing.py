@@ -20,8 +20,6 @@ from tensorir.lifting.nests.linear import Ranges, linear
 from tensorir.lifting.nests.nest import Loop, Node, While, changed, leaves, moved, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, rebuilt
 
-__all__ = ["Shared", "with_shared_terms", "with_threads_apart"]
-
 # Threads that take turns together: what each of them keeps to itself has a place of its own in one buffer.
 #
 #     while more:                              while more:
@@ -79,7 +77,7 @@ class Shared:
         return first
 
     def _inside(self, load: Load) -> bool:
-        """Whether a read of an argument stays inside of it, whatever the conditions around it are."""
+        """True if a read of an argument stays inside of it, whatever the conditions around it are."""
         if not load.buffer.argument:
             return False
         for index, extent in zip(load.indices, load.buffer.shape, strict=True):

@@ -43,8 +43,6 @@ from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers
 from tensorir.lifting.storage.narrow import Folds, Range, folds_of_prefixes, folds_of_ranges
 from tensorir.runtime.errors import Span
 
-__all__ = ["with_trees_folded"]
-
 FOLDS = frozenset(("plus", "multiplies", "min", "max"))
 MOST_STEPS = 1 << 16
 """How many stores of single places are followed."""
@@ -120,7 +118,7 @@ class _Trees:
 
 
 def _only(nodes: Sequence[Node], buffer: Buffer, places: frozenset[int]) -> bool:
-    """Whether of a buffer nodes read only some places, before they store to all of it."""
+    """True if of a buffer nodes read only some places, before they store to all of it."""
     for node in nodes:
         for leaf in leaves((node,)):
             if buffer in _read_by_bounds(leaf) or (isinstance(leaf.node, While | External) and buffer in leaf.read):
@@ -139,7 +137,7 @@ def _read_by_bounds(leaf: Leaf) -> frozenset[Buffer]:
 
 
 def _fills(node: Node, buffer: Buffer) -> bool:
-    """Whether a statement stores to all of a buffer."""
+    """True if a statement stores to all of a buffer."""
     match leaves((node,)):
         case [Leaf(Store(b, indices, _, ())) as leaf] if b is buffer and not any(map(_names_in_bounds, leaf.loops)):
             return set(_touched(b, indices, leaf) or ()) == set(range(prod(b.shape)))
@@ -170,7 +168,7 @@ def _names_in_bounds(loop: Loop) -> set[str]:
 
 
 def _has_step(node: Node, lanes: frozenset[str] = frozenset()) -> bool:
-    """Whether threads, which are those `lanes`, fold two places that they share into one somewhere inside."""
+    """True if threads, which are those `lanes`, fold two places that they share into one somewhere inside."""
     match node:
         case Loop(name, body=body, lockstep=lockstep):
             inside = lanes | {name} if lockstep else lanes
@@ -186,7 +184,7 @@ def _has_step(node: Node, lanes: frozenset[str] = frozenset()) -> bool:
 
 
 def _fetches(node: Node, stepped: frozenset[Buffer]) -> bool:
-    """Whether threads take what others hold of what steps fold: such a step begins there."""
+    """True if threads take what others hold of what steps fold: such a step begins there."""
     match node:
         case Loop(body=body):
             return any(_fetches(inner, stepped) for inner in body)

@@ -333,6 +333,6 @@ def _leaves(types: Sequence[r.RelaxType]) -> list[r.RelaxType]:
 
 
 def _earlier(name: str) -> str:
-    """What to do about a call that only the end of TVM's pipeline makes."""
+    """The help for a call that only the end of TVM's pipeline makes."""
     late = name.startswith(("memory.", "vm.", "builtin.")) or name == "call_builtin_with_ctx"
     return "take the module as it is before CallTIRRewrite and StaticPlanBlockMemory." if late else ""

@@ -19,11 +19,6 @@ import numpy as np
 from tensorir.tir.dtypes import FLOAT32, DataType
 from tensorir.tir.interpret.values import cast, meaning, operator
 
-__all__ = ["ELEMENTWISE", "REDUCTIONS", "SHAPES", "Shape", "element_type"]
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
-
 Array = Any
 Meaning = Callable[..., Any]
 
@@ -221,8 +216,6 @@ ELEMENTWISE: dict[str, Meaning] = {
 }
 
 # Operators of Relax that move elements: reshape, transpose, join, split, take, gather, scatter.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 class Shape(tuple[int, ...]):
@@ -469,8 +462,6 @@ SHAPES: dict[str, Callable[..., Any]] = {
 
 # Operators of Relax that reduce, sort or scan along axes.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 def _axes(axis: Any) -> Any:
     return axis if axis is None or isinstance(axis, int) else tuple(int(a) for a in axis)
@@ -546,7 +537,7 @@ def _multinomial(prob: Array, samples: Array, rows: Array, dtype: Any = "int64")
 
 
 def _bucketize(x: Array, bounds: Array, out_int32: bool = False, right: bool = False) -> Array:
-    """How many bounds lie below each element (or not above it); none below what is not a number."""
+    """The number of bounds below each element (or not above it); none below NaN."""
     below = (np.greater_equal if right else np.greater)(x[..., np.newaxis], bounds)
     return below.sum(axis=-1).astype(np.int32 if out_int32 else np.int64)
 

@@ -21,8 +21,6 @@ from tensorir.relax.interpret.elements import ELEMENTWISE, REDUCTIONS, SHAPES
 from tensorir.relax.operators import reordered, sides_of, with_last_windows
 from tensorir.tir.dtypes import DataType
 
-__all__ = ["IMAGES", "MEANINGS", "NETWORKS"]
-
 Array = Any
 
 
@@ -464,11 +462,9 @@ NETWORKS: dict[str, Callable[..., Any]] = {
 
 # Operators of Relax on images: resizing and sampling, by nearest neighbours, linearly or cubically.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 def source_places(places: Array, old: int, new: int, mode: str, box: tuple[float, float]) -> Array:
-    """Where along the old axis each new element lies; `box` is the part of it that is cropped."""
+    """The place along the old axis of each new element; `box` is the part of it that is cropped."""
     scale = np.float32(old / new)
     half = np.float32(0.5)
     match mode:
@@ -506,7 +502,7 @@ def nearest(where: Array, rounding: str) -> Array:
 
 
 def weights_of(part: Array, method: str, alpha: float) -> dict[int, Array]:
-    """What the elements around a place count, by their distance from the one before it."""
+    """Weights of the elements around a place, by their distance from the one before it."""
     if method == "linear":
         return {0: 1 - part, 1: part}
     a = np.float32(alpha)
@@ -577,7 +573,7 @@ def _resize(
 
 
 def _affine_grid(theta: Array, size: Any, align_corners: bool = True) -> Array:
-    """Where an affine map sends the places of an image; coordinates run from -1 to 1, the last axis first."""
+    """An affine map of the places of an image; coordinates run from -1 to 1, the last axis first."""
     sizes = [int(s) for s in size]
     if align_corners and 1 in sizes:
         raise ValueError("an axis of one element has no two corners")

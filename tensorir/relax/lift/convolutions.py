@@ -20,8 +20,6 @@ from tensorir.relax.lift.values import Value, apply, constant, fold
 from tensorir.relax.operators import reordered, sides_of, with_last_windows
 from tensorir.tir.lift.intrinsics import op
 
-__all__ = ["CONVOLUTIONS"]
-
 _WINDOW: tuple[str, ...] = ("u", "v", "w")
 
 

@@ -24,11 +24,6 @@ from tensorir.tir.dtypes import DataType
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, choice, comparison, number, op, truth
 
-__all__ = [
-    "ELEMENTWISE", "as_value", "axes_of", "common", "converted", "element", "known", "placed", "reduced", "total",
-    "whole", "widened",
-]  # fmt: skip
-
 # Operators that work element by element, and those that make tensors.
 #
 # Their terms are those of TIR's own arithmetic, so integers wrap and divide as they do there; narrow floats compute

@@ -38,8 +38,6 @@ from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.trees import walk
 
-__all__ = ["OPERATORS", "Frame", "Item", "flat", "inlined", "mismatch"]
-
 # The operators of Relax by name: each takes the values of its arguments and its attributes, and gives values.
 
 OPERATORS: dict[str, Callable[..., Any]] = {

@@ -26,8 +26,6 @@ from tensorir.relax.lift.values import Value, apply, constant, each, made, numbe
 from tensorir.tir.lift.intrinsics import both, cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 
-__all__ = ["GRIDS", "IMAGES"]
-
 # Resizing: along each axis a weighted sum of elements at places that follow from the sizes alone.
 #
 # Places and weights are computed while the program is built, in the arithmetic of the interpreter, and come with the

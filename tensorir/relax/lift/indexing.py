@@ -23,8 +23,6 @@ from tensorir.relax.lift.values import HOME, Shape, Value, apply, constant, dims
 from tensorir.tir.lift.intrinsics import cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 
-__all__ = ["INDEXING", "picked"]
-
 
 def _roomy(index: Term) -> Term:
     """An index in a type that holds the sizes of axes too."""

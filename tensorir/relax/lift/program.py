@@ -31,8 +31,6 @@ from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.trees import walk
 
-__all__ = ["LiftedRelax", "lift_relax"]
-
 
 @dataclass(frozen=True, slots=True)
 class Program(Built):

@@ -23,11 +23,6 @@ from tensorir.relax.operators import named
 from tensorir.tir.lift.intrinsics import both, cast, choice, op, truth
 from tensorir.tir.lift.intrinsics import number as numbered
 
-__all__ = [
-    "ATTENTION", "NORMALISATION", "PRODUCTS", "REDUCTIONS", "computed_in", "flat", "matmul", "mean", "scanned",
-    "softmax", "variance",
-]  # fmt: skip
-
 # Products of tensors: `reduce(+, 0)(A × B)`, which the lowering makes one contraction of.
 
 # Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.

@@ -20,8 +20,6 @@ from tensorir.relax.lift.elementwise import axes_of, total, whole
 from tensorir.relax.lift.values import Value, dims_of, filled, made, number, under
 from tensorir.tir.lift.intrinsics import choice, op, truth
 
-__all__ = ["RESHAPING", "cut_from", "padded", "permuted", "reshaped", "without_ones"]
-
 
 def without_ones(x: Value) -> Expr:
     """The tensor without its dims of size 1."""

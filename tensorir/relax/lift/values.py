@@ -33,11 +33,6 @@ from tensorir.lifting.emission.tensors import cut, renamed, spread
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
 from tensorir.runtime.errors import NOWHERE, Span
 
-__all__ = [
-    "HOME", "Axes", "Home", "Read", "Shape", "Value", "apply", "constant", "dims_of", "each", "filled", "fold", "made",
-    "number", "under",
-]  # fmt: skip
-
 _NAMES = ("b", "m", "n", "c", "i", "j")
 Axes = tuple[int, ...]
 Read = Callable[..., Term]

@@ -6,8 +6,6 @@ the platform's `get_read_ptr`, `get_write_ptr`, `noc_async_read` and `noc_async_
 
 from __future__ import annotations
 
-__all__ = ["OPERATIONS", "header"]
-
 OPERATIONS: dict[str, str] = {
     "abs": "std::abs", "fabs": "std::abs", "ceil": "std::ceil", "cos": "std::cos", "cosh": "std::cosh",
     "erf": "std::erf", "exp": "std::exp", "exp10": "exp10", "exp2": "std::exp2", "floor": "std::floor",

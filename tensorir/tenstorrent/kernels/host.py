@@ -1,4 +1,4 @@
-"""What the host needs of a program: the text of its own part, and the plan as JSON."""
+"""The host's side of a program: the text of its own part, and the plan as JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from tensorir.tenstorrent.kernels.nodes import CircularBuffer, Program
 from tensorir.tenstorrent.kernels.printing import RESERVED, arguments_of, cpp_type, free, printed
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
-
-__all__ = ["files"]
 
 
 def files(program: Program) -> dict[str, str]:

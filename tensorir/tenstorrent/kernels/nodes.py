@@ -22,9 +22,6 @@ from tensorir.tir.trees import walk
 if TYPE_CHECKING:
     from tensorir.tenstorrent.estimate import Estimate
 
-__all__ = ["MOVES", "ROLES", "Action", "Barrier", "Bind", "Branch", "CircularBuffer", "Kernel", "Loop", "Op", "Program",
-           "Role", "Sync", "Way", "Work", "moved_by", "ops_of", "rewritten", "without_unused"]  # fmt: skip
-
 Action: TypeAlias = Literal["reserve", "push", "wait", "pop"]
 Role: TypeAlias = Literal["reader", "compute", "writer"]
 ROLES: tuple[Role, Role, Role] = ("reader", "compute", "writer")
@@ -116,7 +113,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What every core runs: three kernels and the circular buffers between them, made of a persistent kernel."""
+    """The program of every core: three kernels and the circular buffers between them, made of a persistent kernel."""
 
     func: n.PrimFunc
     buffers: tuple[CircularBuffer, ...]
@@ -135,7 +132,7 @@ class Program:
         return print_tensix(self)
 
     def estimate(self, target: str = "wormhole", mcast: bool = False) -> Estimate:
-        """What the program costs at least on a card: bytes, products and time (`tensorir.tenstorrent.estimate`)."""
+        """The least cost of the program on a card: bytes, products and time (`tensorir.tenstorrent.estimate`)."""
         return estimate_tensix(self, target, mcast)
 
     def __str__(self) -> str:

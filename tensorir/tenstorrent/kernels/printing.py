@@ -44,8 +44,6 @@ from tensorir.tir.tiles.operations import (
 from tensorir.tir.tiles.operations import is_tile as is_tile_operation
 from tensorir.tir.trees import walk
 
-__all__ = ["RESERVED", "Names", "Printed", "arguments_of", "cpp", "cpp_type", "free", "line_of", "printed"]
-
 # Scalar expressions of TIR as C++, under the names that a printed kernel gives to variables and buffers.
 
 _SIGNS: dict[type[n.Expr], str] = {
@@ -57,7 +55,7 @@ _TYPES = {"float32": "float", "float64": "double", "float16": "float16", "bfloat
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What variables and buffers are called, and the least values of variables where they are known."""
+    """Names of variables and buffers, and the least values of variables where they are known."""
 
     variables: Mapping[n.Var, str] = field(default_factory=dict[n.Var, str])
     buffers: Mapping[n.Buffer, str] = field(default_factory=dict[n.Buffer, str])
@@ -192,7 +190,7 @@ def _is_product(e: n.Expr) -> bool:
 
 
 def _is_narrow(dtype: DataType) -> bool:
-    """Whether C++ computes with elements of this type in a wider one: in int, or in float."""
+    """True if C++ computes with elements of this type in a wider one: in int, or in float."""
     return (dtype.is_float and dtype.bits < 32) or (dtype.is_integer and not dtype.is_bool and dtype.bits < 32)
 
 
@@ -278,7 +276,7 @@ def line_of(program: Program, op: Op) -> tuple[str, int] | None:
 
 
 def _parts(op: Op) -> tuple[n.Node, ...]:
-    """What a statement of a kernel says in TIR itself."""
+    """The nodes of TIR in a statement of a kernel."""
     match op:
         case Work(statement):
             return (statement,)
@@ -522,7 +520,7 @@ class _Writer:
         return f"part<{', '.join(map(str, sizes))}>({name}, {self._list(box.starts)})"
 
     def _keeps(self, clear: n.Expr) -> str:
-        """Whether what a tile holds is joined: where `clear` does not hold."""
+        """True if what a tile holds is joined: where `clear` does not hold."""
         return {"0": "true", "1": "false", "false": "true", "true": "false"}.get(text := self.expr(clear), f"!({text})")
 
     def _operation(self, call: n.Call) -> None:

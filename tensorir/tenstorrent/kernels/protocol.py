@@ -40,8 +40,6 @@ from tensorir.tir.tiles.operations import (
 )
 from tensorir.tir.trees import children
 
-__all__ = ["Fault", "capacities", "fault_at", "ownership", "protocol", "tiles", "unwritten", "without_barrier"]
-
 # What can be wrong with the protocol of circular buffers, and how it is told.
 
 
@@ -114,7 +112,7 @@ def without_barrier(program: Program, role: Role, op: Sync | Work, buffer: str, 
 
 
 def protocol(program: Program) -> list[Fault]:
-    """What breaks the protocol."""
+    """Faults of the protocol."""
     found = [*ownership(program), *_room(program)]
     for kernel in program.kernels:
         found += _Walk(program, kernel).faults_of()
@@ -143,7 +141,7 @@ def ownership(program: Program) -> list[Fault]:
 
 
 def _room(program: Program) -> list[Fault]:
-    """What asks for more tiles at once than a circular buffer holds."""
+    """Requests for more tiles at once than a circular buffer holds."""
     found: list[Fault] = []
     for kernel in program.kernels:
         for op in _syncs(kernel):
@@ -320,7 +318,7 @@ def unwritten(program: Program) -> list[Fault]:
 
 @dataclass(slots=True)
 class _Reads:
-    """What may have been written so far, by its memory, and the first read of each memory of which that is nothing."""
+    """Writes so far, by memory, and the first read of each memory that none of them may have written."""
 
     own: set[n.Var]
     written: set[n.Var] = field(default_factory=set[n.Var])
@@ -403,7 +401,7 @@ class _Reads:
 
 
 def _boxes(call: n.Call) -> tuple[list[Box], list[Box]]:
-    """What a tile operation is sure to read, and what it writes."""
+    """The boxes that a tile operation is sure to read, and those that it writes."""
     match operation(call):
         case Copy(src, dst) | Transpose(src, dst) | Im2col(src, dst) | Scan(src, dst):
             return [src], [dst]
@@ -420,6 +418,6 @@ def _boxes(call: n.Call) -> tuple[list[Box], list[Box]]:
 
 
 def _kept(box: Box, clear: n.Expr) -> Iterator[Box]:
-    """What an operation goes on from, where it never clears it before."""
+    """The boxes whose old values an operation goes on from, where it never clears them before."""
     if isinstance(clear, n.IntImm) and not clear.value:
         yield box

@@ -24,11 +24,7 @@ from tensorir.tir.tiles.operations import Box, Copy, Fill, Gemm, is_tile, operat
 if TYPE_CHECKING:
     from tensorir.tenstorrent.kernels.simulate import Simulation
 
-__all__ = ["Act", "Queue", "Sender", "array_of", "block_to_pages", "fill_picture", "pages_to_block", "senders", "work"]
-
 # Circular buffers while they run: tiles in a ring, with what the producer has reserved and the consumer waited for.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 class Queue:
@@ -122,8 +118,6 @@ def pages_to_block(pages: Any, block: Any) -> None:
 #
 # What most kernels spend their time with (copies and products of boxes that lie inside of their buffers) goes to
 # NumPy whole; everything else, and a box that is cut off, is the interpreter's. Both give the same bits.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 Act = Callable[[Machine], None]

@@ -55,8 +55,6 @@ from tensorir.tir.interpret.machine import Machine, compiled, deep, execute
 from tensorir.tir.interpret.memory import Pointer
 from tensorir.tir.trees import walk
 
-__all__ = ["ORDERS", "Event", "Order", "Simulation", "check", "simulate", "stuck"]
-
 Order = Literal["reader first", "writer first", "round robin", "random"]
 ORDERS: tuple[Order, ...] = ("reader first", "writer first", "round robin", "random")
 
@@ -555,7 +553,7 @@ def check(program: Program) -> tuple[Fault, ...]:
 
 
 def _follows_the_number(program: Program) -> bool:
-    """Whether the number of a tile, and not only how many there are, decides what a kernel does."""
+    """True if the number of a tile, and not only how many there are, decides what a kernel does."""
     start = [p for p in program.func.params if p not in program.func.buffer_map][-4]
     known: set[n.Var] = {start}
 

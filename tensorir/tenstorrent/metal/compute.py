@@ -26,8 +26,6 @@ from tensorir.tenstorrent.metal.steps import (
 from tensorir.tenstorrent.metal.values import Leaf, Number, Shapes, is_zero, leaves, refuse
 from tensorir.tir import nodes as n
 
-__all__ = ["Computation", "compute_kernel"]
-
 ONES, ZEROS = "ones, which sums and maxima are scaled by", "zeros, to which vectors are added where they are broadcast"
 
 
@@ -127,7 +125,7 @@ def compute_kernel(
 
 
 def _startup(writer: _Compute, once: dict[str, str]) -> list[str]:
-    """What configures the units: once, and before everything else."""
+    """The configuration of the units: once, and before everything else."""
     found = writer.first
     lines: list[str] = []
     if isinstance(found, Product):

@@ -29,8 +29,6 @@ from tensorir.tenstorrent.traffic import Line
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, Copy, operation
 
-__all__ = ["dataflow_kernel"]
-
 _CALLS = {"reserve": "cb_reserve_back", "push": "cb_push_back", "wait": "cb_wait_front", "pop": "cb_pop_front"}
 
 
@@ -139,7 +137,7 @@ class _Mover:
             self.out.line(text)
 
     def prepare(self) -> None:
-        """What a multicast needs: its facts among the arguments, and its semaphores."""
+        """The preparation of a multicast: its facts among the arguments, and its semaphores."""
         for op in self.moves(self.kernel.body):
             if (line := self.lines.get(id(op))) is None:
                 continue
@@ -184,7 +182,7 @@ class _Mover:
                     self.moving = self.moves_behind((op,), self.moving)
 
     def moves_behind(self, body: Sequence[Op], before: bool) -> bool:
-        """Whether tiles may be on their way behind a body: moved by the core itself, with no barrier since."""
+        """True if tiles may be on their way behind a body: moved by the core itself, with no barrier since."""
         now = before
         for op in body:
             match op:

@@ -31,8 +31,6 @@ from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.traffic import Sharded, lines_of, row_of, shards_of
 from tensorir.tir import nodes as n
 
-__all__ = ["Emitted", "emit", "host_program"]
-
 # The host program: arrays as tiles in the card's memory, circular buffers, kernels, and arguments of every core.
 
 _HEADERS = ("host_api", "device", "distributed", "bfloat16", "bfloat8", "tilize_utils", "tensor_accessor_args")

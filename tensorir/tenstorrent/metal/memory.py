@@ -18,17 +18,12 @@ from tensorir.tir.ranges import Bounds, interval
 from tensorir.tir.tiles.operations import Box, Copy, operation
 from tensorir.tir.trees import substitute, walk
 
-__all__ = [
-    "FORMATS", "Argument", "Arguments", "Format", "Memory", "Queue", "Queues", "Sent", "arguments_for", "memories_of",
-    "tile_of",
-]  # fmt: skip
-
 # The circular buffers of a core on the card: those of the program, those of its own blocks, and two of constants.
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How the elements of a tile are stored: the name in tt-metal, the bytes of a tile, the type that the host has.
+    """The storage of a tile's elements: the name in tt-metal, the bytes of a tile, the type that the host has.
 
     `sent` is the type that the host makes tiles of, where that is another one.
     """
@@ -40,12 +35,12 @@ class Format:
 
     @property
     def narrow(self) -> bool:
-        """Whether the matrix unit takes elements whole."""
+        """True if the matrix unit takes elements whole."""
         return self.name in ("Float16_b", "Bfp8_b")
 
     @property
     def wide(self) -> bool:
-        """Whether registers need 32 bits for an element, and the unpacker a way around the source registers."""
+        """True if registers need 32 bits for an element, and the unpacker a way around the source registers."""
         return self.bytes == 4 * TILE * TILE
 
 
@@ -138,7 +133,7 @@ class Queues:
 
     @property
     def mixed(self) -> bool:
-        """Whether formats differ, so that units are told which comes next."""
+        """True if formats differ, so that units are told which comes next."""
         return len({queue.format.name for queue in self.all}) > 1
 
 
@@ -260,7 +255,7 @@ def _boxes(program: Program, role: str) -> list[tuple[Box, Mapping[n.Var, Bounds
 
 
 def _reach(box: Box, known: Mapping[n.Var, Bounds], shapes: Shapes) -> tuple[int, int, int]:
-    """Where a box ends at most: matrices, rows and columns."""
+    """The largest end of a box: matrices, rows and columns."""
     starts, sizes, whole = matrix_box(box, shapes)
     ends: list[int] = []
     for start, size, extent in zip(starts[-2:], sizes[-2:], whole[-2:], strict=True):

@@ -12,8 +12,6 @@ from tensorir.tenstorrent.metal.values import FORMAT_OF, Apply, Kind, Leaf, Numb
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import BFLOAT16, FLOAT32, INT32, UINT16, UINT32, DataType
 
-__all__ = ["Call", "Operand", "calls_of", "copy", "fill", "fitted", "float_bits", "needed"]
-
 # Expressions of tiles as calls on the tiles of the destination registers.
 #
 # An operand is copied from its circular buffer into a register tile, functions work on register tiles, and the value
@@ -239,7 +237,7 @@ def needed(tile: Tile) -> int:
 
 
 def _takes_scalar(op: str, tile: Tile) -> bool:
-    """Whether a function of a tile and a number is one call."""
+    """True if a function of a tile and a number is one call."""
     return op in SCALAR and kind_of(tile) == "float"
 
 

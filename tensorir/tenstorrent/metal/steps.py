@@ -1,4 +1,4 @@
-"""What a core computes as steps that make all tiles of a block, arranged for the card."""
+"""The computation of a core as steps that make all tiles of a block, arranged for the card."""
 
 from __future__ import annotations
 
@@ -29,11 +29,6 @@ from tensorir.tenstorrent.metal.values import (
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, Copy, Fill, Gemm, Nothing, Reduce, Transpose, is_tile, operation
 from tensorir.tir.trees import walk
-
-__all__ = [
-    "Accumulate", "Arranged", "Drop", "Fold", "Item", "Made", "Map", "Product", "Repeat", "Step", "Turn", "When",
-    "arranged", "read_by", "steps_of",
-]  # fmt: skip
 
 # What a core computes, as steps that each make all tiles of one block: maps, products, folds and transposes.
 #
@@ -509,7 +504,9 @@ def _sunk_suite(items: Sequence[_Some], once: frozenset[n.Buffer]) -> list[_Some
 
 @dataclass(frozen=True, slots=True)
 class _Freed:
-    """Which blocks are full where, and where they are popped; `own` are those that the computation has for itself."""
+    """The places where blocks are full, and where they are popped; `own` are those that the computation has for
+    itself.
+    """
 
     own: frozenset[n.Buffer]
 

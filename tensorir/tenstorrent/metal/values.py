@@ -15,12 +15,6 @@ from tensorir.tir.dtypes import INT32, DataType
 from tensorir.tir.tiles.operations import Box, Copy, Reduce, is_tile, operation
 from tensorir.tir.trees import walk
 
-__all__ = [
-    "BUFFERS", "CARDS", "FORMAT_OF", "TILE", "Apply", "Card", "Kind", "Leaf", "Number", "Over", "Shape", "Shapes",
-    "Tile", "Values", "card_named", "converted", "extents", "is_only", "is_zero", "kind_of", "kind_of_type", "leaves",
-    "matrix_box", "refuse", "shapes_of",
-]  # fmt: skip
-
 # The cards that programs are written for: their grids, their limits, and the figures that bound a program's time.
 
 BUFFERS = 32
@@ -29,7 +23,7 @@ BUFFERS = 32
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a chip has: a grid of cores for programs, L1 memory of each, and how much it moves and computes at most.
+    """A chip: its grid of cores for programs, the L1 memory of each, and its peak rates of memory and computation.
 
     `l1` is in bytes, `alignment` in bytes of an address in DRAM, `clock` in cycles a second, `dram` in bytes a second
     of the whole chip, `noc` in bytes a cycle into a core from each of its two networks, `products` in multiplications
@@ -137,7 +131,7 @@ def kind_of(tile: Tile) -> Kind:
 
 
 def is_zero(tile: Tile) -> bool:
-    """Whether every element is 0, as registers are when they are acquired."""
+    """True if every element is 0, as registers are when they are acquired."""
     return isinstance(tile, Number) and not isinstance(tile.value, n.Var) and tile.value == 0
 
 
@@ -390,7 +384,7 @@ class Values:
         return Apply("where", (condition, a, b), kind_of(a))
 
     def over(self, buffer: n.Buffer, indices: Sequence[n.Expr], span: Span) -> Over:
-        """How the elements of a load lie to those of the store."""
+        """The orientation of a load's elements to those of the store."""
         sizes = extents(buffer)
         at = [i for i, size in zip(indices, sizes, strict=True) if not is_only(i, size)]
         whole = [size for i, size in zip(indices, sizes, strict=True) if not is_only(i, size)]
@@ -417,7 +411,7 @@ class Values:
 
 
 def is_only(index: n.Expr, size: int) -> bool:
-    """Whether an index is 0, in a dim of one element."""
+    """True if an index is 0, in a dim of one element."""
     return size == 1 and isinstance(index, n.IntImm) and index.value == 0
 
 

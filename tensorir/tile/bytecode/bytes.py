@@ -31,11 +31,6 @@ from tensorir.tile.types import (
     since,
 )
 
-__all__ = [
-    "MAGIC", "SECTIONS", "VERSIONS", "ByteSpan", "Bytes", "Output", "Sections", "Table", "Tables", "sections_of",
-    "spelled", "table_of", "version_of",
-]  # fmt: skip
-
 # Versions of bytecode: which there are, and how they are written.
 
 Version = tuple[int, int]
@@ -179,7 +174,7 @@ _DYNAMIC = -(1 << 63)
 
 
 class Tables:
-    """What is written once and referred to by number."""
+    """Tables of values that are written once and referred to by number."""
 
     def __init__(self, version: Version) -> None:
         self.version = version
@@ -202,7 +197,7 @@ class Output:
         self.at: Span = NOWHERE
 
     def refuse(self, what: str, since: Version | None = None) -> NoReturn:
-        """What this version of bytecode cannot say."""
+        """The refusal of a value that this version of bytecode has no encoding for."""
         version = spelled(self.tables.version)
         said = (
             f"is of version {spelled(since)}, and {version} is written"
@@ -293,7 +288,7 @@ class Output:
 
 
 def packed(value: Dense) -> bytes:
-    """What bytecode keeps of dense elements: bits of i1 are packed, tf32 has three bytes."""
+    """The bytes of dense elements: bits of i1 are packed, tf32 has three bytes."""
     element = value.type.element
     assert isinstance(element, Element)
     if element.bits == 1:

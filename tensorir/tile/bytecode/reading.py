@@ -27,8 +27,6 @@ from tensorir.tile.nodes import (
 from tensorir.tile.operations import ROWS_BY_OPCODE, TABLE, Attr, Row
 from tensorir.tile.types import Function, Type
 
-__all__ = ["from_bytecode"]
-
 MAX_NESTING = 100
 """How deeply regions nest."""
 _HIGHEST = {(13, 1): 0x6D, (13, 2): 0x6E, (13, 3): 0x75}

@@ -24,8 +24,6 @@ from tensorir.tile.types import (
     since,
 )
 
-__all__ = ["DYNAMIC", "Tables", "flag_bits"]
-
 # What bytecode makes of a row of the table: which of its parts have a bit among the flags of a version.
 
 

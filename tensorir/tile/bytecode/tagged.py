@@ -33,8 +33,6 @@ from tensorir.tile.nodes import (
 )
 from tensorir.tile.types import Element
 
-__all__ = ["Debug", "DebugTable", "read_dictionary", "read_tagged", "write_dictionary", "write_tagged"]
-
 # Attributes with a tag before them, as identities, predicates, hints and dictionaries have: read and written.
 
 MAX_NESTING = 64

@@ -10,8 +10,6 @@ from tensorir.tile.bytecode.tagged import DebugTable, write_dictionary, write_ta
 from tensorir.tile.nodes import Array, Attribute, Hints, Module, Operation, Region, Typed, Value, operations_of
 from tensorir.tile.operations import Attr
 
-__all__ = ["to_bytecode"]
-
 _NUMBER = {name: number for number, name in SECTIONS.items()}
 
 

@@ -26,12 +26,6 @@ import numpy as np
 from tensorir.tile.nodes import Operation
 from tensorir.tile.types import Element
 
-__all__ = [
-    "BINARY", "CONVERSIONS", "Array", "Watch", "add", "apply", "divide", "exactly", "fit", "flush", "fma", "larger",
-    "multiply", "odd_of_integers", "overflows", "pack", "remainder", "root", "round_fraction", "round_to",
-    "rounded_bits", "signed", "smaller", "subtract", "through", "to_odd", "unpack", "unsigned",
-]  # fmt: skip
-
 Array = np.ndarray[Any, Any]
 _ROUND: dict[str, Any] = {"nearest_even": np.rint, "zero": np.trunc, "negative_inf": np.floor, "positive_inf": np.ceil}
 
@@ -85,7 +79,7 @@ def round_to(value: Array, element: Element, mode: str = "nearest_even") -> Arra
 
 
 def _beyond(result: Array, value: Array, element: Element, mode: str) -> Array:
-    """What is beyond the largest number: an infinity, or that number where the format or the mode says so."""
+    """The value beyond the largest number: an infinity, or that number where the format or the mode says so."""
     largest = np.copysign(element.largest, value)
     if not element.infinite:
         return largest
@@ -216,14 +210,12 @@ def round_fraction(exact: Fraction, mode: str) -> float:
 
 # Integers, element by element: they wrap around, i1 included; what is undefined is 0, and told to the watch.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 _UNSIGNED = {1: np.uint8, 4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 class Watch(Protocol):
-    """What is told of undefined results, in checked mode."""
+    """The observer of undefined results, in checked mode."""
 
     def undefined(self, op: Operation, lanes: Any, said: str) -> None: ...
 
@@ -544,7 +536,7 @@ def smaller(a: Array, b: Array, element: Element, propagate: bool = False, ftz: 
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """What the truncated quotient leaves, exactly, with the sign of the dividend."""
+    """The remainder of the truncated quotient, exactly, with the sign of the dividend."""
     with np.errstate(all="ignore"):
         if a.dtype.itemsize < 4:
             return np.fmod(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)

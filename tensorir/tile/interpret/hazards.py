@@ -25,8 +25,6 @@ from tensorir.tile.types import Element, GatherScatterView, PartitionView, Strid
 if TYPE_CHECKING:
     from tensorir.tile.interpret.memory import Allocation
 
-__all__ = ["Access", "Event", "Watch", "coordinates", "dims_of", "index_space", "steps_of"]
-
 
 def dims_of(view: TileView) -> tuple[int, ...]:
     """The tensor dim along which each tile dim runs."""
@@ -34,7 +32,7 @@ def dims_of(view: TileView) -> tuple[int, ...]:
 
 
 def steps_of(view: TileView) -> tuple[int, ...]:
-    """How far apart, in elements, two neighbouring tiles stand along each tile dim."""
+    """The distances, in elements, of two neighbouring tiles along each tile dim."""
     match view:
         case PartitionView(tile):
             return tile
@@ -45,7 +43,7 @@ def steps_of(view: TileView) -> tuple[int, ...]:
 
 
 def index_space(view: TileView, extents: Sequence[int]) -> tuple[int, ...]:
-    """How many indices a view has along each tile dim, for the extents of its tensor."""
+    """The index space of a view: the number of indices along each tile dim, for the extents of its tensor."""
     return tuple(-(-extents[d] // step) for d, step in zip(dims_of(view), steps_of(view), strict=True))
 
 
@@ -82,8 +80,6 @@ def coordinates(view: TileView, index: Sequence[Any], extents: Sequence[int]) ->
 # one released what the other acquired. What is unspecified (memory that nobody wrote, padding without a value) is
 # followed through every operation, and reported where it decides a branch or an address, or is left in an argument.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 MAX_FINDINGS = 20
 """Findings of one kind at one operation that are kept."""
@@ -107,7 +103,7 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class Access:
-    """What one memory operation does to memory, in one block."""
+    """One access of a memory operation, in one block."""
 
     op: Operation
     block: tuple[int, int, int]
@@ -159,7 +155,7 @@ class Access:
 
 @dataclass(slots=True, eq=False)
 class _Shadow:
-    """What is kept of each half byte: who wrote it last, who read it last, and whether it is unspecified."""
+    """Shadow memory of each half byte: its last writer, its last reader, and if it is unspecified."""
 
     writer: Any
     reader: Any
@@ -169,7 +165,7 @@ class _Shadow:
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """What checked mode keeps of a launch, and what it found."""
+    """The state of checked mode in a launch, and its hazards."""
 
     events: list[Event] = field(default_factory=list[Event])
     findings: dict[tuple[str, int], Diagnostic] = field(default_factory=dict[tuple[str, int], Diagnostic])
@@ -282,7 +278,7 @@ class Watch:
         return now.known.get(then.block, 0) > then.index
 
     def _synchronise(self, access: Access, allocation: Allocation, offsets: Any) -> None:
-        """What a release makes known, and an acquire learns, at the same place."""
+        """A release publishes the writes before it, and an acquire at the same place sees them."""
         event = access.event
         assert event is not None
         if event.weak:

@@ -23,14 +23,10 @@ from tensorir.tile.interpret.memory import Allocation, Memory
 from tensorir.tile.nodes import Module, Operation, Value
 from tensorir.tile.types import Element, Pointer, Tile
 
-__all__ = ["Arguments", "Launch", "entry_of", "grid_of", "interpret"]
-
 # Arguments of a launch: checked against the parameters of an entry, copied into memory, and given back as arrays.
 #
 # As many arguments as parameters are taken one by one; otherwise each array stands for its pointer, its extents and
 # its strides in elements, as cuTile passes them.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 MAX_EXTENT = 1 << 40
@@ -38,7 +34,7 @@ MAX_EXTENT = 1 << 40
 
 
 class Arguments:
-    """What each block is given, and the arrays that a launch gives back."""
+    """The arguments of each block, and the arrays that a launch gives back."""
 
     entry: Operation
     memory: Memory
@@ -196,7 +192,7 @@ class Arguments:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether an argument is an array, and no number."""
+    """True if an argument is an array, and no number."""
     return hasattr(value, "__dlpack__") and not isinstance(value, np.generic) and getattr(value, "ndim", 1) != 0
 
 
@@ -208,7 +204,7 @@ MAX_AXIS = (1 << 24) - 1
 
 
 class Launch:
-    """What the blocks of a launch share."""
+    """The state that the blocks of a launch share."""
 
     grid: tuple[int, int, int]
     say: Callable[[str], object]

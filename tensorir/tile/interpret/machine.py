@@ -32,14 +32,12 @@ if TYPE_CHECKING:
     from tensorir.tile.interpret.hazards import Watch
     from tensorir.tile.interpret.launch import Launch
 
-__all__ = ["ITEM", "Block", "formatted", "items_of"]
-
 ITEM = re.compile(r"%(?:%|([^diuoxXeEfFgGaAcsSpn%]*)([diuoxXeEfFgGaAcsSpn]))")
 _FLAGS = re.compile(r"[-+ #0]*\d*(?:\.\d+)?")
 
 
 def items_of(text: str) -> int | None:
-    """How many values a format takes; None where an item does not end."""
+    """The number of values that a format takes; None where an item does not end."""
     found = ITEM.findall(text)
     rest = ITEM.sub("", text)
     return None if "%" in rest else sum(bool(kind) for _, kind in found)
@@ -79,8 +77,6 @@ def _spelled(value: Any, element: Element, flags: str, kind: str) -> str:
 # A block is a generator that pauses before each operation on memory: run to its end it is one legal order, and
 # several of them may be advanced in turn. A region ends with the name of what ended it and the values that this hands
 # on.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 End = tuple[str, list[Any]]
@@ -148,7 +144,7 @@ class Block:
                 self.taints.pop(name, None)
 
     def _follow(self, op: Operation) -> None:
-        """What is unspecified of operands is so of results."""
+        """Results are unspecified where their operands are."""
         found = taints_of(
             op, [self.taints.get(v) for v in op.values], [self.env[v] for v in op.values], self.env[op.results[0]]
         )

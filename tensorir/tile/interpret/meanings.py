@@ -1,4 +1,4 @@
-"""What operations without memory compute: element by element, folds, products, and what is unspecified."""
+"""Operations without memory: element by element, folds, products, and their unspecified values."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
@@ -18,8 +18,6 @@ from tensorir.tile.types import Element, Pointer, Tile
 
 if TYPE_CHECKING:
     from tensorir.tile.interpret.machine import Block
-
-__all__ = ["MEANINGS", "element_of", "product", "reduce", "scaled_product", "scan", "taints_of", "whole_product"]
 
 # Products of matrices: for k ascending, each product added to the accumulator in turn.
 #
@@ -69,7 +67,7 @@ _SCALARS = {"constant", "get_tile_block_id", "get_num_tile_blocks"}
 
 
 def _batched(op: Operation) -> bool:
-    """Whether the body looks at no shape: elementwise operations on scalars, and constants."""
+    """True if the body looks at no shape: elementwise operations on scalars, and constants."""
     return all(
         inner.row.elementwise or inner.row.ends or inner.name in _SCALARS
         for inner in op.regions[0].operations
@@ -136,8 +134,6 @@ def scan(block: Block, op: Operation, operands: Sequence[Array]) -> list[Array]:
 # What operations without memory compute: by name, from the operation, the watch, and arrays to an array.
 #
 # Elementwise ones do not look at the shape of their types, so that the body of a fold runs on many elements at once.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 def element_of(value: Any) -> Any:
@@ -338,15 +334,13 @@ MEANINGS: dict[str, Callable[..., Any]] = {
 
 # Which elements of a result are unspecified, given which of its operands' elements are.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 _MOVING = {"broadcast", "reshape", "permute", "cat"}
 """Operations that move elements as they are, whatever they hold."""
 
 
 def taints_of(op: Operation, taints: Sequence[Any], values: Sequence[Any], result: Any) -> Any:
-    """Which elements of a result are unspecified; None where none is."""
+    """The elements of a result that are unspecified; None where none is."""
     if all(t is None for t in taints):
         return None
     shapes = [np.shape(v) for v in values]

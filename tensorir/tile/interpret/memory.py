@@ -18,17 +18,10 @@ from tensorir.tile.interpret.meanings import element_of
 from tensorir.tile.nodes import Bounded, DivBy, Operation, SameElements
 from tensorir.tile.types import Element, Pointer, TensorView, TileView
 
-__all__ = [
-    "CHANGES", "Allocation", "Memory", "Tensor", "Viewed", "changed", "check_assumption", "exchanged", "lanes_of",
-    "padding_of",
-]  # fmt: skip
-
 # Memory: allocations in an address space that counts half bytes, each far from all others.
 #
 # A pointer is a number. Its upper bits tell its allocation, so arithmetic keeps it; its lower bits the place in it.
 # Only lanes that are accessed must be inside.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 _SHIFT = 40
@@ -58,7 +51,7 @@ class Allocation:
         return (self.number << _SHIFT) + _MIDDLE
 
     def element_at(self, byte: int) -> int:
-        """Which element holds a byte."""
+        """The element that holds a byte."""
         return 2 * byte // (self.element.width // 4)
 
 
@@ -162,8 +155,6 @@ def _store(allocation: Allocation, offsets: Array, element: Element, values: Arr
 
 
 # Memory, changed lane by lane in one step each; all at once where no two lanes meet.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 def _add(old: Array, value: Array, element: Element) -> Array:
@@ -278,7 +269,7 @@ def lanes_of(view: Viewed, index: Sequence[Any]) -> tuple[Array, Array | None]:
 
 
 def padding_of(view: TileView) -> Any:
-    """What a load gives outside of the tensor; None where nothing is said."""
+    """The value of a load outside of the tensor; None where nothing is said."""
     element = view.tensor.element
     if view.padding is None:
         return None
@@ -287,8 +278,6 @@ def padding_of(view: TileView) -> Any:
 
 
 # Whether what assume says of a value is so, for the watch of checked mode.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 def check_assumption(watch: Watch, op: Operation, value: Any) -> None:

@@ -14,11 +14,6 @@ from tensorir.tile.lift.values import Number, Ranges, element_of, refused, scala
 from tensorir.tile.nodes import Operation
 from tensorir.tile.types import Element
 
-__all__ = [
-    "ELEMENTWISE", "directed", "flushed", "fused", "fused_once", "low_of", "narrowed", "same_bits", "signless",
-    "to_float", "unsigned",
-]  # fmt: skip
-
 # Roundings and formats that XLA has not: directed rounding, subnormal numbers as zeros, saturation, tf32.
 #
 # A sum, product, quotient or root of narrow floats is computed in float64 with the sign of what is lost, and goes one
@@ -118,7 +113,7 @@ _LARGE, _HALF_LARGE = 990, 900
 
 
 def _between(size: Expr, most: int) -> Expr:
-    """Whether a size is of an exponent that is neither large nor small."""
+    """True if a size is of an exponent that is neither large nor small."""
     return call("and", call("less", size, literal(2.0**most)), call("greater", size, literal(2.0**-most)))
 
 

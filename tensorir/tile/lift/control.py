@@ -36,8 +36,6 @@ from tensorir.tile.lift.values import (
 from tensorir.tile.nodes import Operation, Region
 from tensorir.tile.types import ELEMENTS
 
-__all__ = ["control", "negated"]
-
 I1, I64 = ELEMENTS["i1"], ELEMENTS["i64"]
 MOST_ROUNDS = (1 << 31) - 1
 

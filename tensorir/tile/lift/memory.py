@@ -41,8 +41,6 @@ from tensorir.tile.nodes import Bounded, DivBy, Operation
 from tensorir.tile.nodes import Value as Name
 from tensorir.tile.types import ELEMENTS, GatherScatterView, TensorView, Tile, TileView
 
-__all__ = ["ATOMICS", "FILLS", "MEMORY", "Place", "place_of_pointers", "place_of_view", "settled"]
-
 # Loads and stores: pointers and views as access maps, index by index a sum, or a value where it is none.
 
 I64 = ELEMENTS["i64"]
@@ -550,7 +548,7 @@ def _at(t: Context, place: Place, step: Step, span: Span) -> Expr:
 
 
 def _apart(t: Context, place: Place) -> bool:
-    """Whether lanes are known to have elements of their own: the place is a number with the lanes for digits."""
+    """True if lanes are known to have elements of their own: the place is a number with the lanes for digits."""
     found: dict[str, Interval] = {}
     for i in place.at:
         if not isinstance(i, Affine) or not i.is_linear:

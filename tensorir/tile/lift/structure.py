@@ -20,11 +20,6 @@ from tensorir.tile.nodes import Number as Stated
 from tensorir.tile.nodes import Operation, Region
 from tensorir.tile.types import Element
 
-__all__ = [
-    "PRODUCTS", "at_index", "constant", "extract", "fold", "joined", "packed", "permuted", "reshaped", "reshaped_names",
-    "unpacked",
-]  # fmt: skip
-
 # Operations that move elements: axes get other names, are merged and split, or are put side by side.
 
 

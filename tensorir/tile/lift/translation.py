@@ -56,8 +56,6 @@ from tensorir.tile.lift.values import (
 from tensorir.tile.nodes import Module, Operation, operations_of
 from tensorir.tile.types import ELEMENTS, Element, Pointer, Tile
 
-__all__ = ["Given", "Key", "Mode", "Signature", "Translated", "name_of", "signature", "translated"]
-
 # A kernel at a launch as a region: a nest of independent loops over the grid around what one block does.
 #
 # Arguments are buffers of the dims of their arrays; one whose accesses do not all name these dims is one row of
@@ -496,8 +494,6 @@ def _free(at: Sequence[Any], where: Sequence[Any]) -> frozenset[Var]:
 
 
 # The arguments of a launch: what each parameter of an entry is given, by the shapes and numbers of a call.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 Key = tuple[tuple[int, ...] | int | None, ...]

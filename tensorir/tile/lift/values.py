@@ -333,7 +333,7 @@ def bounds_of(op: Operation, operands: Sequence[Number], ranges: Ranges) -> tupl
 
 
 def certainly(op: Operation, operands: Sequence[Number], ranges: Ranges) -> bool | None:
-    """Whether two sums are known to differ, or not to, of a comparison for inequality."""
+    """True if two sums are known to differ, or not to, of a comparison for inequality."""
     if op.name != "cmpi" or op.attribute("comparison_predicate") != "not_equal" or operands[0].element.bits == 1:
         return None
     a, b = operands[0].sum, operands[1].sum

@@ -1,4 +1,4 @@
-"""What a row of the table of operations is made of: operands, attributes, classes of types, common shapes.
+"""The parts of a row of the table of operations: operands, attributes, classes of types, common shapes.
 
 Classes of types that operands and results belong to, each with the words that a message uses.
 
@@ -29,16 +29,6 @@ from tensorir.tile.types import (
     i32,
     i64,
 )
-
-__all__ = [
-    "ANY", "ANY_VALUE", "BASE_FLOAT", "BOOLS", "BYTES", "COMPARISON", "EXTENT", "FLOAT", "FLUSH", "GATHER_SCATTER",
-    "INT", "INT32_LIST", "INT64", "INT_OR_I4", "MMAF_IN", "MMAF_OUT", "MMAI_IN", "MMAI_OUT", "MODE", "NUMBER",
-    "ORDERED", "ORDERING", "OVERFLOW", "PARTITION", "POINTER", "ROUNDED", "ROUNDING", "SCALAR_BOOL", "SCALAR_I32",
-    "SCALAR_INT", "SCALAR_POINTER", "SCALE", "SCALED_IN", "SCALED_OUT", "SCOPE", "SIGNED", "SIGNEDNESS", "STRIDED",
-    "TENSOR", "TILE", "TOKEN", "UNPACKED", "V13_1", "V13_2", "V13_3", "VIEW", "VISIBILITY", "WRAPS", "Attr",
-    "Constraint", "Domain", "Kind", "Operand", "Result", "Row", "Since", "TypeClass", "binary", "constraint",
-    "conversion", "operands", "overflow", "results", "rounding", "unary",
-]  # fmt: skip
 
 INTEGERS = tuple(ELEMENTS[n] for n in ("i1", "i8", "i16", "i32", "i64"))
 BASE_FLOATS = tuple(ELEMENTS[n] for n in ("f16", "bf16", "f32", "f64"))
@@ -201,7 +191,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What the types of several operands and results have in common: all of the type, or one part of it."""
+    """A constraint on the types of several operands and results: equal as a whole, or in one part."""
 
     part: Literal["type", "shape", "element", "rank"]
     names: tuple[str, ...]
@@ -242,7 +232,7 @@ class Row:
 
     @property
     def counted(self) -> bool:
-        """Whether bytecode writes how many results there are: where operands or results may be of any number."""
+        """True if bytecode writes how many results there are: where operands or results may be of any number."""
         return any(o.count == "any" for o in self.operands) or any(r.any for r in self.results)
 
     def attribute(self, name: str) -> Attr:

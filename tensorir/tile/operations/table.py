@@ -66,11 +66,6 @@ from tensorir.tile.operations.rows import (
     unary,
 )
 
-__all__ = [
-    "ATOMICS", "BITWISE", "COMPARISONS", "CONVERSIONS", "ENDS", "FLOATS", "FOLDS", "GLOBALS", "INTEGERS", "LAUNCH",
-    "POINTERS", "PRODUCTS", "REGIONS", "SHAPES", "SPEAKING", "SYMBOLS", "TOKENS", "VIEWS",
-]  # fmt: skip
-
 # Rows of what is computed element by element: integers, floats, bits, comparisons and conversions.
 
 _NAN = Attr("propagate_nan", "flag")

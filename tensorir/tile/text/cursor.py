@@ -19,8 +19,6 @@ from tensorir.tile.interpret.elements import rounded_bits
 from tensorir.tile.nodes import Dense, Number, dense, number_of
 from tensorir.tile.types import MAX_ELEMENTS, Element, Tile
 
-__all__ = ["Cursor", "constant", "read_dense", "read_number", "spelled", "spelled_dense", "spelled_number"]
-
 # A place in a text of MLIR assembly: blanks and comments skipped, tokens taken, complaints located.
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
@@ -71,7 +69,7 @@ class Cursor:
         return repr(self.text[self.pos : self.token_end()][:40]) if self.pos < len(self.text) else "the end of the text"
 
     def peek(self, literal: str) -> bool:
-        """Whether the text goes on with punctuation, or with a whole word."""
+        """True if the text goes on with punctuation, or with a whole word."""
         if not self.text.startswith(literal, self.pos):
             return False
         if literal[-1].isalnum() or literal[-1] == "_":

@@ -20,8 +20,6 @@ from tensorir.tile.nodes import (
 from tensorir.tile.text.cursor import Cursor
 from tensorir.tile.text.types import AttributeReader
 
-__all__ = ["LocationReader", "spelled_location"]
-
 MAX_NESTING = 64
 """How deeply locations and scopes nest."""
 _SCOPES = ("di_compile_unit", "di_subprogram", "di_lexical_block")
@@ -52,7 +50,7 @@ class LocationReader:
         return found
 
     def location(self) -> Location | None:
-        """What stands between the parentheses of `loc(...)`."""
+        """The text between the parentheses of `loc(...)`."""
         c = self.cursor
         self.depth += 1
         if self.depth > MAX_NESTING:

@@ -9,8 +9,6 @@ from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source
 from tensorir.tile.nodes import Attribute, Module, Operation
 from tensorir.tile.text.reader import Reader
 
-__all__ = ["parse"]
-
 MAX_LENGTH = 256 * 1024 * 1024
 """Characters of a text that are read."""
 _ALIAS = re.compile(r"([!#])([A-Za-z_0-9][A-Za-z0-9_$]*)[ \t]*=")
@@ -109,7 +107,7 @@ def _unwrapped(op: Operation) -> Module:
 
 
 def _outer(r: Reader) -> bool:
-    """Whether `module` here is that of MLIR: it may lack a name."""
+    """True if `module` here is that of MLIR: it may lack a name."""
     return r.c.peek_word() in ("module", "builtin.module")
 
 

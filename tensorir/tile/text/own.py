@@ -22,11 +22,6 @@ from tensorir.tile.types import BOOL, Function, TensorView, Tile, Token, Type
 if TYPE_CHECKING:
     from tensorir.tile.text.reader import Filling, Reader
 
-__all__ = [
-    "OWN", "AttrStep", "DictStep", "FlagsStep", "Group", "Literal", "OperandStep", "RegionStep", "Step", "TypeStep",
-    "steps_of",
-]  # fmt: skip
-
 _PART = re.compile(r"\$\w+|\^\w+|@\w+|\{\}|\)\?|->|\w+|[^\s\w]")
 
 
@@ -74,7 +69,7 @@ class RegionStep:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What is left out where its operand or attribute is absent."""
+    """A part of a form that is left out where its operand or attribute is absent."""
 
     steps: tuple[Step, ...]
     operand: str | None

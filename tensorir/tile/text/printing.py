@@ -13,8 +13,6 @@ from tensorir.tile.text.reader import implied_end
 from tensorir.tile.text.types import spelled_attribute, spelled_hints, symbol
 from tensorir.tile.types import Function, TensorView, Type
 
-__all__ = ["OWN", "Printer", "names_of", "print_module"]
-
 # What values are called in print: as the text called them, by a label of the table, or by a number.
 
 

@@ -31,8 +31,6 @@ from tensorir.tile.text.locations import LocationReader
 from tensorir.tile.text.types import AttributeReader, TypeReader
 from tensorir.tile.types import Element, Function, Tile, Type
 
-__all__ = ["Reader", "accept_attribute", "generic_operation", "implied_end"]
-
 # The generic form of operations, `"cuda_tile.addf"(%a, %b) <{...}> : (...) -> ...`, and attributes as it has them.
 
 _CASE = re.compile(r"#cuda_tile\.(\w+)<\s*(\w+)\s*>")
@@ -206,7 +204,7 @@ _ENDS = {"entry": "return", "testing$func": "return", "if": "yield", "for": "con
 
 
 class Filling:
-    """What the text of one operation has said so far."""
+    """The parts of one operation's text that have been read."""
 
     __slots__ = ("attributes", "further", "operands", "places", "regions", "row", "types")
 

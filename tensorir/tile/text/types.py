@@ -40,8 +40,6 @@ from tensorir.tile.types import (
     complaint,
 )
 
-__all__ = ["AttributeReader", "TypeReader", "quoted", "spelled_attribute", "spelled_hints", "symbol"]
-
 # How attributes, symbols and strings are spelled.
 
 _PLAIN_SYMBOL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$.")
@@ -146,7 +144,7 @@ class TypeReader:
         return type
 
     def starts(self) -> bool:
-        """Whether a type may stand here."""
+        """True if a type may stand here."""
         c = self.cursor
         return (
             c.peek("!")
@@ -242,7 +240,7 @@ class TypeReader:
         return int(text)
 
     def tile(self) -> Tile:
-        """What stands behind the word of a tile."""
+        """The text behind the word of a tile."""
         c = self.cursor
         c.expect("<")
         extents = self._static(self._extents())
@@ -479,7 +477,7 @@ class AttributeReader:
         return hints_of(entries.items())
 
     def predicate(self) -> DivBy | SameElements | Bounded:
-        """What assume says of its value."""
+        """The predicate that assume states of its value."""
         c = self.cursor
         start = c.pos
         if c.accept("#"):

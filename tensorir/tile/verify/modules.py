@@ -29,8 +29,6 @@ from tensorir.tile.nodes import (
 from tensorir.tile.operations import Constraint
 from tensorir.tile.types import Function, Pointer, Tile, Type, complaint
 
-__all__ = ["debug_findings", "hint_notes", "index_notes", "region_findings", "symbol_findings", "trait_findings"]
-
 # What the row of an operation says of its types and attributes.
 
 _WHAT = {"type": "one type", "shape": "one shape", "element": "one element type", "rank": "one rank"}
@@ -118,7 +116,7 @@ _SYMBOLS = ("module", "entry", "global", "testing$func")
 
 
 def region_findings(module: Module) -> Iterator[Diagnostic]:
-    """What stands in a wrong place; linear in the operations, and without recursion."""
+    """Operations in wrong places; linear in the operations, and without recursion."""
     scope: set[Value] = set()
     for op in module.operations:
         if op.name not in _SYMBOLS:

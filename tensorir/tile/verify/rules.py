@@ -11,11 +11,6 @@ from tensorir.tile.interpret.machine import items_of
 from tensorir.tile.nodes import Bounded, DivBy, Number, Operation, SameElements, Typed, Value
 from tensorir.tile.types import Element, Function, GatherScatterView, Pointer, TensorView, Tile, TileView, Type
 
-__all__ = [
-    "ARITHMETIC_RULES", "CONTROL_RULES", "FOLDS_RULES", "MEMORY_RULES", "MODES_RULES", "PRODUCTS_RULES", "RULES",
-    "SHAPES_RULES", "VIEWS_RULES", "atomic_elements", "scoped",
-]  # fmt: skip
-
 # Which roundings and flushes an operation on floats has, by its element type.
 
 _IEEE = ("nearest_even", "zero", "negative_inf", "positive_inf")
@@ -553,7 +548,7 @@ def _store(op: Operation) -> Iterator[tuple[str, str]]:
 
 
 def atomic_elements(op: Operation, element: Any) -> Iterator[tuple[str, str]]:
-    """Which elements an atomic mode takes."""
+    """The element types that an atomic mode takes."""
     mode = op.attribute("mode")
     allowed = _EXCHANGED if mode == "xchg" else _ADDED if mode == "addf" else _WIDE
     if str(element) not in allowed:

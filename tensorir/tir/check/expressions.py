@@ -28,8 +28,6 @@ from tensorir.tir.dtypes import DataType, other_bytes
 from tensorir.tir.ranges import Bounds, linear, values
 from tensorir.tir.trees import walk
 
-__all__ = ["RULES", "Equality", "Finding", "Scopes", "compare", "indices_rule"]
-
 # Which names are known where: variables and buffers, bound once, known until their scope ends.
 
 
@@ -45,7 +43,7 @@ class Scopes:
 
     @contextmanager
     def nested(self) -> Generator[None, None, None]:
-        """What is bound inside is forgotten behind it."""
+        """A scope: names that are bound inside are forgotten behind it."""
         start = len(self._trail)
         try:
             yield
@@ -82,7 +80,7 @@ MOST_NODES = 100
 
 
 class Equality(Enum):
-    """What is known of two expressions: SOMETIMES that they differ for some values, and agree for others."""
+    """The equality of two expressions: SOMETIMES if they differ for some values, and agree for others."""
 
     ALWAYS = "always"
     NEVER = "never"
@@ -94,7 +92,7 @@ class Equality(Enum):
 
 
 def compare(a: n.Expr, b: n.Expr, bounds: Mapping[n.Var, Bounds]) -> Equality:
-    """How two integer expressions compare, where variables take all the values within their bounds."""
+    """The comparison of two integer expressions, whose variables take all values within their bounds."""
     difference = linear((a, 1), (b, -1))
     constant = difference.pop(None, 0)
     atoms = [atom for atom in difference if atom is not None]
@@ -183,7 +181,7 @@ def _select(node: n.Select) -> Iterator[Finding]:
 
 
 def indices_rule(buffer: n.Buffer, indices: tuple[n.Expr, ...]) -> Iterator[Finding]:
-    """What loads and stores share: how many indices there are, and of which types."""
+    """The rule that loads and stores share: number of indices, and their types."""
     if len(indices) != len(buffer.shape):
         yield _wrong("TC10", f"{buffer.name!r} has {len(buffer.shape)} dimensions, but {len(indices)} indices.")
     for place, index in enumerate(indices):

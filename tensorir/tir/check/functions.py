@@ -13,8 +13,6 @@ from tensorir.tir.ranges import Bounds, interval
 from tensorir.tir.tiles.operations import is_tile, operation
 from tensorir.tir.trees import walk
 
-__all__ = ["buffer_rule", "check_function", "declared_rule", "match_rule"]
-
 # The rules of a buffer's declaration.
 
 
@@ -615,7 +613,7 @@ class _Checker:
 
 
 def _is_of_a_device(value: n.Expr) -> bool:
-    """Whether an intrinsic of a device gives the value: its type is the device's business."""
+    """True if an intrinsic of a device gives the value: its type is the device's business."""
     if not isinstance(value, n.Call) or not isinstance(value.op, str):
         return False
     row = find(value.op)

@@ -14,11 +14,6 @@ from tensorir.tir.interpret.machine import Machine, Run, compiled, error
 from tensorir.tir.interpret.memory import Pointer, View
 from tensorir.tir.interpret.values import Value, is_array
 
-__all__ = [
-    "access", "check_bounds", "check_cast", "check_declared", "check_divisor", "check_domain", "check_overflow",
-    "check_ramp", "check_shift", "iteration", "live", "pointer_to",
-]  # fmt: skip
-
 # What checked mode asks of an access: that it is inside of the buffer's shape, and of what the blocks declare.
 
 
@@ -50,7 +45,7 @@ def check_bounds(
 
 
 def live(m: Machine, bad: Value, wide: bool) -> Value:
-    """Where it happens, of what the lanes that take part compute."""
+    """The mask of a fault among the lanes that take part."""
     if m.mask is None:
         return bad
     return bad & (m.mask[..., None] if wide and is_array(m.mask) else m.mask)
@@ -105,7 +100,7 @@ Box = tuple[tuple[Value, Value], ...]
 def _within(
     m: Machine, declared: n.Buffer, box: Box, buffer: n.Buffer, view: View, indices: list[Value], vector: bool
 ) -> Value | None:
-    """Where an access lies inside of a declared box; None where that cannot be said."""
+    """A mask of accesses inside of a declared box; None where that cannot be decided."""
     places = indices
     if declared is not buffer:
         other = m.view(declared)

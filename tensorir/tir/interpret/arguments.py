@@ -21,8 +21,6 @@ from tensorir.tir.interpret.machine import held_type
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided, strides_of
 from tensorir.tir.interpret.values import Value
 
-__all__ = ["give", "scalar", "take"]
-
 
 def take(func: n.PrimFunc, arrays: Sequence[object]) -> list[Value]:
     """One pointer or scalar per parameter; the first argument that does not fit is named."""

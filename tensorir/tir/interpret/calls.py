@@ -30,8 +30,6 @@ __all__ = ["ACTIVE", "SHUFFLES", "compile_builtin", "compile_function_call", "in
 # The threads of a block are numbered with `threadIdx.x` running fastest; `warp_size` of them are a warp, and `width`
 # of them, side by side, hand values around. A thread whose source is outside keeps its own value.
 
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-
 
 Run = Callable[[Machine], Value]
 _TAGS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
@@ -566,7 +564,7 @@ def _unknown(m: Machine, expr: n.Expr) -> set[n.Var]:
 
 
 def _solved(m: Machine, declared: n.Expr, value: Value) -> bool:
-    """Whether the extent has a value now: the only variable of it that had none gets the one that a line gives."""
+    """True if the extent has a value now: the only variable of it that had none gets the one that a line gives."""
     unknown = _unknown(m, declared)
     if not unknown:
         return True

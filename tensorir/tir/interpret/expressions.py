@@ -28,8 +28,6 @@ from tensorir.tir.interpret.machine import Machine, Run, compiled, error, scalab
 from tensorir.tir.interpret.memory import Pointer, View
 from tensorir.tir.interpret.values import Value, cast, constant, is_array, meaning, operator, plain
 
-__all__ = ["compile_expression", "load", "reduction", "store"]
-
 # What older modules and TE still hold: loads and stores behind pointers, and reductions inside of expressions.
 
 
@@ -120,8 +118,6 @@ def reduction(node: n.Reduce) -> Run:
 
 
 # Expressions as Python functions of the machine, run for one iteration or for many lanes at once.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 def compile_expression(node: n.Expr) -> Run:

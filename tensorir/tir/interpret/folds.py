@@ -16,8 +16,6 @@ from tensorir.tir.interpret.memory import Pointer, View
 from tensorir.tir.interpret.values import Value, is_array
 from tensorir.tir.trees import walk
 
-__all__ = ["Fold", "create", "entering", "fold_of", "matched", "whole"]
-
 # What holds in a block: buffers with memory of their own, the regions that it declares, and names of regions.
 
 
@@ -43,7 +41,7 @@ Box = tuple[tuple[Value, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a block that runs has declared: boxes of buffers. Memory born after the block needs no declaration."""
+    """Declared regions of a running block: boxes of buffers. Memory born after the block needs no declaration."""
 
     node: n.Block
     reads: tuple[tuple[n.Buffer, Box], ...]
@@ -249,7 +247,9 @@ def _flat(m: Machine, value: Value, mask: Value) -> Value:
 
 
 def _places(m: Machine, store: n.BufferStore, view: View) -> Value | None:
-    """Where the lanes store, checked to be inside of the memory; None where that must be said lane by lane."""
+    """The addresses of the lanes' stores, checked to be inside of the memory; None where that is decided lane by
+    lane.
+    """
     found, address = access(store.buffer, store.indices, store.span)(m)
     limit = view.memory.size // view.dtype.itemsize
     live = _flat(m, address, m.mask)
@@ -260,7 +260,7 @@ def _places(m: Machine, store: n.BufferStore, view: View) -> Value | None:
 
 
 def _starts_first(size: int, starts: Value, start_order: Value, places: Value, order: Value) -> bool:
-    """Whether every element is initialised at most once, and before it is updated."""
+    """True if every element is initialised at most once, and before it is updated."""
     if np.unique(starts).size != starts.size:
         return False
     first = np.full(size, np.iinfo(np.int64).max)
@@ -367,7 +367,7 @@ def _update(store: n.BufferStore, fold: Fold) -> bool:
 
 
 def _pure(expr: n.Expr, fold: Fold) -> bool:
-    """Whether an expression only computes; notes what it reads."""
+    """True if an expression only computes; notes what it reads."""
     for node in walk(expr):
         match node:
             case n.BufferLoad(buffer):

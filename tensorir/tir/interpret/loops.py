@@ -22,8 +22,6 @@ from tensorir.tir.interpret.values import Value, is_array
 from tensorir.tir.storage import AT_ONCE
 from tensorir.tir.trees import walk
 
-__all__ = ["Facts", "compile_loop", "compile_while", "facts", "written_alike"]
-
 # What can be said of a loop before it runs: which loops of a nest may be lanes, and which buffers its body writes.
 #
 # A loop variable can only be a lane if every element that the body writes depends on it; whether the iterations are
@@ -149,7 +147,7 @@ class _Search:
 
 
 def facts(loops: tuple[n.Var, ...], body: n.Stmt) -> Facts:
-    """What is known of a nest of loops over a body."""
+    """Facts of a nest of loops over a body."""
     names = frozenset(loops)
     search = _Search(names, {var: frozenset([var]) for var in loops}, names)
     search.statement(body, False)
@@ -158,7 +156,7 @@ def facts(loops: tuple[n.Var, ...], body: n.Stmt) -> Facts:
 
 
 def written_alike(loop: n.For) -> frozenset[Span]:
-    """Where stores stand that write one loop-invariant value to the same elements in every iteration.
+    """Stores that write one loop-invariant value to the same elements in every iteration.
 
     `for i in T.parallel(8): A[0] = B[1]` writes B[1] whichever iteration comes last.
     """
@@ -204,8 +202,6 @@ def _stores(node: n.Stmt, conditions: tuple[n.Expr, ...]) -> Iterator[tuple[n.Bu
 # A perfect nest is tried once as lanes over the loops on which every write depends; the others run in order, inside.
 # The log of accesses decides exactly, on the concrete addresses, whether no lane touched what another wrote; if one
 # did, the writes are taken back and the outermost loop runs serially, which gives the inner nests their turn.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 MOST_LANES = 1 << 19

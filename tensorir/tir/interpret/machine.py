@@ -18,8 +18,6 @@ from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.memory import Axis, Conflict, Level, Memory, Pointer, View, row_major
 from tensorir.tir.interpret.values import Value, is_array
 
-__all__ = ["CODE", "Act", "Code", "Machine", "Run", "compiled", "deep", "error", "execute", "held_type", "scalable"]
-
 # Room for deep expressions: compiled functions call one another as deeply as the text nests.
 
 T = TypeVar("T")
@@ -175,7 +173,7 @@ class Machine:
         return tuple(len(axis.values) for axis in reversed(self.axes))
 
     def active(self) -> Value:
-        """Which lanes take part, as a truth value or an array of them."""
+        """The lanes that take part, as a truth value or an array of them."""
         return np.True_ if self.mask is None else self.mask
 
     def narrowed(self, condition: Value) -> Value:
@@ -268,7 +266,7 @@ class Machine:
         return found
 
     def has_memory(self, buffer: n.Buffer) -> bool:
-        """Whether a buffer stands for memory by now."""
+        """True if a buffer stands for memory by now."""
         return buffer in self.views or isinstance(self.env.get(buffer.data), Pointer)
 
     def _declare(self, buffer: n.Buffer, span: Span) -> View:

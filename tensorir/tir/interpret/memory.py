@@ -23,10 +23,6 @@ import numpy as np
 from tensorir.runtime.errors import Span
 from tensorir.tir.interpret.values import Value, is_array
 
-__all__ = [
-    "Axis", "Conflict", "Level", "Memory", "Pointer", "View", "lane_numbers", "row_major", "strided", "strides_of",
-]  # fmt: skip
-
 _ALIGNMENT = 16
 
 
@@ -113,7 +109,7 @@ class View:
     offset: Value
 
     def address(self, indices: Sequence[Value], vector: bool) -> Value:
-        """Where an element lies, counted in scalars; `vector` says that the last index is a vector."""
+        """The address of an element, counted in scalars; `vector` says that the last index is a vector."""
         total: Value = self.offset
         if vector and is_array(total):
             total = total[..., None]
@@ -175,7 +171,7 @@ def row_major(shape: Sequence[Value]) -> tuple[Value, ...]:
 
 
 class _Marks:
-    """Where the numbers of the next level start, so that old logs need not be wiped."""
+    """The first numbers of the next level, so that old logs need not be wiped."""
 
     next = 0
 
@@ -262,7 +258,7 @@ class Level:
 
     @property
     def several(self) -> int:
-        """What stands for lanes that have nothing in common."""
+        """The number that stands for several lanes."""
         return self.span << (len(self.axes) if self.once else 0)
 
     def watches(self, memory: Memory) -> bool:
@@ -332,7 +328,7 @@ class Level:
             self._clash(memory, places, lanes, clash, before, ("written", wrote_at), _verb(write), span)
 
     def _written_at(self, span: Span, sites: Value) -> Value:
-        """Where the log names a statement as what wrote last."""
+        """A mask of elements whose last write is by a statement, by the log."""
         assert self.sites is not None
         named: set[int] = set(sites.tolist())
         return np.isin(sites, [site for site in named if self.sites[site] == span])
@@ -385,7 +381,7 @@ class Level:
         return numbers[chosen] + self.span * pattern
 
     def _among(self, lanes: Value, sets: Value) -> Value:
-        """Where the lanes belong to sets of lanes (those that wrote one value together)."""
+        """A mask of lanes that belong to sets of lanes (those that wrote one value together)."""
         lane_pattern, lane = np.divmod(lanes - self.start, self.span)
         set_pattern, first = np.divmod(sets - self.start, self.span)
         inside = lane_pattern & ~set_pattern == 0

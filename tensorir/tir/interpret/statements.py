@@ -18,8 +18,6 @@ from tensorir.tir.interpret.values import Value, cast
 from tensorir.tir.storage import scratch_of
 from tensorir.tir.trees import walk
 
-__all__ = ["compile_statement", "sequence"]
-
 
 def compile_statement(node: n.Stmt) -> Act:
     """The function of a statement, by the rule of its kind."""

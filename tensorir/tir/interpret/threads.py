@@ -22,8 +22,6 @@ from tensorir.tir.interpret.values import Value, is_array
 from tensorir.tir.storage import lost_storage
 from tensorir.tir.trees import walk
 
-__all__ = ["compile_attribute", "compile_thread_loop", "keeps_storage", "one_by_one"]
-
 MOST_THREADS = 1 << 18
 """How many threads run side by side, as far as their blocks can be run in portions."""
 PORTION_BYTES = 1 << 28
@@ -78,7 +76,7 @@ class Kernel:
 
 
 def keeps_storage(func: n.PrimFunc) -> Act:
-    """What holds before a function runs: every kernel reads shared and local storage of its own only."""
+    """The check before a function runs: every kernel reads shared and local storage of its own only."""
     lost = lost_storage(func.body)
 
     def check(m: Machine) -> None:
@@ -236,7 +234,7 @@ def _extents(m: Machine, node: n.Stmt) -> dict[str, int]:
 
 
 def _survey(node: n.Stmt) -> tuple[bool, dict[n.Buffer, frozenset[str]], list[n.Buffer]]:
-    """Whether the kernel has barriers, which buffers cross-thread reductions write, which have a scope of threads."""
+    """True if the kernel has barriers, which buffers cross-thread reductions write, which have a scope of threads."""
     synchronised = False
     joined: dict[n.Buffer, frozenset[str]] = {}
     scoped: dict[n.Buffer, None] = {}

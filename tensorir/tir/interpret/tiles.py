@@ -34,8 +34,6 @@ from tensorir.tir.tiles.operations import (
     operation,
 )
 
-__all__ = ["compile_tile"]
-
 Run = Callable[[Machine], Value]
 
 
@@ -76,7 +74,7 @@ def _compile(record: Record, span: Span) -> Callable[[Machine], None]:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the elements of a tile lie, and which of them its buffer has (None: all)."""
+    """The addresses of a tile's elements, and the mask of those in its buffer (None: all)."""
 
     view: View
     address: Value

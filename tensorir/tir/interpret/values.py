@@ -1,4 +1,4 @@
-"""What operators, builtins and external functions of TIR compute on NumPy values.
+"""Operators, builtins and external functions of TIR on NumPy values.
 
 What the operators of TIR compute on NumPy values: wrapping integers, both divisions, casts as in C.
 
@@ -33,8 +33,6 @@ import numpy as np
 from tensorir.tir.builtins import BUILTINS
 from tensorir.tir.dtypes import DataType
 
-__all__ = ["KNOWN", "Binary", "Value", "cast", "constant", "is_array", "meaning", "operator", "plain", "reinterpreted"]
-
 Value = Any
 """A NumPy scalar or array; vectors have their lanes on the last axis."""
 
@@ -42,7 +40,7 @@ Binary = Callable[[Value, Value], Value]
 
 
 def is_array(value: Value) -> TypeGuard[np.ndarray[Any, Any]]:
-    """Whether a value is one per lane, or per element of a vector."""
+    """True if a value is one per lane, or per element of a vector."""
     return isinstance(value, np.ndarray)
 
 
@@ -149,9 +147,6 @@ def operator(name: str, dtype: DataType) -> Binary:
     """The function of a binary operator or a comparison on operands of a data type."""
     own = _FLOAT if dtype.is_float else _BOOL if dtype.bits == 1 else _INTEGER
     return own.get(name) or _ANY[name]
-
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 Meaning = Callable[..., Value]
@@ -354,8 +349,6 @@ _OWN: dict[str, Meaning] = {
 #
 # They take NumPy arrays that share the program's memory, and write into the last ones. `KNOWN` is the registry: a
 # function under a new name may be added to it.
-
-# Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
 
 
 Array = Any

@@ -16,8 +16,6 @@ from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.memory import View, address_of, compact, linear_view, plus, row_major
 from tensorir.tir.lift.reader import Reader
 
-__all__ = ["allocate", "constant", "declare", "match", "pointer"]
-
 
 def match(reader: Reader, node: n.MatchBufferRegion) -> None:
     """The buffer as another name for a region."""

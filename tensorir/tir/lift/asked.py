@@ -20,8 +20,6 @@ from tensorir.tir.lift.memory import View
 from tensorir.tir.lift.reader import Reader
 from tensorir.tir.trees import children, walk
 
-__all__ = ["asked", "asks", "inside_of_domains"]
-
 # Iterators of blocks stay inside of their domains: what ranges do not show is stated, and proven later.
 
 
@@ -73,7 +71,7 @@ _Asked = tuple[Term, tuple[Term, ...], str, str, Span]
 
 
 def asks(scope: Scope, parts: Iterable[n.Node]) -> bool:
-    """Whether any part of a function may ask for something: most have no such values, views or choices."""
+    """True if any part of a function may ask for something: most have no such values, views or choices."""
     if any(view.bound and not _is_whole(view) for view in scope.views.values()):
         return True
     return any(type(p) in _PLACES or (type(p) in _PARTIAL and _is_partial(p)) for p in parts)
@@ -93,7 +91,7 @@ def asked(reader: Reader, *expressions: n.Node | None, lane: Term = _ZERO) -> li
 
 
 def _is_partial(node: n.Node) -> bool:
-    """Whether a value is one that the source leaves undefined for some operands, as far as a number tells."""
+    """True if a value is one that the source leaves undefined for some operands, as far as a number tells."""
     match node:
         case n.Div(_, b) | n.Mod(_, b) | n.FloorDiv(_, b) | n.FloorMod(_, b):
             return b.dtype.is_integer and not (isinstance(b, n.IntImm) and b.value)
@@ -176,7 +174,7 @@ def _of(reader: Reader, node: n.Node, around: tuple[Term, ...], lane: Term, chos
 
 
 def _any(node: n.Expr) -> bool:
-    """Whether an expression may ask for something."""
+    """True if an expression may ask for something."""
     return any(isinstance(part, n.BufferLoad) or _is_partial(part) for part in walk(node))
 
 
@@ -203,7 +201,7 @@ def _inside(
 
 
 def _is_whole(view: View) -> bool:
-    """Whether an index that leaves a view leaves its memory."""
+    """True if an index that leaves a view leaves its memory."""
     extents = [int(e.value) if isinstance(e, Number) else None for e in view.shape]
     if not isinstance(view.offset, Number) or view.offset.value:
         return False

@@ -27,8 +27,6 @@ from tensorir.tir.lift.results import acts, updated
 from tensorir.tir.tiles import without_tiles
 from tensorir.tir.trees import walk
 
-__all__ = ["EXTERNAL", "READ_ONLY", "bind", "called", "effect", "entered", "is_pure", "reduce_scope", "returned"]
-
 # Functions of TVM's runtime that are known: sorts, as tensor programs on whole buffers.
 
 Made = tuple[tuple[Buffer, ...], tuple[Buffer, ...], Callable[..., Any]]
@@ -207,7 +205,7 @@ _NOTHING = {
 
 
 def is_pure(call: n.Call) -> bool:
-    """Whether a call does nothing where nobody takes its value."""
+    """True if a call does nothing where nobody takes its value."""
     row = BUILTINS.get(call.op) if isinstance(call.op, str) else None
     return row is not None and row.effect in (Effect.PURE, Effect.EXPR_ANNOTATION, Effect.EMBED_INFO)
 

@@ -28,8 +28,6 @@ from tensorir.tir.lift.reader import jumps, returns, waits
 from tensorir.tir.ranges import Bounds, interval
 from tensorir.tir.trees import children, transform, walk
 
-__all__ = ["counted"]
-
 N = TypeVar("N", bound=n.Node)
 
 MOST_ROUNDS = 64
@@ -158,7 +156,7 @@ class _Counting:
             self.told.add(var)
 
     def tells(self, value: n.Expr) -> bool:
-        """Whether threads may find different values."""
+        """True if threads may find different values."""
         return any(part in self.told or isinstance(part, n.BufferLoad) for part in walk(value))
 
     def loop(self, before: Sequence[n.Stmt], node: n.While) -> n.Stmt | None:
@@ -195,13 +193,13 @@ class _Counting:
         return None
 
     def alone(self, counter: n.Buffer) -> bool:
-        """Whether a buffer is one whole number that a thread has for itself, under one name."""
+        """True if a buffer is one whole number that a thread has for itself, under one name."""
         one = all(isinstance(e, n.IntImm) and e.value == 1 for e in counter.shape)
         own = counter.scope == "local" or not self.told
         return one and own and counter.dtype.is_integer and counter.dtype.lanes == 1 and counter.data not in self.shared
 
     def keeps(self, value: n.Expr, stored: set[n.Var]) -> bool:
-        """Whether a value is a number that follows from variables, and from what none of the stores may change."""
+        """True if a value is a number that follows from variables, and from what none of the stores may change."""
         for part in walk(value):
             match part:
                 case n.BufferLoad(buffer, _, predicate):
@@ -247,7 +245,7 @@ class _Counting:
         return seq((loop, rounds.ends(last)))
 
     def stays(self, end: n.Expr, by: int, up: bool) -> bool:
-        """Whether the value behind the last round is one of its type, and does not begin again at the other end.
+        """True if the value behind the last round is one of its type, and does not begin again at the other end.
 
         A number of 32 bits or more that nothing is known of lies nowhere near the ends of its type.
         """
@@ -326,7 +324,7 @@ def _stored(node: n.Stmt) -> set[n.Var]:
 
 
 def _at_first(counter: n.Buffer, node: n.Stmt) -> bool:
-    """Whether all accesses of a buffer of one element are to that: any other index leaves it."""
+    """True if all accesses of a buffer of one element are to that: any other index leaves it."""
     accesses = (p for p in walk(node) if isinstance(p, n.BufferLoad | n.BufferStore) and p.buffer is counter)
     return all(isinstance(i, n.IntImm) and not i.value for access in accesses for i in access.indices)
 

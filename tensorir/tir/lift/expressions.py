@@ -19,11 +19,6 @@ from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, n
 from tensorir.tir.lift.memory import View, linear_view, plus, scalar_view, scaled
 from tensorir.tir.trees import walk
 
-__all__ = [
-    "Lanes", "Scope", "as_stored", "element_of", "recast", "refused", "row_major_only", "tensor_element_of", "term",
-    "thresholds", "truth", "value_of",
-]  # fmt: skip
-
 # Expressions of TIR as terms: one term per lane of a vector, loads as elements of the memory behind a view.
 
 Lanes = Callable[[Term], Term]
@@ -124,7 +119,7 @@ def _order(base: View, strides: tuple[int, ...], buffer: n.Buffer) -> tuple[int,
 
 
 def _in_place(own: Scalar, lanes: int, base: View) -> bool:
-    """Whether elements of a view are those of its memory: the same bits, of an argument; the same type, elsewhere."""
+    """True if elements of a view are those of its memory: the same bits, of an argument; the same type, elsewhere."""
     there = base.buffer.element
     if lanes != base.lanes:
         return False
@@ -379,7 +374,7 @@ def value_of(argument: n.Argument) -> n.Expr:
 
 
 def _points(scope: Scope, pointer: n.Argument) -> bool:
-    """Whether a pointer is that of a buffer, and so none that points nowhere."""
+    """True if a pointer is that of a buffer, and so none that points nowhere."""
     match pointer:
         case n.Buffer() | n.Call(op="buffer_data" | "address_of" | "access_ptr"):
             return True

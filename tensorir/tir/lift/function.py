@@ -22,11 +22,6 @@ from tensorir.tir.lift.statements import statement
 from tensorir.tir.storage import used_outside
 from tensorir.tir.trees import walk
 
-__all__ = [
-    "Reading",
-    "read_function",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, SCALARS, Scalar
 from tensorir.lifting.nests.terms import Number, Op, Term
 
-__all__ = ["INTRINSICS", "cast", "is_held", "is_shift", "number", "op", "quotient"]
-
 
 def op(name: str, *args: Term, element: Scalar | None = None) -> Term:
     """An elementwise builtin; its result has the element of the first operand unless another is given."""
@@ -62,14 +60,14 @@ def cast(x: Term, target: Scalar) -> Term:
 
 
 def is_held(x: Term, target: Scalar) -> Term:
-    """Whether a float is near to a number of a type of whole numbers."""
+    """True if a float is near to a number of a type of whole numbers."""
     whole = op("trunc", x if x.element.bits >= 32 else op("cast", x, element=FLOAT32))
     low, high = (Number(float(end), whole.element) for end in (target.range.start, target.range.stop))
     return both(truth("greater_equal", whole, low), truth("less", whole, high))
 
 
 def is_shift(by: Term, element: Scalar) -> Term:
-    """Whether a type has so many places as it is to be shifted by."""
+    """True if a type has so many places as it is to be shifted by."""
     fits = truth("greater_equal", by, number(0, by.element))
     if element.bits not in by.element.range:
         return fits

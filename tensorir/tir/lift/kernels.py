@@ -23,8 +23,6 @@ from tensorir.tir.lift.reader import Reader, Thread, returns, updates, writes
 from tensorir.tir.lift.warps import EXCHANGES
 from tensorir.tir.trees import walk
 
-__all__ = ["attribute", "thread_loop"]
-
 
 def thread_loop(reader: Reader, node: n.For, tag: str) -> list[Node]:
     """A loop bound to an index of the hardware."""
@@ -118,7 +116,7 @@ def _launch(reader: Reader, node: n.Stmt) -> list[Node]:
 
 
 def _adds_up(node: Node) -> bool:
-    """Whether a statement updates something atomically, which every block does for itself."""
+    """True if a statement updates something atomically, which every block does for itself."""
     match node:
         case Loop(body=body) | While(body=body):
             return any(map(_adds_up, body))
@@ -172,7 +170,7 @@ def _is_barrier(node: n.Node) -> bool:
 
 
 def _takes_turns(node: n.Stmt) -> bool:
-    """Whether threads take different numbers of turns: a while, or a loop whose bounds are data."""
+    """True if threads take different numbers of turns: a while, or a loop whose bounds are data."""
     for part in walk(node):
         match part:
             case n.While():
@@ -186,7 +184,7 @@ def _takes_turns(node: n.Stmt) -> bool:
 
 
 def _apart(node: n.Stmt) -> bool:
-    """Whether every thread keeps to elements of its own, so that threads may as well run one after the other.
+    """True if every thread keeps to elements of its own, so that threads may as well run one after the other.
 
     What is stored outside of a thread is so at indices of hardware and numbers only, and is read at the same ones.
     """

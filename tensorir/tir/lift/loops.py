@@ -26,8 +26,6 @@ from tensorir.tir.lift.turns import turns
 from tensorir.tir.storage import AT_ONCE
 from tensorir.tir.trees import walk
 
-__all__ = ["Turn", "counted", "for_loop", "leave", "loop", "met", "repeated", "while_loop"]
-
 # Loops of which every thread takes turns of its own number, in lockstep: all wait for the one that takes the most.
 #
 # A turn is one of the whole block: those threads do something in it whose own turns are not over. What threads share

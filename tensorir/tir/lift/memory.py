@@ -10,8 +10,6 @@ from tensorir.ir.types import INT64
 from tensorir.lifting.nests.linear import linear, term_of
 from tensorir.lifting.nests.terms import Buffer, Number, Op, Term
 
-__all__ = ["View", "address_of", "compact", "linear_view", "scalar_view", "scaled"]
-
 
 def joined(name: str, a: Term, b: Term) -> Term:
     """An operation on two indices, which may be of different widths."""

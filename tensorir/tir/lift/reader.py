@@ -19,11 +19,6 @@ from tensorir.tir.builtins import builtin_of, is_hardware
 from tensorir.tir.lift.expressions import Scope, term
 from tensorir.tir.trees import children, walk
 
-__all__ = [
-    "ATOMICS", "Choice", "Flag", "Reader", "Thread", "as_builtin", "in_turn", "is_atomic", "jumps", "own_calls",
-    "own_parts", "returns", "returns_early", "updates", "waits", "writes",
-]  # fmt: skip
-
 # The atomic updates of TIR, by the names of builtins and of the libraries that kernels call.
 
 ATOMICS = {"atomic_add": "Add", "atomic_max": "Max", "atomic_min": "Min", "atomic_store": ""}
@@ -37,7 +32,7 @@ def as_builtin(call: n.Call) -> n.Call:
 
 
 def is_atomic(node: n.Node) -> bool:
-    """Whether a node updates memory atomically."""
+    """True if a node updates memory atomically."""
     return isinstance(node, n.Call) and as_builtin(node).op in ATOMICS
 
 
@@ -57,7 +52,7 @@ class Choice:
 
 
 def writes(node: n.Node) -> bool:
-    """Whether a call may write, wherever in an expression it stands."""
+    """True if a call may write, wherever in an expression it stands."""
     return isinstance(node, n.Call) and (isinstance(node.op, n.GlobalVar) or is_atomic(node))
 
 
@@ -125,7 +120,7 @@ def _choice(node: n.Node) -> Choice | None:
 
 
 def jumps(body: n.Stmt) -> tuple[bool, bool]:
-    """Whether a loop's body breaks, or continues, this loop."""
+    """True if a loop's body breaks, or continues, this loop."""
     breaks = continues = False
     pending: list[n.Node] = [body]
     while pending:
@@ -151,12 +146,12 @@ def jumps(body: n.Stmt) -> tuple[bool, bool]:
 
 
 def returns(node: n.Node) -> bool:
-    """Whether a `ret` stands somewhere inside."""
+    """True if a `ret` stands somewhere inside."""
     return any(_is_return(part) for part in walk(node))
 
 
 def returns_early(body: n.Stmt) -> bool:
-    """Whether a `ret` of a function stands somewhere else than at its end; in a kernel only its thread returns."""
+    """True if a `ret` of a function stands somewhere else than at its end; in a kernel only its thread returns."""
     pending: list[n.Node] = list(body.seq) if isinstance(body, n.SeqStmt) else [body]
     if pending and isinstance(pending[-1], n.Evaluate):
         pending.pop()
@@ -329,7 +324,7 @@ class Reader:
 
     @property
     def turns(self) -> bool:
-        """Whether threads take their turns here, one after the other."""
+        """True if threads take their turns here, one after the other."""
         return any(not t.block and t.name in self.loops for t in (self.threads or {}).values())
 
     @contextmanager
@@ -481,14 +476,14 @@ class Reader:
         return found
 
     def unchanged(self, value: Term, *nodes: n.Node) -> bool:
-        """Whether a value stays what it is while statements run, and is read on this side of their barriers only."""
+        """True if a value stays what it is while statements run, and is read on this side of their barriers only."""
         read = {b.root for b in buffers_of(value)}
         if not read or read & self.stored(*nodes):
             return not read
         return not (self.stretch is not None and self._shares(value) and any(map(waits, nodes)))
 
     def _shares(self, value: Term) -> bool:
-        """Whether a value is of memory that threads write for each other."""
+        """True if a value is of memory that threads write for each other."""
         lanes = {t.name for t in self.lanes}
         return any(not b.root.argument and not lanes & set(b.root.private) for b in buffers_of(value))
 
@@ -505,12 +500,12 @@ def in_turn(node: Node, names: set[str]) -> Node:
 
 
 def waits(node: n.Node) -> bool:
-    """Whether threads wait for each other somewhere inside."""
+    """True if threads wait for each other somewhere inside."""
     return any(isinstance(p, n.Call) and p.op in ("tvm_storage_sync", "tvm_thread_allreduce") for p in walk(node))
 
 
 def updates(node: Store, kept: Mapping[Buffer, Sequence[Term]]) -> bool:
-    """Whether a statement, other than an atomic one, stores to an element that it reads, or that what it uses is of."""
+    """True if a statement, other than an atomic one, stores to an element that it reads, or that what it uses is of."""
     if node.atomic:
         return False
     pending, seen = [node.value, *node.guards], set[Buffer]()

@@ -19,8 +19,6 @@ from tensorir.tir.lift.memory import apart
 from tensorir.tir.lift.reader import ATOMICS, Choice, Flag, Reader, as_builtin, is_atomic, own_calls, own_parts
 from tensorir.tir.trees import children, walk
 
-__all__ = ["acts", "asked_of_lanes", "does", "fetched", "kept", "lane_loop", "results", "updated"]
-
 # Atomic updates: threads take their turns in ascending order, and each may keep what it found.
 #
 # A statement that uses the old value is two: the update, in which each thread keeps what it finds, and what it does
@@ -111,7 +109,7 @@ def kept(reader: Reader, title: str, value: n.Expr, span: Span) -> tuple[Lanes, 
 
 
 def acts(parts: Iterable[n.Node]) -> bool:
-    """Whether some expression may do more than to give a value: most calls and updates are statements."""
+    """True if some expression may do more than to give a value: most calls and updates are statements."""
     alone: set[int] = set()
     for part in parts:
         match part:
@@ -140,7 +138,7 @@ def results(reader: Reader, node: n.Stmt) -> list[Node]:
 
 
 def does(reader: Reader, expression: n.Expr) -> bool:
-    """Whether an expression does something of the kind."""
+    """True if an expression does something of the kind."""
     return reader.acting and any(is_atomic(p) or _runs(reader, p) for p in walk(expression) if isinstance(p, n.Call))
 
 
@@ -180,7 +178,7 @@ def _chosen(reader: Reader, choice: Choice) -> list[Node]:
 
 
 def _runs(reader: Reader, call: n.Call, above: tuple[str, ...] = ()) -> bool:
-    """Whether a call is of a function of the module that takes a buffer, or does something, itself or by its calls."""
+    """True if a call is of a function of the module that takes a buffer, or does something, itself or by its calls."""
     name = _name(call)
     callee = None if reader.module is None or name in above else reader.module.functions.get(name)
     if not isinstance(callee, n.PrimFunc):
@@ -195,7 +193,7 @@ def _name(call: n.Call) -> str:
 
 
 def _is_value(body: n.Stmt) -> bool:
-    """Whether lets, choices and returns are all that there is."""
+    """True if lets, choices and returns are all that there is."""
     match body:
         case n.SeqStmt(parts):
             return all(map(_is_value, parts))

@@ -24,8 +24,6 @@ from tensorir.tir.lift.warps import exchanged, folded
 from tensorir.tir.storage import scratch_of
 from tensorir.tir.trees import walk
 
-__all__ = ["sequence", "statement"]
-
 
 def statement(reader: Reader, node: n.Stmt) -> list[Node]:
     """The nodes of one statement."""

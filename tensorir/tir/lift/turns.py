@@ -20,8 +20,6 @@ from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.reader import Reader, returns
 from tensorir.tir.trees import children, walk
 
-__all__ = ["Turns", "turns"]
-
 
 @dataclass(frozen=True, slots=True)
 class Turns:
@@ -154,7 +152,7 @@ class _Always:
             self.rises.add(var)
 
     def holds(self, condition: n.Expr) -> bool:
-        """Whether a condition holds in every turn, in the first turns of the loops inside."""
+        """True if a condition holds in every turn, in the first turns of the loops inside."""
         match condition:
             case n.IntImm(value):
                 return bool(value)
@@ -171,7 +169,7 @@ class _Always:
                 return False
 
     def ends(self, condition: n.Expr) -> bool:
-        """Whether a condition fails in all turns behind the last one, were there any."""
+        """True if a condition fails in all turns behind the last one, were there any."""
         match condition:
             case n.Call(op="likely", args=(n.Expr() as inner, *_)):
                 return self.ends(inner)
@@ -194,7 +192,7 @@ class _Always:
         return start + more - by
 
     def falls(self, condition: n.Expr) -> bool:
-        """Whether a condition that fails in a turn fails in all that follow, and in those of the loops inside."""
+        """True if a condition that fails in a turn fails in all that follow, and in those of the loops inside."""
         match condition:
             case n.Call(op="likely", args=(n.Expr() as inner, *_)):
                 return self.falls(inner)
@@ -206,7 +204,7 @@ class _Always:
                 return self.holds(condition)
 
     def grows(self, value: n.Expr) -> bool:
-        """Whether a value gets no smaller from turn to turn, and from turn to turn of the loops inside."""
+        """True if a value gets no smaller from turn to turn, and from turn to turn of the loops inside."""
         match value:
             case n.Var() if value in self.rises:
                 return True
@@ -220,11 +218,11 @@ class _Always:
                 return self.fixed(value)
 
     def fixed(self, value: n.Expr) -> bool:
-        """Whether a value is the same in every turn, of the loops inside, too."""
+        """True if a value is the same in every turn, of the loops inside, too."""
         return self.step(value) == 0 and not any(isinstance(part, n.Var) and part in self.steps for part in walk(value))
 
     def positive(self, extent: n.Expr) -> bool:
-        """Whether a loop inside has a turn in every turn, in the first turns of the loops around it."""
+        """True if a loop inside has a turn in every turn, in the first turns of the loops around it."""
         match extent:
             case n.IntImm(value):
                 return value > 0
@@ -361,12 +359,12 @@ def _tag_of(loop: n.For) -> str:
 
 
 def _widens(old: n.DataType, new: n.DataType) -> bool:
-    """Whether a cast keeps all values of a type of integers."""
+    """True if a cast keeps all values of a type of integers."""
     return old.code == new.code == "int" and old.lanes == new.lanes == 1 and old.bits <= new.bits
 
 
 def _leaves(node: n.Node) -> bool:
-    """Whether a statement may go on with another turn, of this loop or of one inside."""
+    """True if a statement may go on with another turn, of this loop or of one inside."""
     return any(isinstance(part, n.Break | n.Continue) or _jumps(part) for part in walk(node))
 
 

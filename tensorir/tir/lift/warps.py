@@ -23,8 +23,6 @@ from tensorir.tir.lift.intrinsics import ARITHMETIC, cast, number
 from tensorir.tir.lift.reader import Choice, Reader, in_turn, own_calls
 from tensorir.tir.trees import walk
 
-__all__ = ["EXCHANGES", "Block", "block_of", "exchanged", "folded", "of_all"]
-
 # Values that threads of one warp hand to one another: every thread keeps its own, then each reads that of another.
 #
 # The threads of a block are numbered with `threadIdx.x` running fastest. They run in lockstep, so a statement that
@@ -249,13 +247,13 @@ class _Row:
                 values[var] = before
 
     def _plain(self, node: n.BufferStore | n.BufferLoad) -> bool:
-        """Whether an access is to one element of a thread's own."""
+        """True if an access is to one element of a thread's own."""
         view = self.reader.scope.views.get(node.buffer)
         own = view is not None and {t.name for t in self.reader.lanes} <= set(view.buffer.root.private)
         return own and node.buffer.dtype.lanes == 1 and all(isinstance(i, n.IntImm) for i in node.indices)
 
     def _own(self, store: n.BufferStore) -> bool:
-        """Whether a store is to the element that all steps fold into."""
+        """True if a store is to the element that all steps fold into."""
         if self.own is None:
             return self._plain(store)
         return _same(store, self.own)
@@ -297,7 +295,7 @@ class _Row:
 
 
 def _same(a: n.BufferLoad | n.BufferStore, b: n.BufferLoad) -> bool:
-    """Whether two accesses are to one element, at indices that are numbers."""
+    """True if two accesses are to one element, at indices that are numbers."""
     return a.buffer is b.buffer and a.indices == b.indices
 
 
@@ -330,12 +328,12 @@ def folded(reader: Reader, parts: Sequence[n.Stmt]) -> tuple[list[Node], int]:
 
 
 def _warp_folds_whole(count: int, every: int, size: int, step: _Step) -> bool:
-    """Whether all that a first thread folds are there, and in its group."""
+    """True if all that a first thread folds are there, and in its group."""
     return all(s % step.group + size <= step.group and s + size <= count for s in range(0, count, every))
 
 
 def _handed_on(reader: Reader, part: n.Stmt, own: n.BufferLoad) -> bool:
-    """Whether a statement hands the value of the first thread of a group to all of it."""
+    """True if a statement hands the value of the first thread of a group to all of it."""
     match part:
         case n.BufferStore(_, n.Call(op="tvm_warp_shuffle", args=(_, n.BufferLoad() as r, n.IntImm(0), *_))) as store:
             return _same(store, own) and _same(r, own)

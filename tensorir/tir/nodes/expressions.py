@@ -1,4 +1,4 @@
-"""What nodes share, the types of variables, buffers and their regions, and expressions."""
+"""Nodes: their base, the types of variables, buffers and their regions, and expressions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,11 @@ from tensorir.tir.dtypes import BOOL, HANDLE, VOID, DataType
 if TYPE_CHECKING:
     from tensorir.tir.nodes.statements import Argument, Attribute
 
-__all__ = [
-    "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "BinaryOp", "Broadcast", "Buffer", "BufferLoad", "BufferRegion",
-    "BufferType", "Call", "Cast", "CmpOp", "CommReducer", "Div", "Expr", "FloatImm", "FloorDiv", "FloorMod",
-    "GlobalVar", "IndexMap", "IntImm", "IterKind", "IterVar", "Let", "Load", "LogicalOp", "MatchBufferRegion", "Max",
-    "MemoryMap", "Min", "Mod", "Mul", "Node", "Not", "Opaque", "Or", "PointerType", "PrimType", "Ramp", "Range",
-    "Reduce", "Select", "Shuffle", "StringImm", "Sub", "Target", "TupleType", "Type", "Var", "lane_count",
-]  # fmt: skip
-
 # What all nodes share, and the types of variables.
 
 
 class Node:
-    """What all nodes share: equality by structure, and text as representation."""
+    """The base of all nodes: equality by structure, and text as representation."""
 
     __slots__ = ()
 
@@ -516,7 +508,7 @@ def lane_count(lanes: int | Expr) -> int:
 
 
 class BufferType(Enum):
-    """How a buffer meets other shapes: AUTO_BROADCAST repeats extents of one."""
+    """The broadcasting of a buffer: AUTO_BROADCAST repeats extents of one."""
 
     DEFAULT = "default"
     AUTO_BROADCAST = "auto"
@@ -585,7 +577,7 @@ class MatchBufferRegion(Node):
 
 
 class IterKind(Enum):
-    """What an iterator does; the value is its name in TVMScript (`T.axis.<value>`, or a loop's kind)."""
+    """The kind of an iterator; the value is its name in TVMScript (`T.axis.<value>`, or a loop's kind)."""
 
     DATA_PARALLEL = "spatial"
     THREAD_INDEX = "thread"

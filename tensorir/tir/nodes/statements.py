@@ -28,13 +28,6 @@ from tensorir.tir.nodes.expressions import (
     Var,
 )
 
-__all__ = [
-    "AllocBuffer", "Allocate", "AllocateConst", "Argument", "AssertStmt", "AttrStmt", "Attribute", "Block",
-    "BlockRealize", "Break", "BufferRealize", "BufferStore", "ComposeLayout", "Continue", "DeclBuffer", "Evaluate",
-    "For", "ForKind", "GraphFunction", "GraphNode", "IRModule", "IfThenElse", "LayoutIter", "LetStmt", "MetadataText",
-    "OnAxis", "Prefetch", "PrimFunc", "SeqStmt", "Stmt", "Store", "TileLayout", "While",
-]  # fmt: skip
-
 # Layouts of 0.27: where the elements of a buffer lie, as `T.TileLayout(T.S[shape:strides] + T.R[...] + offset)`.
 
 MEMORY = "m"
@@ -69,7 +62,7 @@ class TileLayout(Node):
 
     @property
     def is_row_major(self) -> bool:
-        """Whether the elements lie compact, in the order of their indices, once each.
+        """True if the elements lie compact, in the order of their indices, once each.
 
         >>> from tensorir.tir.build import const
         >>> one, two, three = const(1), const(2), const(3)
@@ -99,7 +92,7 @@ class ComposeLayout(Node):
 
     @property
     def is_row_major(self) -> bool:
-        """Whether nothing is swizzled."""
+        """True if nothing is swizzled."""
         return self.swizzle_len == 0 and self.tile_layout.is_row_major
 
 
@@ -108,7 +101,7 @@ def _is_one(extent: Expr) -> bool:
 
 
 def _same(stride: Expr, step: Expr | None) -> bool:
-    """Whether a stride is the step, for which None stands where it is one."""
+    """True if a stride is the step, for which None stands where it is one."""
     if step is None:
         return _is_one(stride)
     if isinstance(stride, IntImm) and isinstance(step, IntImm):
@@ -269,7 +262,7 @@ class Evaluate(Stmt):
 
 
 class ForKind(Enum):
-    """How the iterations of a loop run; the value is the word of TVMScript."""
+    """The kind of a loop; the value is the word of TVMScript."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"

@@ -13,8 +13,6 @@ from tensorir.tir.builtins import BUILTINS, Operands, Result
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, DataType
 from tensorir.tir.script.arithmetic import would_fold
 
-__all__ = ["ExpressionPrinter", "Names", "layout_text", "number_text", "quote"]
-
 # Names for variables and buffers: the hints of the nodes, made unique among the names that are in scope.
 
 _WORDS = "T I R cls Module metadata tvm tir tirx relax ir TypeVar range min max len abs int float bool tuple list"
@@ -22,14 +20,14 @@ _RESERVED = {*_WORDS.split(), *keyword.kwlist, *keyword.softkwlist} - {"_"}
 
 
 class Named(Protocol):
-    """What has a name in the text: a variable, or a buffer."""
+    """A named thing of the text: a variable, or a buffer."""
 
     @property
     def name(self) -> str: ...
 
 
 class Names:
-    """What is called how; a scope that ends gives its names free again."""
+    """Names in the text; a scope that ends gives its names free again."""
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._taken: set[str] = {*_RESERVED, *reserved}

@@ -13,8 +13,6 @@ from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.printing.expressions import ExpressionPrinter, Names, quote
 from tensorir.tir.trees import children, walk
 
-__all__ = ["StatementPrinter", "launches_thread", "module_text", "prim_func_text"]
-
 # Statements of TIR as TVMScript.
 
 _INDENT = "    "
@@ -136,7 +134,7 @@ class StatementPrinter:
         self._defined.add(buffer.data)
 
     def _is_view(self, buffer: n.Buffer, data: n.Var) -> bool:
-        """Whether `A.view(...)` says the same about the buffer."""
+        """True if `A.view(...)` says the same about the buffer."""
         owner = self.names.owner(data)
         if self.old or owner is None or buffer.data is not data or not buffer.shape or owner.layout is not None:
             return False
@@ -453,7 +451,7 @@ def _plain(node: n.For) -> bool:
 
 
 def launches_thread(node: n.AttrStmt) -> bool:
-    """Whether `T.launch_thread` says the same."""
+    """True if `T.launch_thread` says the same."""
     if not isinstance(node.node, n.IterVar) or not isinstance(node.value, n.Expr):
         return False
     tag, dom = node.node.thread_tag, node.node.dom

@@ -28,12 +28,6 @@ from tensorir.tir.script.values import Closure, Value, describe, members
 if TYPE_CHECKING:
     from tensorir.tir.script.evaluate import Evaluator
 
-__all__ = [
-    "ARITHMETIC", "COMPARISONS", "IllTyped", "as_expr", "binary", "binary_operation", "closure", "compare",
-    "comparison", "conditional", "connective", "constant", "convert", "logical", "mapping", "match", "negate",
-    "operand", "sequence", "unary", "would_fold",
-]  # fmt: skip
-
 
 class IllTyped(Exception):
     """Operands that no rule brings together; the message is a sentence for a diagnostic."""
@@ -239,7 +233,7 @@ def negate(value: object, span: Span = NOWHERE) -> object:
 
 
 def would_fold(symbol: str, a: n.Expr, b: n.Expr) -> bool:
-    """Whether `a symbol b` is read as something other than that operator on those operands."""
+    """True if `a symbol b` is read as something other than that operator on those operands."""
     if symbol in _BITS:
         return _folded_bits(symbol, a, b) is not None
     return _folded(symbol, a, b) is not None
@@ -307,7 +301,7 @@ def _python_comparison(symbol: str, left: object, right: object) -> bool:
 
 
 def _folded(symbol: str, a: n.Expr, b: n.Expr) -> n.Expr | None:
-    """What TVM folds: two constants, and neutral elements."""
+    """Constant folding as TVM does it: two constants, and neutral elements."""
     dtype = a.dtype
     match a, b:
         case (n.IntImm(x), n.IntImm(y)) if (value := _constant(symbol, x, y)) is not None:

@@ -36,19 +36,6 @@ from tensorir.tir.script.values import (
 if TYPE_CHECKING:
     from tensorir.tir.script.statements import FunctionBody
 
-__all__ = [
-    "annotated",
-    "assign",
-    "augmented",
-    "bind",
-    "emit_store",
-    "let",
-    "scalar",
-    "store",
-    "symbol",
-    "unpack_values",
-]
-
 
 def assign(body: FunctionBody, node: ast.Assign) -> None:
     if len(node.targets) != 1:

@@ -80,7 +80,7 @@ class Call:
         return self.reader.as_expr(value, self.node, dtype)
 
     def place(self, position: int, name: str) -> Located:
-        """Where the text gives an argument; the call, where it does not say."""
+        """The span of an argument; the call's, where the text does not give it."""
         if position < len(self.node.args) and not any(isinstance(a, ast.Starred) for a in self.node.args):
             return self.node.args[position]
         return next((keyword.value for keyword in self.node.keywords if keyword.arg == name), self.node)

@@ -38,8 +38,6 @@ from tensorir.tir.script.values import (
 if TYPE_CHECKING:
     from tensorir.tir.script.evaluate import Evaluator
 
-__all__ = ["call"]
-
 # `T.Buffer`, `T.match_buffer`, `T.alloc_buffer`, and the methods of buffers.
 
 FIELDS = ("data", "strides", "elem_offset", "byte_offset", "scope", "align", "offset_factor")
@@ -454,7 +452,7 @@ def _load(it: Call) -> Value:
 
 
 def call(reader: Evaluator, node: ast.Call, target: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What a call stands for."""
+    """The node of a call."""
     if any(isinstance(arg, Broken) for arg in (*args, *kwargs.values())):
         raise Failure(())
     match target:

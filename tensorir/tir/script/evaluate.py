@@ -39,8 +39,6 @@ from tensorir.tir.script.values import (
     members,
 )
 
-__all__ = ["DIALECTS", "Evaluator"]
-
 _MAX_DEPTH = 120
 
 DIALECTS = {"T": "T", "I": "I", "R": "R", "tir": "T", "tirx": "T", "relax": "R", "ir": "I", "Tx": "T"}

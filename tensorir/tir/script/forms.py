@@ -17,8 +17,6 @@ from tensorir.tir.script.values import Broken, BufferSpec, Form, Value, describe
 if TYPE_CHECKING:
     from tensorir.tir.script.statements import FunctionBody
 
-__all__ = ["allocate", "attribute", "declare", "form", "let_form", "make_buffer", "named", "realization"]
-
 # Buffers that get a name: parameters, allocations, views, matches, and memory behind pointers.
 
 

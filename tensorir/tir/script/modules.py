@@ -28,8 +28,6 @@ from tensorir.tir.script.values import (
     describe,
 )
 
-__all__ = ["module_of", "read_fragment", "read_module"]
-
 # Modules and functions of TVMScript: headers, decorators, signatures, and who may call whom.
 
 _NEW = re.compile(r"\bs_tir\s*=\s*True|\bT\.sblock|\bT\.let\b(?!\()|\btirx\b")
@@ -230,7 +228,7 @@ class _ModuleReader:
         return kind, keywords
 
     def _declare(self, node: ast.FunctionDef) -> None:
-        """What calls of the function give, as far as its signature says."""
+        """The type of the function's calls, as far as its signature says."""
         dtype = VOID
         match node.returns:
             case ast.Attribute(value=ast.Name("T" | "tir" | "tirx"), attr=name):
@@ -412,7 +410,7 @@ def _function(text: Text, body: list[ast.stmt], around: Mapping[str, str]) -> as
 
 
 def _place_in_fragment(node: ast.AST, body: list[ast.stmt]) -> None:
-    """What the text does not write stands where the statements are."""
+    """The place of a fault in a fragment: text that is not written stands where the statements are."""
     first, last = body[0], body[-1]
     for name, value in (
         ("lineno", first.lineno),

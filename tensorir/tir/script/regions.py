@@ -22,8 +22,6 @@ from tensorir.tir.ranges import linear
 from tensorir.tir.script.arithmetic import binary
 from tensorir.tir.trees import children, substitute, walk
 
-__all__ = ["Interval", "accessed", "difference", "interval", "larger", "smaller", "total"]
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -162,7 +160,7 @@ def _quotient(a: n.Expr, value: int) -> n.Expr:
 
 
 def difference(high: n.Expr, low: n.Expr) -> n.Expr:
-    """How many integers lie from `low` to `high`."""
+    """The number of integers from `low` to `high`."""
     terms = linear((high, 1), (low, -1))
     terms[None] = terms.get(None, 0) + 1
     if len(terms) == 1:
@@ -282,7 +280,7 @@ class _Search:
                 table[buffer] = [None] * len(box)
 
     def nested(self, node: n.BlockRealize, loops: Mapping[n.Var, Interval]) -> None:
-        """What a block inside declares, with its iterators replaced by their values."""
+        """The regions of a block inside, with its iterators replaced by their values."""
         values = {it.var: self.plain(value) for it, value in zip(node.block.iter_vars, node.values, strict=False)}
         for table, regions in ((self.reads, node.block.reads), (self.writes, node.block.writes)):
             for region in regions:

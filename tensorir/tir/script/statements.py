@@ -40,8 +40,6 @@ from tensorir.tir.script.values import (
     members,
 )
 
-__all__ = ["FunctionBody"]
-
 _MAX_WRAPS = 100
 
 
@@ -62,7 +60,7 @@ class Body:
 
 @dataclass
 class BlockParts:
-    """What the statements of a block declare about it."""
+    """The declarations among the statements of a block."""
 
     iter_vars: list[n.IterVar] = field(default_factory=list[n.IterVar])
     values: list[n.Expr] = field(default_factory=list[n.Expr])

@@ -39,11 +39,6 @@ from tensorir.tir.script.values import (
 if TYPE_CHECKING:
     from tensorir.tir.script.evaluate import Evaluator
 
-__all__ = [
-    "LAYOUTS", "access", "extent", "is_one_element", "layout", "operand_of", "point", "subscript",
-    "vector_indices", "vector_load",
-]  # fmt: skip
-
 
 def extent(start: n.Expr, stop: n.Expr, span: Span = NOWHERE) -> n.Expr:
     """stop - start, as simple as terms that cancel make it."""

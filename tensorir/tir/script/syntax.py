@@ -24,11 +24,6 @@ from typing import NoReturn, Protocol, TypeAlias
 
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
 
-__all__ = [
-    "MAX_BRACKETS", "MAX_CHAIN", "MAX_CHARACTERS", "MAX_INDENTS", "MAX_NUMBER", "MAX_POSTFIX", "MAX_STRING",
-    "MAX_TOKENS", "Failure", "Located", "Text", "parse_expression", "prescan",
-]  # fmt: skip
-
 MAX_CHARACTERS = 8_000_000
 MAX_TOKENS = 400_000
 MAX_BRACKETS = 80

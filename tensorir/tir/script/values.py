@@ -1,4 +1,4 @@
-"""What an expression of TVMScript can stand for, in the words of messages; operators as TVM builds them."""
+"""Values of expressions of TVMScript, with their words in messages; operators as TVM builds them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes import Attribute, Buffer, BufferRegion, Expr, ForKind, IterKind, IterVar, Range, Type, Var
-
-__all__ = [
-    "Axis", "BlockForm", "BoundMethod", "Broken", "BufferSpec", "Closure", "DataTypeName", "Form", "InitForm",
-    "Language", "LetType", "LocalVector", "LoopForm", "Metadata", "ModuleRef", "Name", "Scalar", "Scope", "ThreadVar",
-    "TypeVariable", "Value", "count", "describe", "describe_statement", "entries", "members", "nearest", "sizes_of",
-]  # fmt: skip
 
 # What an expression of TVMScript can stand for, besides nodes of TIR and plain Python numbers, strings and tuples.
 
@@ -116,7 +110,7 @@ class LocalVector:
 
 @dataclass(frozen=True, slots=True)
 class LoopForm:
-    """What stands behind `for ... in`: ranges, one per variable."""
+    """The form behind `for ... in`: ranges, one per variable."""
 
     ranges: tuple[tuple[Expr, Expr], ...]
     kind: ForKind
@@ -169,7 +163,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """What a name stands for whose definition is wrong: uses are not reported again."""
+    """The value of a name whose definition is wrong: uses are not reported again."""
 
 
 Value = object
@@ -182,7 +176,7 @@ def _rules() -> dict[Any, Callable[..., Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What a language reads otherwise than TVMScript: expressions and statements by kind, calls by name."""
+    """A language by its differences from TVMScript: expressions and statements by kind, calls by name."""
 
     title: str = "TVMScript"
     expressions: Mapping[type[ast.expr], Callable[..., Value]] = field(default_factory=_rules)
@@ -216,7 +210,7 @@ class Scope:
         self.frames[-1][name] = value
 
     def find(self, name: str) -> Value | None:
-        """What the name stands for, or None; the name may be bound to None itself nowhere in TVMScript."""
+        """The value of the name, or None; nothing is bound to None itself in TVMScript."""
         for frame in reversed(self.frames):
             if name in frame:
                 return frame[name]
@@ -254,7 +248,7 @@ def sizes_of(buffer: n.Buffer) -> str:
 
 
 def describe(value: Value) -> str:
-    """What a value is, in the words of a message."""
+    """A value in the words of a message."""
     match value:
         case None:
             return "None"
@@ -289,7 +283,7 @@ def describe(value: Value) -> str:
 
 
 def describe_statement(node: ast.stmt) -> str:
-    """What a statement of Python is, in the words of a message."""
+    """A statement of Python in the words of a message."""
     words = {
         "FunctionDef": "a function",
         "AsyncFunctionDef": "an async function",

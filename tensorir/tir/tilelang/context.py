@@ -1,4 +1,4 @@
-"""What is known while a text of TileLang is read, and Python's own functions on its constants.
+"""The state of reading a text of TileLang, and Python's own functions on its constants.
 
 Python's own functions, as far as a text of TileLang computes its constants by them.
 
@@ -25,11 +25,6 @@ from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.statements import FunctionBody
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import DataTypeName, Name, Value
-
-__all__ = [
-    "MAX_ITEMS", "NAMES", "Context", "Function", "Launch", "Output", "PersistentLoop", "Returned", "Unknown", "Warps",
-    "constant_function", "data_type", "is_host", "items_of", "library_value", "method", "plain",
-]  # fmt: skip
 
 MAX_ITEMS = 100_000
 """How many items a sequence of constants may have."""
@@ -163,7 +158,7 @@ class Function:
 
 @dataclass(frozen=True, eq=False)
 class Unknown:
-    """What Python would have to be executed for: its text, and what is wrong where that is known."""
+    """A value that only Python could compute: its text, and its fault where that is known."""
 
     text: str
     problem: Diagnostic | None = None
@@ -249,7 +244,7 @@ class Context:
         self.reader.fail(node, code, message, help)
 
     def given(self, name: str) -> Value | None:
-        """What is given for a name of the function that is read, or of any."""
+        """The value given for a name of the function that is read, or of any."""
         for key in (f"{self.function}.{name}", name):
             if key in self.names:
                 self.used.add(key)
@@ -289,7 +284,7 @@ class Context:
 
 
 def is_host(value: Value) -> bool:
-    """Whether a value is one of Python, which takes no part in a kernel until it is put into an expression."""
+    """True if a value is one of Python, which takes no part in a kernel until it is put into an expression."""
     if value is None or isinstance(value, n.IntImm):
         return value is None
     return isinstance(

@@ -17,8 +17,6 @@ from tensorir.tir.script.values import DataTypeName, Name, Value, members
 from tensorir.tir.tilelang import context
 from tensorir.tir.tilelang.context import Context, Function, Unknown, is_host
 
-__all__ = ["RULES", "beside", "combined", "items", "truth"]
-
 _POLICIES = {"Square": 0, "FullRow": 1, "FullCol": 2}
 _TENSORS = ("Buffer", "Tensor", "StridedTensor", "FragmentBuffer", "SharedBuffer", "LocalBuffer")
 
@@ -77,7 +75,7 @@ def constant(it: Context, node: ast.Constant) -> Value:
 
 
 def truth(it: Context, value: Value, node: ast.expr) -> bool | n.Expr:
-    """Whether a condition holds: Python decides about constants, the kernel about what it computes."""
+    """True if a condition holds: Python decides about constants, the kernel about what it computes."""
     match value:
         case n.IntImm(v):
             return bool(v)

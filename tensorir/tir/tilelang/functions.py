@@ -20,8 +20,6 @@ from tensorir.tir.script.values import BufferSpec, Closure, DataTypeName, Name, 
 from tensorir.tir.tilelang import context as host
 from tensorir.tir.tilelang.context import Context, Function, Kind, Returned, Unknown
 
-__all__ = ["arguments_of", "call", "called", "define_function", "instance", "kernels_of", "let", "wanted"]
-
 # Functions of a text: which are kernels, which make kernels, and the kernel that one is for given constants.
 
 _JIT = frozenset(("jit", "lazy_jit", "eager_jit"))
@@ -34,7 +32,7 @@ def _marks(node: ast.FunctionDef) -> list[str]:
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """What stands in a function, functions within it left out."""
+    """The statements of a function, without those of functions within it."""
     for part in ast.iter_child_nodes(node):
         yield part
         if not isinstance(part, ast.FunctionDef | ast.Lambda | ast.ClassDef):
@@ -101,14 +99,14 @@ def _tensors_in_body(node: ast.FunctionDef) -> set[str]:
 
 
 def _is_type_of_kernel(annotation: ast.expr | None) -> bool:
-    """Whether an annotation states a tensor or a scalar that a kernel takes, and no constant of Python."""
+    """True if an annotation states a tensor or a scalar that a kernel takes, and no constant of Python."""
     shown = "" if annotation is None else ast.unparse(annotation)
     first, _, name = shown.partition("(")[0].partition("[")[0].rpartition(".")
     return bool(first) and name != "dtype"
 
 
 def instance(it: Context, function: Function, given: Mapping[str, Value], node: Located) -> Value:
-    """What a kernel or factory is for constants: a function of TIR, or whatever a factory gives."""
+    """A kernel or factory for constants: a function of TIR, or the value that a factory gives."""
     assert isinstance(function.node, ast.FunctionDef)
     if function.kind == "kernel":
         made = _kernel(it, function, given, node)
@@ -422,7 +420,7 @@ def _references(node: ast.FunctionDef) -> set[str]:
 
 
 def _bind_argument(it: Context, name: str, value: Value, node: Located) -> None:
-    """What is computed for an argument of a macro has a name of its own there."""
+    """An argument of a macro that is computed has a name of its own there."""
     if isinstance(value, n.Expr) and not isinstance(value, n.Var | n.IntImm):
         it.reader.scope.define(name, let(it, name, value, node))
 

@@ -19,8 +19,6 @@ from tensorir.tir.script.values import LoopForm, Value, members
 from tensorir.tir.tilelang.context import Context, Launch, PersistentLoop
 from tensorir.tir.tilelang.functions import let
 
-__all__ = ["MAKERS", "kernel", "persistent"]
-
 _PLACES = ("x", "y", "z")
 
 

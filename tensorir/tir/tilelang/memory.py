@@ -19,8 +19,6 @@ from tensorir.tir.tilelang.context import Context, Output, Unknown, Warps
 from tensorir.tir.tilelang.expressions import beside
 from tensorir.tir.tilelang.tiles import allocation, emitted
 
-__all__ = ["MAKERS", "compact"]
-
 
 def compact(shape: tuple[n.Expr, ...]) -> tuple[n.Expr, ...]:
     """The strides of a row-major tensor without gaps.
@@ -339,7 +337,7 @@ def loop_break(it: Context, call: Call) -> Value:
 
 
 def hint(it: Context, call: Call) -> Value:
-    """What tells hardware how to run, and does not bear on values: it leaves nothing."""
+    """Hints for hardware, without effect on values: they leave nothing."""
     return Form("hint", (), {}, call.span)
 
 

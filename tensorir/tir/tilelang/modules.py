@@ -18,13 +18,11 @@ from tensorir.tir.tilelang import expressions, functions, kernels, memory, state
 from tensorir.tir.tilelang.context import Context, Function, Returned, Unknown
 from tensorir.tir.tilelang.functions import kernels_of
 
-__all__ = ["is_tilelang", "read_tilelang"]
-
 _SIGNS = re.compile(r"^\s*with\s+\w+\.(?:Cluster)?Kernel\s*\(|^\s*(?:import|from)\s+tilelang\b", re.MULTILINE)
 
 
 def is_tilelang(text: str) -> bool:
-    """Whether a text is TileLang's source, by what only that has; its printed form is TVMScript."""
+    """True if a text is TileLang's source, by what only that has; its printed form is TVMScript."""
     return _SIGNS.search(text) is not None
 
 

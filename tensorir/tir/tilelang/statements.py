@@ -42,8 +42,6 @@ from tensorir.tir.tilelang.functions import define_function, let
 from tensorir.tir.tilelang.kernels import kernel, persistent
 from tensorir.tir.tilelang.memory import compact
 
-__all__ = ["RULES", "imported"]
-
 
 class _Leave(Exception):
     """`break` or `continue` of a loop over constants."""

@@ -13,8 +13,6 @@ from tensorir.tir.script.forms import declare
 from tensorir.tir.script.values import BufferSpec, Scalar, Value, describe, entries, sizes_of
 from tensorir.tir.tilelang.context import Context
 
-__all__ = ["MAKERS", "allocation", "emitted"]
-
 _MASKS = {"r": 1, "w": 2, "rw": 3}
 Place = n.Buffer | n.BufferRegion | n.BufferLoad
 Extents = tuple[n.Expr, ...]
@@ -48,7 +46,7 @@ def place(it: Context, call: Call, value: Value, position: int, name: str) -> Pl
 
 
 def _extents(value: Value) -> Extents | None:
-    """How many elements along each dim; None of a single element, which tells only a start."""
+    """Extents along each dim; None of a single element, which gives only a start."""
     match value:
         case n.Buffer(shape=shape):
             return shape
@@ -127,7 +125,7 @@ def _is_one(extent: n.Expr) -> bool:
 
 
 def _notes(it: Context, call: Call, value: Value, **more: Value) -> dict[str, Value]:
-    """What a call says for the backend; strings and numbers stay with it."""
+    """Notes of a call for the backend; strings and numbers stay with it."""
     found = {str(key): item for key, item in (entries(value) or {}).items()}
     return {**{k: v for k, v in more.items() if v is not None}, **found}
 

@@ -41,8 +41,6 @@ from tensorir.tir.tiles.operations import (
 from tensorir.tir.tiles.warp_groups import normal
 from tensorir.tir.trees import transform, walk
 
-__all__ = ["without_tiles"]
-
 _NAMES = "ijklmn"
 
 

@@ -30,11 +30,6 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32, DataType
 from tensorir.tir.trees import walk
 
-__all__ = [
-    "OPERATIONS", "REDUCTIONS", "Atomic", "Box", "Copy", "Fill", "Gemm", "Im2col", "Nothing", "Operation", "Record",
-    "Reduce", "Scan", "Transpose", "Undecided", "Values", "combined", "identity", "is_tile", "number", "operation",
-]  # fmt: skip
-
 # What the folds of tiles start from, and how they combine.
 
 
@@ -285,7 +280,7 @@ class Operation:
 
 
 def is_tile(node: n.Node) -> bool:
-    """Whether a node is a tile operation, which stands as a statement."""
+    """True if a node is a tile operation, which stands as a statement."""
     return isinstance(node, n.Call) and isinstance(node.op, str) and node.op in OPERATIONS
 
 

@@ -34,8 +34,6 @@ from tensorir.tir.dtypes import INT32
 from tensorir.tir.tiles.operations import Copy, Fill, is_tile, operation
 from tensorir.tir.trees import children, substitute, transform, walk
 
-__all__ = ["NONE", "Axes", "Dependence", "by_threads", "is_local", "is_own", "parts_of"]
-
 # What differs from thread to thread in a kernel of tiles: on which axes of the threads each value depends.
 #
 # The number of a thread spreads through lets, local memory (also stores of plain values under a condition on it),
@@ -47,7 +45,7 @@ _POINTING = ("address_of", "access_ptr", "region")
 
 
 def is_local(buffer: n.Buffer) -> bool:
-    """Whether each thread has its own copy; a fragment is one tile that the threads of a block share out."""
+    """True if each thread has its own copy; a fragment is one tile that the threads of a block share out."""
     return buffer.scope.startswith("local") and buffer.scope != "local.fragment"
 
 
@@ -198,7 +196,7 @@ def _uses(node: n.Node) -> Iterator[n.Node]:
 
 
 def _updates(call: n.Call) -> bool:
-    """Whether every thread that comes to a call changes an element once more."""
+    """True if every thread that comes to a call changes an element once more."""
     known = builtin_of(call)
     name = known.op if isinstance(known, n.Call) else call.op
     return isinstance(name, str) and name.startswith("atomic_") and name != "atomic_load"
@@ -232,7 +230,7 @@ def by_threads(body: n.Stmt) -> n.Stmt:
 
 
 def _starts(node: n.Node) -> bool:
-    """Whether a kernel starts here, with the first of its indices of blocks."""
+    """True if a kernel starts here, with the first of its indices of blocks."""
     match node:
         case n.For(thread_binding=n.IterVar(thread_tag=tag)) | n.AttrStmt(n.IterVar(thread_tag=tag), "thread_extent"):
             return is_block(tag)
@@ -329,12 +327,12 @@ def _without_barrier(node: n.Node) -> n.Node | None:
 
 
 def _speaks(node: n.Node) -> bool:
-    """Whether threads say something to each other by other ways than memory."""
+    """True if threads say something to each other by other ways than memory."""
     return isinstance(node, n.Call) and str(node.op).startswith(("tvm_thread_allreduce", "tvm_warp_", "cuda.__"))
 
 
 def _is_plain(node: n.Node) -> bool:
-    """Whether a part of an expression has one value wherever it stands."""
+    """True if a part of an expression has one value wherever it stands."""
     match node:
         case n.BufferLoad() | n.Load():
             return False
@@ -408,7 +406,7 @@ class _Threads:
                 return node
 
     def _is_for_each(self, node: n.Stmt) -> bool:
-        """Whether every thread runs a statement for itself."""
+        """True if every thread runs a statement for itself."""
         match node:
             case n.BufferStore() | n.Evaluate() | n.AssertStmt():
                 return bool(self.known.axes(node))
@@ -608,7 +606,7 @@ def _is_nothing(node: n.Stmt) -> bool:
 
 
 def is_own(call: n.Call) -> bool:
-    """Whether a tile operation moves elements of each thread's own."""
+    """True if a tile operation moves elements of each thread's own."""
     match operation(call):
         case Copy(src, dst):
             return is_local(src.buffer) or is_local(dst.buffer)

@@ -17,8 +17,6 @@ from tensorir.tir.tiles.operations import OPERATIONS, Undecided, Values, combine
 from tensorir.tir.tiles.threads import Dependence, by_threads, is_local, is_own, parts_of
 from tensorir.tir.trees import transform, walk
 
-__all__ = ["in_one_order", "normal"]
-
 # Warp specialisation: groups of threads that run statements of their own, in the order that their mbarriers leave.
 #
 # `T.ws(1)` copies tiles for `T.ws(0)`, which multiplies them; both say through mbarriers when a tile is there, and when
@@ -194,22 +192,22 @@ class _Kernel:
         return {**values, **dict.fromkeys(self.numbers, thread)}
 
     def splits(self, node: n.Stmt, threads: Threads) -> bool:
-        """Whether groups part or wait in a statement, or its threads differ in what is no tile."""
+        """True if groups part or wait in a statement, or its threads differ in what is no tile."""
         parted = self.speaks(node) or any(self.parts(part) for part in walk(node))
         return parted or (threads != self.threads and self.mixes(node))
 
     def mixes(self, node: n.Stmt) -> bool:
-        """Whether a statement has tiles of a group, and what each of its threads does for itself."""
+        """True if a statement has tiles of a group, and what each of its threads does for itself."""
         return bool(self.known.axes(node)) and any(map(_is_whole, walk(node)))
 
     def parts(self, node: n.Node) -> bool:
-        """Whether a conditional chooses threads by their number, for operations on tiles or on barriers."""
+        """True if a conditional chooses threads by their number, for operations on tiles or on barriers."""
         if not isinstance(node, n.IfThenElse) or not any(v in self.numbers for v in walk(node.condition)):
             return False
         return any(_is_whole(part) for part in walk(node)) or self.speaks(node)
 
     def shares_fragments(self, items: Sequence[_Item]) -> bool:
-        """Whether groups apart from each other use registers of one name, which are not the same ones."""
+        """True if groups apart from each other use registers of one name, which are not the same ones."""
         users: dict[n.Buffer, set[Threads]] = {}
         for leaf in _leaves(items):
             for node in walk(leaf.statement):
@@ -315,7 +313,7 @@ class _Kernel:
     # Barriers
 
     def speaks(self, node: n.Stmt) -> bool:
-        """Whether something waits or arrives at a barrier in a statement."""
+        """True if something waits or arrives at a barrier in a statement."""
         if node not in self.speaking:
             self.speaking[node] = any(
                 (isinstance(part, n.Call) and part.op in _BARRIERS)
@@ -481,7 +479,7 @@ def _is_barrier(buffer: n.Buffer) -> bool:
 
 
 def _is_whole(node: n.Node) -> bool:
-    """Whether a part of a statement belongs to all threads that come to it, together."""
+    """True if a part of a statement belongs to all threads that come to it, together."""
     if isinstance(node, n.Call) and is_tile(node):
         return not is_own(node)
     return isinstance(node, n.For) and node.kind is n.ForKind.PARALLEL
