@@ -12,8 +12,7 @@ tvm = pytest.importorskip("tvm")
 
 import tensorir as ti
 import tensorir.tir as tir
-from tests.generate.examples import sampled
-from tests.peers.test_tvm_undone import Make, largest, lowered_alike, scheduled
+from tests.peers.test_tvm_undone import Make, largest, scheduled
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -123,16 +122,6 @@ CASES: dict[str, tuple[Make, Callable[[Any], None]]] = {
     for name, schedule in BEST.items()
 }
 
-LOWERED = [
-    *("largest, rows_in_parts", *(f"variance, {f}" for f in ("rows_in_parts", "sums_in_parts", "both_in_parts"))),
-    *(f"largest, {name}" for name in BEST),
-    *("least, inner parts", "least, outer parts, along the rows", "least, parts at hand"),
-    *("last_of_the_largest, uneven inner parts", "last_of_the_largest, in other order"),
-    *("last_of_the_largest, uneven outer parts", "largest_of_planes, inner parts, along the rows"),
-    *("largest_of_planes, outer parts", "largest_of_planes, uneven outer parts", "largest_of_planes, in other order"),
-]
-"""Each schedule and each reduction, of which every step is looked at; what all of them compute is compared below."""
-
 
 def arrays_of(func: Any, seed: int) -> list[Any]:
     """Arrays with many equal elements."""
@@ -140,11 +129,6 @@ def arrays_of(func: Any, seed: int) -> list[Any]:
     kinds = [str(func.buffer_map[p].dtype) for p in func.params]
     rng = np.random.default_rng(seed)
     return [np.round(rng.normal(size=s) * 2).astype(d) for s, d in zip(shapes, kinds, strict=True)]
-
-
-@pytest.mark.parametrize("name", sampled(LOWERED, 2))
-def test_a_reduction_of_tuples_in_parts_and_each_step_of_its_lowering_lift_to_what_the_module_takes(name: str):
-    lowered_alike(*CASES[name])
 
 
 @pytest.mark.parametrize("name", CASES)

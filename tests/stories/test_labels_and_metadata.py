@@ -59,7 +59,7 @@ def test_an_anomaly_has_the_unit_and_not_the_name_of_what_it_is_of():
 
 
 def test_a_square_has_no_unit_that_is_wrong():
-    """A meteorologist who squares a temperature gets K2 rather than kelvins, and the attributes that xarray's keep_attrs
+    """A meteorologist who squares a temperature gets K2 rather than kelvins, and the attributes that keep_attrs
     asks for."""
     t = xr.DataArray([270.0, 280.0], dims="I", attrs={"units": "K", "standard_name": "air_temperature"})
     square = ti.field_operator(lambda t: t * t)
