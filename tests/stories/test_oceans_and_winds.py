@@ -152,7 +152,7 @@ def test_how_stable_the_air_is_between_levels():
     lapse = ti.field_operator(lambda t, d: -(t(K + 1) - t) / d(K + 1))
     found = lapse(warm, thick).transpose("K", "I")
     np.testing.assert_allclose(found, 0.0065, rtol=1e-9)
-    assert "units" not in found.attrs
+    assert found.attrs["units"] == "K m-1"
 
 
 def test_an_ensemble_is_one_call():
