@@ -81,7 +81,7 @@ OPERATORS: Mapping[Any, Callable[..., Any]] = {
     np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge, np.equal: operator.eq,
     np.not_equal: operator.ne, np.bitwise_and: operator.and_, np.bitwise_or: operator.or_, np.bitwise_xor: operator.xor,
 }  # fmt: skip
-"""What a number of NumPy calls for an operator whose other operand is a field."""
+"""NumPy's ufuncs for the operators of which a scalar of NumPy is the left operand and a field the right one."""
 
 
 @cache
@@ -361,7 +361,7 @@ _INSTEAD = {
     "values": "h.data",
     "attrs": "the attributes outside of the loop",
 }
-"""What a step writes in the place of methods of DataArrays."""
+"""Replacements, in a step, of methods of DataArrays."""
 
 
 @cache

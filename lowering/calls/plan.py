@@ -45,14 +45,14 @@ class LoweringChoice:
     """A choice of the lowering between two ways of emission."""
 
     taken: str
-    """What is done where the choice is made; `{}` stands for what is compared with the threshold."""
+    """Effect of the choice; `{}` stands for what is compared with the threshold."""
     otherwise: str
     reason: str
     instead: str
     """Why it is not made where it is not."""
     threshold: Threshold | None = None
     gradients: bool = False
-    """Whether it changes what gradients are, and nothing else."""
+    """True if it changes gradients alone."""
 
 
 CHOICES: Mapping[str, LoweringChoice] = {
@@ -165,7 +165,7 @@ def names() -> frozenset[str]:
 ROUNDS = 15
 """Turns of each way when a plan is measured."""
 GRADIENT = "gradient"
-"""What the times of the gradient, with all choices made, are called among those that are measured."""
+"""Key of the time of the gradient, with all choices made, among measured times."""
 
 
 def switched_off(options: Options, off: Iterable[str]) -> Options:
@@ -295,7 +295,7 @@ def _lowered(executable: Executable) -> list[Decision]:
 
 
 def _regions(executable: Executable) -> list[Decision]:
-    """What becomes a kernel, and, on GPUs, what stays with XLA."""
+    """Regions that become kernels, and, on GPUs, equations that stay with XLA."""
     options, native = executable.options, executable.options.platform == "cpu"
     if executable.parts is None:
         has = "scan" in executable.operations if native else options.platform == "gpu"

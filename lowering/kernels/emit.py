@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jax.extend.core import JaxprEqn, Literal
+from jax.extend.core import JaxprEqn
 
 from lowering.kernels.equations import FOLDING, POINTWISE, Operand, alike
 from lowering.kernels.instances import Instances, Points
@@ -39,7 +39,7 @@ WARP = 32
 def launched(
     program: Program, region: Grid | Swept, made: Sequence[Variable], env: Mapping[Any, Any], interpret: bool = False
 ) -> list[Any]:
-    """What a kernel makes; `interpret` runs it without a GPU."""
+    """Results of a kernel; `interpret` runs it without a GPU."""
     blocks = blocks_of(region.shape, ROW if isinstance(region, Grid) else POINTS)
     arrays = {v: env[v] for v in region.reads}
     if isinstance(region, Swept):
@@ -177,7 +177,7 @@ class _Block(Points):
         return found + np.int32(offset)
 
     def mask(self, box: Box, axes: frozenset[int]) -> Any:
-        """Where the points of the block are in a box, along some axes; None where they all are."""
+        """A mask of the points of the block that are in a box, along some axes; None if all are."""
         found = None
         for axis in sorted(axes):
             for one in self._bounds(axis, *box[axis]):
@@ -279,21 +279,12 @@ def _loop(
     made: set[Variable],
 ) -> list[Any]:
     own, e, count = identity(len(sweep.columns)), sweep.equation, sweep.length
-    first = sweep.constants
 
     def step(n: Any, states: Sequence[Any]) -> list[Any]:
         level = np.int32(count - 1) - n if e.params["reverse"] else n
         inner = block.at_level(level, count)
         inner.evaluate(program, around, lambda position: True)
-        for v, asked in sweep.inner.loads.items():
-            for position in asked:
-                found = sweep.outer(v, position)
-                if found is None:
-                    inner.entries[v, position] = states[sweep.body.inputs.index(v) - first]
-                elif isinstance(found[0], Literal):
-                    inner.entries[v, position] = np.asarray(found[0].val, element_of(found[0]))
-                elif v not in sweep.body.constants:
-                    inner.entries[v, position] = inner.entries[found]
+        sweep.bind(inner, states)
         inner.evaluate(sweep.body, sweep.inner, lambda position: True)
         results = [inner.value(Operand(v, own, sweep.box)) for v in sweep.body.results]
         here = (Index(len(own), 1, 0), *own)

@@ -40,7 +40,7 @@ class Pointwise:
     weight: int = 1
     """Its time, in additions."""
     compute: Callable[..., Any] | None = None
-    """What computes it, where Triton's operation of the name is another one."""
+    """Its computation on GPUs, if Triton's operation of the name is another one."""
 
 
 def _extreme(prefers: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -115,7 +115,7 @@ NATIVE: Mapping[str, Pointwise] = {
 MOVING = frozenset([
     "slice", "squeeze", "broadcast_in_dim", "reshape", "transpose", "rev", "concatenate", "pad", "iota",
 ])  # fmt: skip
-"""What moves elements, or counts them."""
+"""Primitives that move elements, or count them."""
 FOLDING: Mapping[str, Callable[[Any, Any], Any]] = {
     "reduce_sum": lax.add, "reduce_prod": lax.mul, "reduce_max": _extreme(lax.ge), "reduce_min": _extreme(lax.le),
     "reduce_or": lax.bitwise_or, "reduce_and": lax.bitwise_and,
@@ -127,7 +127,7 @@ MOST_ELEMENTS = 2**31 - 1
 
 
 class Operand(NamedTuple):
-    """What an equation reads for one of its elements: an operand at a position, for the points of a box."""
+    """An access of an equation for one of its elements: an operand at a position, for the points of a box."""
 
     value: Any
     position: Position
@@ -211,7 +211,7 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def folded(e: JaxprEqn) -> int:
-    """How many elements of its operand an equation reads for one of its own."""
+    """Number of elements of its operand that an equation reads for one of its own."""
     return prod(shape_of(e.invars[0])[k] for k in e.params["axes"]) if e.primitive.name in FOLDING else 1
 
 
@@ -224,7 +224,7 @@ def weight_of(e: JaxprEqn) -> int:
 
 
 def operands_of(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
-    """What an equation reads for its element at a position, at the points of a box; raises Unplaced."""
+    """Accesses of an equation for its element at a position, at the points of a box; raises Unplaced."""
     name = e.primitive.name
     if name in NATIVE:
         return [Operand(v, position if shape_of(v) else (), box) for v in e.invars]
@@ -319,7 +319,7 @@ class Places:
         raise NotImplementedError
 
     def below(self, index: Index, limit: int) -> Any:
-        """Where an index is smaller than a limit."""
+        """True at points whose index is smaller than a limit."""
         raise NotImplementedError
 
     def pointwise(self, e: JaxprEqn, values: Sequence[Any]) -> Any:

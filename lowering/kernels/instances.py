@@ -28,7 +28,7 @@ class TooMany(Exception):
 
 @dataclass(slots=True)
 class Instances:
-    """What a region computes, and what it reads."""
+    """Instances that a region computes, and those that it loads."""
 
     computed: dict[int, dict[Position, Box]] = field(default_factory=dict[int, dict[Position, Box]])
     """By equation, in the order of the program."""
@@ -60,7 +60,7 @@ def instances_of(
     most: int | None = None,
     results: Container[Variable] = (),
 ) -> Instances:
-    """What must be computed for some operands, down to inputs and to what is stored and is no result of its own.
+    """The instances that operands depend on, down to inputs and to stored variables that are no results of the region.
 
     Raises Unplaced for a variable that has to be stored, TooMany for more than `most` instances.
     """
@@ -105,7 +105,7 @@ class Points(Places):
     def __init__(self) -> None:
         self.entries: dict[tuple[Variable, Position], Any] = {}
         self.boxes: dict[tuple[Variable, Position], Box] = {}
-        """Where they are right; everywhere, where nothing is said."""
+        """Points at which an entry is valid; all of them without a box."""
 
     def load(self, v: Variable, position: Position, box: Box) -> Any:
         """The elements of an array at a position, for the points of a box."""

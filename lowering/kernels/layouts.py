@@ -1,4 +1,4 @@
-"""How arrays lie in memory while a program runs: turned as seldom as its scans, inputs and results allow.
+"""Layouts of arrays while a program runs: turned as seldom as its scans, inputs and results allow.
 
 A kernel of a scan reads its levels one after the other, and its columns side by side: the scanned axis belongs
 outermost. Everything else is computed in any order of axes, that of its operands. So an array with a scanned axis has
@@ -35,9 +35,9 @@ from lowering.kernels.sweeps import swept
 from lowering.tracing import shaped
 
 LAST, FIRST = "last", "first"
-"""Where the scanned axis of an array is."""
+"""The position of the scanned axis of an array."""
 TURNED, MADE = 2, 3
-"""How often an array is moved where it is turned: read and written; and written before, where it were not stored."""
+"""Passes over memory of a transposition: read and written; and written before, where it were not stored."""
 
 Axis = tuple[Any, int]
 Order = tuple[int, ...]
@@ -74,7 +74,7 @@ class Layout:
         """The axis of each variable that scans have first, if it has one."""
         self.pinned = {v for v, k in self.scanned.items() if k is None}
         self.place = self._places() if self.scanned else {}
-        """Where the scanned axis of a variable is, of those that have a choice."""
+        """The position of the scanned axis, by variable, of those that have a choice."""
 
     # Which axes are scanned
 
@@ -116,7 +116,7 @@ class Layout:
             yield from e.outvars
 
     def _own(self, v: Any) -> str | None:
-        """Where the scanned axis of a variable is as the program is written; None where that makes no difference."""
+        """The position of the scanned axis of a variable as written; None where that makes no difference."""
         k = self.scanned.get(v) if not isinstance(v, Literal) else None
         shape = shape_of(v)
         if k is None or prod(shape) in (shape[k], 1) or shape[k] == 1:
@@ -208,7 +208,7 @@ class Layout:
     def _run(self, *operands: Any) -> list[Any]:
         env: dict[Any, tuple[Any, Order]] = {}
         moved: dict[tuple[Any, Order], Any] = {}
-        """What was turned, by variable and order."""
+        """Transposed arrays, by variable and order."""
 
         def get(v: Any, order: Order) -> Any:
             if isinstance(v, Literal):
@@ -270,7 +270,7 @@ class _Classes:
 
 
 def _levels(e: JaxprEqn) -> Iterable[Any]:
-    """What a scan reads and makes level by level."""
+    """Operands and results of a scan that have its levels."""
     constants, states = states_of(e)
     yield from (v for v in e.invars[constants + states :] if not isinstance(v, Literal))
     yield from e.outvars[states:]

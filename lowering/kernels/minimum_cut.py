@@ -23,7 +23,7 @@ class Graph:
     ends: tuple[Hashable, Hashable]
     """The nodes of either side."""
     left: dict[Hashable, dict[Hashable, int]] = field(default_factory=dict[Hashable, dict[Hashable, int]])
-    """What may still flow, by the two ends of an edge."""
+    """Residual capacity, by the two ends of an edge."""
 
     def edge(self, a: Hashable, b: Hashable, cost: int = NEVER) -> None:
         """The cost of `a` on the first side and `b` on the second; said twice, it counts once."""

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from jax.extend.core import JaxprEqn, Literal
+from jax.extend.core import JaxprEqn
 
 from lowering.kernels.equations import Operand
 from lowering.kernels.instances import Instances, Points
@@ -712,15 +712,7 @@ class _Columns(Points):
             states = [Lanes(name, x.element) for name, x in carried.items()]
             self._prefetch(loop.counter)
             self.evaluate(self.program, around, lambda position: True)
-            for v, asked in sweep.inner.loads.items():
-                for position in asked:
-                    outer = sweep.outer(v, position)
-                    if outer is None:
-                        self.entries[v, position] = states[sweep.body.inputs.index(v) - sweep.constants]
-                    elif isinstance(outer[0], Literal):
-                        self.entries[v, position] = self.constant(outer[0].val, element_of(outer[0]))
-                    elif v not in sweep.body.constants:
-                        self.entries[v, position] = self.entries[outer]
+            sweep.bind(self, states)
             self.evaluate(sweep.body, sweep.inner, lambda position: True)
             results = [self.value(Operand(v, own, sweep.box)) for v in sweep.body.results]
             for v, value in zip(e.outvars[sweep.states :], results[sweep.states :], strict=True):

@@ -1,4 +1,4 @@
-"""Where a kernel reads: positions as multiples of the axes of its points, and the boxes of points at which it does.
+"""Access maps of a kernel: positions as multiples of the axes of its points, and the boxes of points at which it does.
 
 A kernel computes all points of a grid at once, each at the position (axis 0, axis 1, ...). What moves elements moves
 positions: of `x[2:]`, the element at position p is that of x at p + 2. So slices, transposes, paddings and joins cost

@@ -145,7 +145,7 @@ def _derivative(body: ClosedJaxpr, varied: Sequence[int]) -> Function:
 
 
 DEAR = frozenset(["dot_general", "conv_general_dilated", "sort", "scan", "while", "cond", "rounds", "swept", "fft"])
-"""What is not computed again for a derivative: programs with these have the derivatives that JAX makes of them."""
+"""Primitives that are not computed again for a derivative; JAX differentiates programs with these."""
 
 
 def _is_cheap(e: JaxprEqn) -> bool:

@@ -23,7 +23,7 @@ CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_j
 OWN = frozenset(["read_neighbours", "collect_neighbours", "stencil_tangents", "scaled", "paired", "kernels", "rounds"])
 """Our own primitives that are programs of `jax.lax`."""
 INNER = {"scan": ("jaxpr",), "while": ("body_jaxpr",), "cond": ("branches",)}
-"""Where the programs stand that equations run, as often as it may be."""
+"""Parameters of equations that hold programs, which may run more than once."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def inner_programs(e: JaxprEqn) -> list[ClosedJaxpr]:
 
 
 def states_of(e: JaxprEqn) -> tuple[int, int]:
-    """How many constants and how many states the step of a scan has: its first inputs."""
+    """Numbers of constants and of states of the step of a scan, its first inputs."""
     p = e.params
     if "num_consts" in p:
         return p["num_consts"], p["num_carry"]

@@ -1,4 +1,4 @@
-"""What becomes one kernel: a program parted into regions, by one model of what they cost.
+"""Fusion: a program parted into regions, each of them one kernel, by one model of what they cost.
 
 A region begins with what is in memory and ends with what is stored: results of the program, what XLA's own operations
 read, and what is cheaper to store than to compute again at each of the positions at which it is read. Results of about
@@ -86,7 +86,7 @@ class Swept:
 
     @property
     def loads(self) -> list[Variable]:
-        """What is read, also of what it makes; of its own level a sweep reads nothing."""
+        """Variables that are loaded, its own results among them; of its own level a sweep reads nothing."""
         around = [v for i in self.instances for v in i.loads]
         for sweep, results in zip(self.sweeps, self.after, strict=True):
             own = sweep.equation.outvars
@@ -133,7 +133,7 @@ class Parts:
         return [self.program.equations[k] for r in self.regions if isinstance(r, Left) for k in r.equations]
 
     def results_of(self, region: Grid | Swept) -> list[Variable]:
-        """What a kernel leaves in memory: its results, or those of its scans that anything else reads or that the
+        """Variables that a kernel stores: its results, or those of its scans that anything else reads or that the
         scans after them read."""
         return region.results if isinstance(region, Grid) else [v for v in region.made if v in self.wanted(region)]
 
@@ -173,7 +173,7 @@ class _Choice:
     stored: set[Variable] = field(default_factory=set[Variable])
     levels: dict[Variable, int] = field(default_factory=dict[Variable, int])
     sizes: dict[Variable, int] = field(default_factory=dict[Variable, int])
-    """How many instances a variable is computed by, at least."""
+    """Least number of instances that compute a variable."""
     left: dict[int, str] = field(default_factory=dict[int, str])
     """Equations that no kernel computes, and why."""
 
@@ -198,7 +198,7 @@ class _Choice:
     # What is stored
 
     def _store_what_is_turned(self) -> None:
-        """What scans make is stored as it is read: a kernel writes levels wherever they lie."""
+        """Results of scans are stored in the layout of their readers: a kernel writes levels wherever they lie."""
         made = {v for k in self.sweeps for v in self.program.equations[k].outvars}
         for k, e in enumerate(self.program.equations):
             if k not in self.sweeps and k not in self.left and not made.isdisjoint(filter(_is_variable, e.invars)):

@@ -1,4 +1,4 @@
-"""What a plan says of regions."""
+"""Reports of regions for a plan."""
 
 from __future__ import annotations
 

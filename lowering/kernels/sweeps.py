@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jax.extend.core import JaxprEqn
 
 from lowering.kernels.equations import Operand, Unplaced, is_fusible
-from lowering.kernels.instances import Instances, TooMany, instances_of
+from lowering.kernels.instances import Instances, Points, TooMany, instances_of
 from lowering.kernels.positions import Box, Entry, Index, identity
 from lowering.kernels.program import Program, Variable, flattened, program_of, shape_of, states_of
 
@@ -22,11 +24,11 @@ class Sweep:
     equation: JaxprEqn
     body: Program
     inner: Instances
-    """What a step computes, and reads of its own inputs."""
+    """Instances that a step computes, and loads of its own inputs."""
     reads: tuple[Operand, ...]
-    """What a step reads of the variables around the scan."""
+    """Operands of a step among the variables around the scan."""
     begins: tuple[Operand, ...]
-    """What the states are before the first step."""
+    """Initial states."""
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -49,8 +51,18 @@ class Sweep:
         return box_of(self.equation, self.columns)
 
     def outer(self, v: Variable, at: tuple[Index, ...]) -> tuple[Variable, tuple[Index, ...]] | None:
-        """What an input of the step is at a position: a variable around the scan there; None for the state."""
+        """The variable around the scan that an input of the step is, and its position; None for a state."""
         return outer(self.equation, self.body, v, at)
+
+    def bind(self, points: Points, states: Sequence[Any]) -> None:
+        """Binds the inputs of the step: to its states, to literals, to variables around the scan."""
+        for v, asked in self.inner.loads.items():
+            for position in asked:
+                around = self.outer(v, position)
+                if around is None:
+                    points.entries[v, position] = states[self.body.inputs.index(v) - self.constants]
+                elif v not in self.body.constants:
+                    points.entries[v, position] = points.value(Operand(*around, self.box))
 
 
 def box_of(e: JaxprEqn, columns: tuple[int, ...]) -> Box:
