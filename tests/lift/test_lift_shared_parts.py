@@ -10,7 +10,7 @@ from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import FLOAT64, INT32, Dims, Interval, TensorType
-from tensorir.lifting.rewrites.coordinates import with_sums_of_coordinates
+from tensorir.lifting.emission.tensors import with_sums_of_coordinates
 from tensorir.lifting.rewrites.nested_folds import fold_of_one
 from tensorir.lifting.rewrites.prefixes import added_point
 from tensorir.text import parse

@@ -19,9 +19,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
-from tensorir.integers.affine import Affine, number
+from tensorir.integers.affine import Affine, Ranges, number
 from tensorir.ir.types import BOOL
-from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
+from tensorir.lifting.nests.linear import COMPARISONS, affine_of, linear, settled
 from tensorir.lifting.nests.nest import Leaf, Loop
 from tensorir.lifting.nests.terms import Number, Op, Term, loads
 from tensorir.runtime.memory import remembered

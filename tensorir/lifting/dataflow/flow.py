@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 
 from tensorir.integers.affine import Affine, number, quotient, variable
 from tensorir.ir.types import BOOL, INT32, Interval
-from tensorir.lifting.accesses.inverse import inverse
+from tensorir.lifting.accesses.overlap import inverse
 from tensorir.lifting.accesses.sets import decided, text
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.nests.linear import term_of

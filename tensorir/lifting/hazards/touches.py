@@ -22,7 +22,7 @@ from itertools import combinations, product
 from math import prod
 from typing import Any
 
-from tensorir.integers.affine import Affine, number
+from tensorir.integers.affine import Affine, Ranges, number
 from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.overlap import Box, Seen, box_of, reads_under
 from tensorir.lifting.accesses.sets import (
@@ -35,10 +35,10 @@ from tensorir.lifting.accesses.sets import (
     point,
     same_element,
 )
-from tensorir.lifting.nests.linear import Ranges, linear, settled, term_of
+from tensorir.lifting.nests.linear import linear, settled, term_of
 from tensorir.lifting.nests.nest import Bottom, Check, External, Leaf, Loop, Store, While, ranges_of
-from tensorir.lifting.nests.numbers import values as of_numbers
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, index_names, rebuilt, walk
+from tensorir.lifting.nests.terms import values as of_numbers
 from tensorir.runtime.errors import Span
 
 Values = Mapping[str, int]

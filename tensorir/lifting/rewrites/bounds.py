@@ -43,8 +43,17 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import BOOL, INT32, Interval
-from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, renamed, shifted, spread, sum_of
-from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
+from tensorir.lifting.emission.tensors import (
+    constant_of,
+    cut,
+    filled,
+    position,
+    renamed,
+    shifted,
+    spread,
+    sum_of,
+    sum_of_coordinates,
+)
 from tensorir.lifting.rewrites.padding import cut_of_wider, restricted
 
 

@@ -29,9 +29,18 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Operator
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import Interval, Scalar, TensorType
-from tensorir.lifting.emission.folds import neutral
-from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, renamed, shifted, spread, sum_of
-from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
+from tensorir.lifting.emission.tensors import (
+    constant_of,
+    cut,
+    filled,
+    neutral,
+    position,
+    renamed,
+    shifted,
+    spread,
+    sum_of,
+    sum_of_coordinates,
+)
 from tensorir.lifting.rewrites.nested_folds import fold_like
 
 

@@ -19,9 +19,17 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Operator
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import INT32, Interval, Scalar, TensorType
-from tensorir.lifting.emission.folds import neutral
-from tensorir.lifting.emission.tensors import constant_of, filled, position, renamed, spread, sum_of, width_of
-from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
+from tensorir.lifting.emission.tensors import (
+    constant_of,
+    filled,
+    neutral,
+    position,
+    renamed,
+    spread,
+    sum_of,
+    sum_of_coordinates,
+    width_of,
+)
 
 
 def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:

@@ -22,10 +22,9 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal
 from tensorir.ir.types import Interval, Scalar
 from tensorir.lifting.emission.emit import MOST_MARGIN
-from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, shifted, sum_of
+from tensorir.lifting.emission.tensors import constant_of, cut, filled, position, shifted, sum_of, sum_of_coordinates
 from tensorir.lifting.nests.bounded import sum_where
 from tensorir.lifting.rewrites.bounds import hull_of
-from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
 
 
 def choice_of_windows(e: Call) -> Expr | None:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tensorir.integers.affine import Affine
+from tensorir.integers.affine import Affine, Ranges
 from tensorir.ir.types import INT32, INT64, Scalar
 from tensorir.lifting.accesses.overlap import MOST_CONDITIONS, Seen, places, reads_under
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, domain, integer_set, text
 from tensorir.lifting.nests.bounded import address, apart, bytes_of, plus, read, unsigned, write
-from tensorir.lifting.nests.linear import Ranges, linear, settled
+from tensorir.lifting.nests.linear import linear, settled
 from tensorir.lifting.nests.nest import (
     Check,
     External,
