@@ -151,8 +151,6 @@ def _where_not(leaf: Leaf) -> tuple[Any, bool]:
 #
 # Only exact sets of iterations count: what depends on data may be right, and is left to the checks of a run.
 
-# islpy has no types of its own that say enough.
-
 
 def hazards(nodes: Sequence[Node], touches: Touches) -> list[Diagnostic]:
     """Every hazard that is proven, the first of each statement; statements inside of whiles are not looked at."""
@@ -504,10 +502,6 @@ def _meeting(a: Leaf, b: Leaf, x: Spot, y: Spot) -> Loop | None:
             if not integer_set(names, [*every, *outer, f"{loop.name}_a != {loop.name}_b"]).is_empty():
                 return loop
     return None
-
-
-# islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 MOST_SETS = 256

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from tensorir.integers.affine import Affine
+from tensorir.integers.sets import isl
 from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.overlap import reads_under
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided, domain, integer_set, text
@@ -203,8 +204,6 @@ def _written_over(a: Leaf, b: Leaf) -> bool:
 
 def _reads_all(w: Leaf, r: Leaf) -> bool:
     """True if a statement reads every element that a store writes, in each iteration of the loops around both."""
-    import islpy
-
     node, reader = w.node, r.node
     assert isinstance(node, Store) and isinstance(reader, Store)
     writing, reading = domain(w, ranges_of(w.loops), (), "_w"), domain(r, ranges_of(r.loops), (), "_r")
@@ -223,7 +222,7 @@ def _reads_all(w: Leaf, r: Leaf) -> bool:
             read = [f"{e} = {text(p, reading.names)}" for e, p in zip(elements, sums, strict=True) if p is not None]
             whole = [*names, *(f"{n}_r" for n in r.names)]
             found = integer_set(whole, [*reading.constraints, *together, *read])
-            missing = missing.subtract(found.project_out(islpy.dim_type.set, len(names), len(r.names)))
+            missing = missing.subtract(found.project_out(isl().dim_type.set, len(names), len(r.names)))
     return bool(missing.is_empty())
 
 

@@ -358,8 +358,6 @@ def _made(node: Expr, children: tuple[Expr, ...]) -> Expr:
 
 # Reads and writes whose places data tell: a read of all elements that is looked up, a scatter into what was there.
 
-# islpy has no types of its own that say enough.
-
 
 def looked_up(found: Term, places: Mapping[str, tuple[Term, int]], span: Span = NOWHERE) -> Term:
     """The element at places that terms tell, each of so many along its dim; zero outside. `span` is the read's.

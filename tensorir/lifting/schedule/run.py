@@ -13,13 +13,14 @@ from math import prod
 from typing import Any
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.sets import isl
 from tensorir.ir.build import call, fencil, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Var
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.accesses.space import as_it_is, boxed, in_order
-from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_of, flow_of, isl, set_of
+from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_of, flow_of, set_of
 from tensorir.lifting.dataflow.opaque import Opaque
 from tensorir.lifting.dataflow.propagation import forwarded, live, through_copies, with_reads_once
 from tensorir.lifting.dataflow.statements import Statement, Uncovered, statements_of
