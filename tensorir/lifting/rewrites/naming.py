@@ -34,13 +34,12 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tensorir.ir.build import call, closure, fencil
+from tensorir.ir.build import call, closure, fencil, operator, reduce
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Operator, Var
+from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, use_counts, values, with_label, with_values
 from tensorir.ir.types import Dims, FunctionType, Interval, Scalar, TensorType
-from tensorir.lifting.emission.tensors import shifted
-from tensorir.lifting.rewrites.nested_folds import fold_like, is_whole, starts_from_nothing
+from tensorir.lifting.emission.tensors import neutral, shifted
 from tensorir.passes.base import remade, rewritten
 
 
@@ -649,3 +648,25 @@ def _moved(x: Expr, offsets: Mapping[str, int], order: Mapping[str, int]) -> Exp
     for dim in sorted(total, key=lambda d: order.get(d, len(order)), reverse=True):
         x = shifted(x, dim, total[dim])
     return x
+
+
+def starts_from_nothing(op: str, start: Expr, init: Expr) -> bool:
+    """True if a fold inside of a fold by one operation adds nothing by what it starts from."""
+    match start:
+        case Literal(value, element):
+            return (TABLE[op].idempotent and start == init) or value == neutral(op, element)
+        case _:
+            return False
+
+
+def fold_like(op: str, init: Expr, x: Expr, dim: str, like: Call) -> Expr:
+    """A fold whose results have their dims as those of another have them, where they have all of these."""
+    rest = x.tensor.on(x.tensor.dims.without(dim))
+    same = set(rest.dims.names) == set(like.tensor.dims.names)
+    state = like.tensor if same else rest
+    return reduce(operator(op, state, rest), init, x, dim=dim, span=like.span)
+
+
+def is_whole(e: Call) -> bool:
+    """True if an expression is of whole numbers or truths, whose sums are the same in every order."""
+    return isinstance(e.tensor.element, Scalar) and not e.tensor.element.is_float
