@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.lifting.rewrites.ordering import with_shifts_inside
+from tensorir.lifting.rewrites.naming import with_shifts_inside
 
 
 def test_a_shift_does_not_reach_a_dim_that_a_gather_took_away():
