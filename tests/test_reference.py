@@ -5,9 +5,11 @@ import pytest
 
 import tensorir as ti
 from tensorir import reference
+from tensorir.equality.reals.tensors import INTEGERS as WHOLE
 from tensorir.ir.build import apply, call, closure, fencil, function, literal, var
-from tensorir.ir.types import tensor
+from tensorir.ir.types import SCALARS, tensor
 from tensorir.reference import ABSENT, Interpreter, Outside
+from tensorir.reference.scalars import SCALAR
 
 
 def run(text, **arguments):
@@ -187,3 +189,35 @@ def test_deep_expressions_deep_functions_and_shared_ones_are_computed():
 def test_the_oracle_is_a_backend():
     f = ti.parse("f(out: tensor<float, I[0:2]>, x: tensor<float, I[0:2]>) { out ← -x; }")
     assert ti.compile(f, backend="reference")(x=np.ones(2))["out"].tolist() == [-1.0, -1.0]
+
+
+def truncated(x: int, y: int) -> int:
+    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+
+INTEGERS = {
+    "divides": lambda x, y, bits: truncated(x, y) if y else -1,
+    "floordiv": lambda x, y, bits: x // y if y else -1,
+    "rem": lambda x, y, bits: x - y * truncated(x, y) if y else x,
+    "mod": lambda x, y, bits: x % y if y else x,
+    "shift_left": lambda x, y, bits: x << y if 0 <= y < bits else 0,
+    "shift_right": lambda x, y, bits: x >> y if 0 <= y < bits else -(x < 0),
+    "popcount": lambda x, y, bits: (x % 2**bits).bit_count(),
+    "clz": lambda x, y, bits: bits - (x % 2**bits).bit_length(),
+}
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_arithmetic_of_integers_is_that_of_pythons_integers(name: str, kind: str):
+    limits, scalar = np.iinfo(kind), SCALARS[kind]
+    ends = [limits.min, limits.min + 1, limits.max, 0, 1, 2, 7, 8, *([-1, -7] if limits.min else [])]
+    some = np.array([*ends, *np.random.default_rng(1).integers(limits.min, limits.max, 5, kind).tolist()], kind)
+    x, y = (a.reshape(-1) for a in np.meshgrid(some, some))
+    operands = (x,) if name in ("popcount", "clz") else (x, y)
+    expected = [INTEGERS[name](int(a), int(b), scalar.bits) for a, b in zip(x, y, strict=True)]
+    wrapped = [(e - limits.min) % 2**scalar.bits + limits.min for e in expected]
+    assert [int(SCALAR[name](scalar, *pair)) for pair in zip(*operands, strict=True)] == wrapped
+    with np.errstate(over="ignore"):
+        found = WHOLE[name](scalar, *operands)
+    assert found.tolist() == wrapped and found.dtype == x.dtype
