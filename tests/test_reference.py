@@ -1,11 +1,13 @@
 """The oracle on programs whose answers can be read off: nothing here is compared with the lowering."""
 
+from fractions import Fraction
+from itertools import product
+
 import numpy as np
 import pytest
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.equality.reals.tensors import INTEGERS as WHOLE
 from tensorir.ir.build import apply, call, closure, fencil, function, literal, var
 from tensorir.ir.types import SCALARS, tensor
 from tensorir.reference import ABSENT, Interpreter, Outside
@@ -84,14 +86,6 @@ def test_a_scan_starts_where_its_arguments_do():
     text = """f(out: tensor<float, K[1:3]>, x: tensor<float, K[0:3]>, y: tensor<float, K[1:5]>)
         { out ← scan(λ(s: tensor<float>, a: tensor<float>, b: tensor<float>) → s + a + b, true, 0.0)(x, y); }"""
     assert values(text, x=np.array([100.0, 1.0, 2.0]), y=np.array([10.0, 20.0, 0.0, 0.0])) == [11.0, 33.0]
-
-
-def test_integers_wrap_and_divide_as_xla_does():
-    text = "f(out: tensor<int8, I[0:4]>, x: tensor<int8, I[0:4]>, y: tensor<int8, I[0:4]>) { out ← x %s y; }"
-    x, y = np.array([127, -128, 7, -7], np.int8), np.array([1, -1, 0, 2], np.int8)
-    assert values(text % "+", x=x, y=y) == [-128, 127, 7, -5]
-    assert values(text % "/", x=x, y=y) == [127, -128, -1, -3]
-    assert values(text % "%", x=x, y=y) == [0, 0, 7, 1]
 
 
 def test_scatter_puts_updates_in_the_order_of_over():
@@ -191,14 +185,10 @@ def test_the_oracle_is_a_backend():
     assert ti.compile(f, backend="reference")(x=np.ones(2))["out"].tolist() == [-1.0, -1.0]
 
 
-def truncated(x: int, y: int) -> int:
-    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-
-
 INTEGERS = {
-    "divides": lambda x, y, bits: truncated(x, y) if y else -1,
+    "divides": lambda x, y, bits: int(Fraction(x, y)) if y else -1,
     "floordiv": lambda x, y, bits: x // y if y else -1,
-    "rem": lambda x, y, bits: x - y * truncated(x, y) if y else x,
+    "rem": lambda x, y, bits: x - y * int(Fraction(x, y)) if y else x,
     "mod": lambda x, y, bits: x % y if y else x,
     "shift_left": lambda x, y, bits: x << y if 0 <= y < bits else 0,
     "shift_right": lambda x, y, bits: x >> y if 0 <= y < bits else -(x < 0),
@@ -208,16 +198,10 @@ INTEGERS = {
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int64", "uint64"])
-@pytest.mark.parametrize("name", INTEGERS)
-def test_arithmetic_of_integers_is_that_of_pythons_integers(name: str, kind: str):
+def test_arithmetic_of_integers_is_that_of_pythons_integers(kind: str):
     limits, scalar = np.iinfo(kind), SCALARS[kind]
-    ends = [limits.min, limits.min + 1, limits.max, 0, 1, 2, 7, 8, *([-1, -7] if limits.min else [])]
-    some = np.array([*ends, *np.random.default_rng(1).integers(limits.min, limits.max, 5, kind).tolist()], kind)
-    x, y = (a.reshape(-1) for a in np.meshgrid(some, some))
-    operands = (x,) if name in ("popcount", "clz") else (x, y)
-    expected = [INTEGERS[name](int(a), int(b), scalar.bits) for a, b in zip(x, y, strict=True)]
-    wrapped = [(e - limits.min) % 2**scalar.bits + limits.min for e in expected]
-    assert [int(SCALAR[name](scalar, *pair)) for pair in zip(*operands, strict=True)] == wrapped
-    with np.errstate(over="ignore"):
-        found = WHOLE[name](scalar, *operands)
-    assert found.tolist() == wrapped and found.dtype == x.dtype
+    ends = np.array([limits.min, limits.min + 1, limits.max, 0, 1, 2, 7, 8, *([-1, -7] if limits.min else [])], kind)
+    for name, exact in INTEGERS.items():
+        for x, y in product(ends, ends):
+            found = SCALAR[name](scalar, *((x,) if name in ("popcount", "clz") else (x, y)))
+            assert found == (exact(int(x), int(y), scalar.bits) - limits.min) % 2**scalar.bits + limits.min, name

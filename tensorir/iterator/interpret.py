@@ -45,8 +45,7 @@ def _quotient(a: Any, b: Any) -> Any:
     """A quotient; of whole numbers it is cut towards zero."""
     if isinstance(a, (float, np.floating)) or isinstance(b, (float, np.floating)):
         return a / b
-    kind = np.result_type(a, b)
-    return quotient(kind.type(a), kind.type(b))
+    return quotient(*(np.result_type(a, b).type(x) for x in (a, b)))
 
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
