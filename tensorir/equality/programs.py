@@ -21,10 +21,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import Any, assert_never
+from typing import Any, TypeGuard, assert_never
 
 import numpy as np
 
+from tensorir import nodes
 from tensorir.binding.arrays import refuse
 from tensorir.equality.all_sizes.nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
@@ -537,20 +538,16 @@ def _with_shifts(f: Fencil) -> Fencil:
 
 def _uncut(e: Expr) -> Expr:
     """A value without the cuts of what its points are computed of: a store cuts by itself."""
-    pointwise: dict[int, Expr] = {}
-    stack = [e]
-    while stack:
-        node = stack.pop()
-        if id(node) not in pointwise and isinstance(node, Call) and (node.op in MOVES or TABLE[node.op].elementwise):
-            pointwise[id(node)] = node
-            stack += node.args
-    done: dict[int, Expr] = {}
-    for node in postorder(e):
-        if id(node) in pointwise:
-            assert isinstance(node, Call)
-            args = tuple([done.get(id(a), a) for a in node.args])
-            done[id(node)] = args[0] if node.op == "subset" else rebuild(node, args)
-    return done.get(id(e), e)
+
+    def is_pointwise(node: Expr) -> TypeGuard[Call]:
+        return isinstance(node, Call) and (node.op in MOVES or TABLE[node.op].elementwise)
+
+    def rule(node: Expr, args: Sequence[Expr]) -> Expr:
+        if not is_pointwise(node):
+            return node
+        return args[0] if node.op == "subset" else rebuild(node, tuple(args))
+
+    return nodes.folded([e], lambda node: node.args if is_pointwise(node) else (), rule)[id(e)]
 
 
 def _shift_of_read(e: Expr) -> Expr | None:

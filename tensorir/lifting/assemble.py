@@ -39,6 +39,7 @@ from tensorir.lifting.rewrites.tidy import tidied
 from tensorir.lifting.schedule.program import values_of
 from tensorir.lifting.storage.mirrors import read_through
 from tensorir.lifting.storage.sharing import with_shared_terms, with_threads_apart
+from tensorir.lifting.storage.speculation import speculated
 from tensorir.lifting.storage.trees import with_trees_folded
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
@@ -131,7 +132,7 @@ def assemble(
     source, trees = nodes, list[Span]()
     nodes = nodes if exact else with_trees_folded(nodes, trees)
     # whiles of iterations that are abreast are one, in which each iteration has a place of its own
-    nodes = read_through(abreast(with_threads_apart(nodes)))
+    nodes = speculated(read_through(abreast(with_threads_apart(nodes))), arguments, checked)
     emitter = _emitted(name, arguments, nodes, checked, exact, report)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]

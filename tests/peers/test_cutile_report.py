@@ -105,7 +105,7 @@ def test_what_data_tell_is_the_whole_array():
 @pytest.mark.parametrize("case", [MATMUL, ATTENTION, HISTOGRAM], ids=["matmul", "attention", "histogram"])
 def test_the_picture_shows_every_block_inside_of_its_sheet(case):
     picture = boxes(case)
-    sheet = xml.fromstring(picture.svg)
+    sheet = xml.etree.ElementTree.fromstring(picture.svg)
     parts = [r for r in sheet.iter("{http://www.w3.org/2000/svg}rect") if len(r)]
     assert len(parts) == sum(len(found) for found in picture.data.values())
     for r in parts:

@@ -26,11 +26,12 @@ ZERO = Number(0, INT32)
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A region, the buffers of the nest that its arguments are, and the loops that its dims are."""
+    """A region, the buffers of the nest that its arguments are, the loops that its dims are, and its buffers."""
 
     region: r.Region
     arguments: dict[str, terms.Buffer]
     loops: dict[str, nest.Loop]
+    buffers: dict[terms.Buffer, r.Buffer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,4 +394,4 @@ def region_of(name: str, arguments: Sequence[terms.Buffer], nodes: Sequence[nest
     region = r.Region(name, tuple(t.buffers.values()), tuple(top.found))
     check_region(region)
     held = {b.name: old for old, b in t.buffers.items() if old.argument or old.value is not None}
-    return Translated(region, held, t.loops)
+    return Translated(region, held, t.loops, t.buffers)

@@ -372,6 +372,8 @@ def step_along_rows(run: Run, members: Sequence[int]) -> bool:
     if len(loops) < 2 or any(w.scatter is not None or w.opaque is not None for w in writes):
         return False
     inside = frozenset(members).union(*(run.reads_of(w) for w in writes))
+    if any(loop.dim not in run.boxes_of(run.statements[m]) for loop in loops for m in inside):
+        return False
     rows = _Rows.of(run, inside, loops)
     flow = decided(lambda: rows.flow(members), PARTS)
     if flow is None:
@@ -424,8 +426,6 @@ class _Rows:
     @staticmethod
     def of(run: Run, inside: Collection[int], loops: Sequence[For]) -> _Rows:
         boxes = [run.boxes_of(run.statements[m]) for m in inside]
-        if any(loop.dim not in b for loop in loops for b in boxes):
-            raise Uncovered("rows that read what stands outside of them")
         box = {loop.dim: reduce(lambda a, b: a | b, (b[loop.dim] for b in boxes)) for loop in loops}
         name, count = run.fresh(reduce(lambda a, b: joined_name(a, b, {}), box)), prod(map(len, box.values()))
         row, left, size, digits = number(0), variable(name), count, dict[str, Affine]()
