@@ -108,7 +108,7 @@ class _Recurrence:
         while True:
             found = self.attempt(stored)
             if isinstance(found, frozenset):
-                if found and found <= self.inside:
+                if found and found <= self.members:
                     raise Uncovered("values between rounds of which a scatter of all rounds makes something")
                 return found
             stored |= found

@@ -69,7 +69,7 @@ def speculated(nodes: Sequence[Node], arguments: Sequence[Buffer], checked: bool
 
 
 def _with_branches_joined(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes in which two stores to one place, of which a condition chooses one, are a store of a choice.
+    """The nodes in which two stores to one place, of which a condition of data chooses one, are a store of a choice.
 
     `t[0] = x if c; t[0] = y if not c` is `t[0] = if c then x else y`.
     """
@@ -82,7 +82,7 @@ def _with_branches_joined(nodes: Sequence[Node]) -> tuple[Node, ...]:
             case (
                 Store(a, at, x, (*outer, c), atomic=False) as first,
                 Store(b, there, y, (*same, Op("not", (other,))), atomic=False),
-            ) if a is b and at == there and outer == same and c == other and a not in buffers_of(c):
+            ) if (a, at, outer, c) == (b, there, same, other) and (read := buffers_of(c)) and a not in read:
                 found[-1] = replace(first, value=Op("if", (c, x, y), a.element), guards=tuple(outer))
             case _:
                 found.append(node)
