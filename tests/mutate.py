@@ -25,7 +25,7 @@ __all__ = ["Mutant", "mutants", "outcome"]
 
 ROOT = Path(__file__).parent.parent
 NEAREST = {
-    "tensorir/ir": ("tests/text/test_notation_diagnostics_of_types.py", "tests/text/test_typing_rules.py"),
+    "tensorir/ir": ("tests/text/test_notation_diagnostics.py", "tests/text/test_typing_rules.py"),
     "tensorir/passes": ("tests/passes", "tests/inspection/test_explanations.py"),
     "lowering/raising": ("tests/lowering/test_raising_guards.py", "tests/lowering"),
     "tensorir/lifting/rewrites": ("tests/lift/test_lift_rewrites.py", "tests/lift"),

@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The code and the commands of the README and of the tour give what stands beside them."""
 
 import ast
 import contextlib
@@ -19,7 +19,7 @@ import tensorir as ti
 from stencils.cli import main
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/tour.md"))
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
 
+from tensorir import nodes
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.unseen_extremes import unseen_extremes
 from tensorir.analysis.uses import loop_invariants, needed, reads, surface
@@ -88,19 +89,19 @@ def towards_whole_numbers(roots: Sequence[Expr]) -> frozenset[int]:
     >>> sorted(str(e) for c in f for e in postorder(c.value) if id(e) in found)
     ['x × 3.0', 'x × 3.0 + 0.5']
     """
-    stack = [a for e in postorder(*roots) if _is_whole(e) for a in e.children]
-    seen: dict[int, Call] = {}
-    while stack:
-        e = stack.pop()
-        if id(e) in seen or not isinstance(e, Call):
-            continue
+
+    def passed_on(e: Expr) -> Sequence[Expr]:
+        if not isinstance(e, Call):
+            return ()
         if e.op == "cond":
-            stack += [f.results[e.static.result] for f in e.args[:2] if isinstance(f, Lambda)]
-        elif not TABLE[e.op].elementwise and not TABLE[e.op].moves:
-            continue
-        seen[id(e)] = e
-        stack.extend(e.children)
-    return frozenset(key for key, e in seen.items() if TABLE[e.op].elementwise)
+            k: int = e.static.result
+            return (*(f.results[k] for f in e.args[:2] if isinstance(f, Lambda)), *e.children)
+        return e.children if TABLE[e.op].elementwise or TABLE[e.op].moves else ()
+
+    operands = [a for e in postorder(*roots) if _is_whole(e) for a in e.children]
+    return frozenset(
+        id(e) for e in nodes.preorder(operands, passed_on) if isinstance(e, Call) and TABLE[e.op].elementwise
+    )
 
 
 def _is_whole(e: Expr) -> bool:

@@ -15,6 +15,7 @@ from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, use_counts, values
+from tensorir.nodes import preorder
 
 # Where the value of a node is needed: in a scope, or in branches that may not be taken.
 #
@@ -142,15 +143,7 @@ def operands(node: Expr) -> tuple[Expr, ...]:
 
 def scope(*roots: Expr) -> Iterator[Expr]:
     """Every distinct node that is evaluated where the roots are."""
-    seen = {id(root) for root in roots}
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        yield node
-        for child in operands(node):
-            if id(child) not in seen:
-                seen.add(id(child))
-                stack.append(child)
+    return preorder(roots, operands)
 
 
 # Which selections by one truth value are worth a conditional: choices, and what their branches have of their own.

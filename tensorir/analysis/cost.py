@@ -31,6 +31,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tensorir import nodes
 from tensorir.analysis.annotations import in_place_updates
 from tensorir.analysis.uses import MOST, Offset, further, reads, surface
 from tensorir.ir.builtins import TABLE
@@ -366,20 +367,8 @@ class _Model:
         self.steps.append(_Step(buffer, size, reads))
 
     def _fused(self, root: Expr) -> list[Expr]:
-        """The nodes of one loop, operands first, down to what is in memory."""
-        order: list[Expr] = []
-        seen: set[int] = set()
-        stack: list[tuple[Expr, bool]] = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if ready:
-                order.append(node)
-            elif id(node) not in seen:
-                seen.add(id(node))
-                stack.append((node, True))
-                if not self._is_leaf(node, root):
-                    stack += [(c, False) for c, _ in reversed(_operands(node))]
-        return order
+        """The nodes of one loop, operands first, down to buffers in memory."""
+        return list(nodes.postorder([root], lambda n: () if self._is_leaf(n, root) else [c for c, _ in _operands(n)]))
 
     def _is_leaf(self, node: Expr, root: Expr) -> bool:
         """True if a loop reads a node from memory: one that makes what is stored in its own loop computes it."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tensorir import nodes
 from tensorir.analysis.uses import literal_of
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator, Var
@@ -216,17 +217,7 @@ class _Proof:
 
 def _outside_of_functions(roots: Iterable[Expr]) -> Iterator[Expr]:
     """Every node below the roots, children first, functions without their bodies."""
-    done: set[int] = set()
-    stack = [(root, False) for root in roots]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif id(node) not in done:
-            done.add(id(node))
-            stack.append((node, True))
-            if isinstance(node, Call):
-                stack.extend((a, False) for a in node.args if id(a) not in done)
+    return nodes.postorder(roots, lambda node: node.args if isinstance(node, Call) else ())
 
 
 def _is_float(e: Expr) -> bool:

@@ -43,6 +43,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from tensorir import nodes
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.access_functions import Rule, elementwise, levels, rule_of
 from tensorir.analysis.conditions import acts, control_dependence
@@ -66,18 +67,8 @@ Offset = tuple[tuple[str, str], ...]
 
 def surface(*roots: Expr) -> list[Expr]:
     """The nodes that no function is around, operands first."""
-    done: set[int] = set()
-    order: list[Expr] = []
-    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif id(node) not in done and not isinstance(node, Lambda):
-            done.add(id(node))
-            stack.append((node, True))
-            stack.extend((c, False) for c in reversed(node.children) if id(c) not in done)
-    return order
+    order = nodes.postorder(roots, lambda node: [c for c in node.children if not isinstance(c, Lambda)])
+    return [node for node in order if not isinstance(node, Lambda)]
 
 
 def reads(root: Expr, order: Sequence[Expr]) -> dict[Expr, set[tuple[Expr, Offset]]]:

@@ -21,10 +21,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import Any, assert_never
+from typing import Any, TypeGuard, assert_never
 
 import numpy as np
 
+from tensorir import nodes
 from tensorir.binding.arrays import refuse
 from tensorir.equality.all_sizes.nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
@@ -36,11 +37,10 @@ from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, values, with_la
 from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.ir.typing_rules import MODES
 from tensorir.lifting.assemble import Built
-from tensorir.lifting.emission.tensors import cut, renamed, shifted
+from tensorir.lifting.emission.tensors import cut, renamed, shifted, sum_of_coordinates
 from tensorir.lifting.program import Lifted
-from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
+from tensorir.lifting.rewrites.canonical import tidied
 from tensorir.lifting.rewrites.naming import SLOTS
-from tensorir.lifting.rewrites.tidy import tidied
 from tensorir.lifting.storage.narrow import NARROW
 from tensorir.passes.closures import Inline
 from tensorir.passes.simplify import Cse, Simplify
@@ -537,20 +537,16 @@ def _with_shifts(f: Fencil) -> Fencil:
 
 def _uncut(e: Expr) -> Expr:
     """A value without the cuts of what its points are computed of: a store cuts by itself."""
-    pointwise: dict[int, Expr] = {}
-    stack = [e]
-    while stack:
-        node = stack.pop()
-        if id(node) not in pointwise and isinstance(node, Call) and (node.op in MOVES or TABLE[node.op].elementwise):
-            pointwise[id(node)] = node
-            stack += node.args
-    done: dict[int, Expr] = {}
-    for node in postorder(e):
-        if id(node) in pointwise:
-            assert isinstance(node, Call)
-            args = tuple([done.get(id(a), a) for a in node.args])
-            done[id(node)] = args[0] if node.op == "subset" else rebuild(node, args)
-    return done.get(id(e), e)
+
+    def is_pointwise(node: Expr) -> TypeGuard[Call]:
+        return isinstance(node, Call) and (node.op in MOVES or TABLE[node.op].elementwise)
+
+    def rule(node: Expr, args: Sequence[Expr]) -> Expr:
+        if not is_pointwise(node):
+            return node
+        return args[0] if node.op == "subset" else rebuild(node, tuple(args))
+
+    return nodes.folded([e], lambda node: node.args if is_pointwise(node) else (), rule)[id(e)]
 
 
 def _shift_of_read(e: Expr) -> Expr | None:

@@ -14,10 +14,11 @@ Ref(name='deref')
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir import nodes
 from tensorir.ir.types import INT32, SCALARS, Dims, Interval, Scalar, TensorType
 from tensorir.iterator.nodes import (
     Axis,
@@ -109,27 +110,19 @@ _LEAVES: dict[str, Callable[[Any], Expr]] = {
 
 def expression(root: Any) -> Expr:
     """An expression of GT4Py as ours; nodes that occur several times stay one node."""
-    done: dict[int, Expr] = {}
-    stack = [(root, False)]
-    while stack:
-        node, ready = stack.pop()
-        if id(node) in done:
-            continue
-        parts = _parts(node)
-        if parts and not ready:
-            stack.append((node, True))
-            stack.extend((part, False) for part in parts)
-            continue
+
+    def rule(node: Any, parts: Sequence[Expr]) -> Expr:
         match type(node).__name__:
             case "Lambda":
-                done[id(node)] = Lambda(tuple(str(p.id) for p in node.params), done[id(node.expr)])
+                return Lambda(tuple(str(p.id) for p in node.params), parts[0])
             case "FunCall":
-                done[id(node)] = Call(done[id(node.fun)], tuple(done[id(a)] for a in node.args))
+                return Call(parts[0], tuple(parts[1:]))
             case kind if kind in _LEAVES:
-                done[id(node)] = _LEAVES[kind](node)
+                return _LEAVES[kind](node)
             case kind:
                 raise _unknown(kind)
-    return done[id(root)]
+
+    return nodes.folded([root], _parts, rule)[id(root)]
 
 
 def axis_of(node: Any) -> Axis:
@@ -274,17 +267,11 @@ def _of_operator(source: Any) -> Program:
 
 def _operators(source: Any) -> list[Any]:
     """An operator and those that it calls, each after those that it calls itself."""
-    found: dict[int, Any] = {}
-    stack = [(source, False)]
-    while stack:
-        one, ready = stack.pop()
-        if ready:
-            found[id(one)] = one
-        elif id(one) not in found:
-            stack.append((one, True))
-            called = (one.__gt_closure_vars__() or {}).values()
-            stack.extend((f, False) for f in called if hasattr(f, "__gt_itir__") and id(f) not in found)
-    return list(found.values())
+
+    def called(one: Any) -> list[Any]:
+        return [f for f in (one.__gt_closure_vars__() or {}).values() if hasattr(f, "__gt_itir__")]
+
+    return list(nodes.postorder([source], called))
 
 
 def _definition(operator: Any) -> FunctionDefinition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorir import nodes
 from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.uses import independent, surface
 from tensorir.ir.build import call, cut, fresh, function, var
@@ -252,24 +253,10 @@ def _regions(values: Sequence[Expr], dims: Dims) -> list[_Region]:
 
 
 def _walked(roots: Sequence[Expr], own: Container[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The nodes of a region, operands first, among those that may be its own, and what they read."""
-    nodes: list[Expr] = []
-    reads: dict[Expr, None] = {}
-    seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
-    while stack:
-        n, ready = stack.pop()
-        if ready:
-            nodes.append(n)
-        elif id(n) not in seen:
-            seen.add(id(n))
-            stack.append((n, True))
-            for c in reversed(n.children):
-                if id(c) in own:
-                    stack.append((c, False))
-                elif isinstance(c.type, TensorType) and not isinstance(c, Literal):
-                    reads[c] = None
-    return tuple(nodes), tuple(reads)
+    """The nodes of a region, operands first, among those that may be its own, and its reads."""
+    inside = tuple(nodes.postorder(roots, lambda n: [c for c in n.children if id(c) in own]))
+    outside = dict.fromkeys(c for n in inside for c in n.children if id(c) not in own)
+    return inside, tuple(c for c in outside if isinstance(c.type, TensorType) and not isinstance(c, Literal))
 
 
 def _copied(n: Call, inside: Container[int], readers: Mapping[int, int]) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 
+from tensorir import nodes
 from tensorir.analysis.absence import AbsenceAnalysis, SkipValues, analyse_absence
 from tensorir.analysis.conditions import (
     PER_ELEMENT,
@@ -172,18 +173,18 @@ def _pointwise(op: str) -> bool:
 
 
 def _known(condition: Expr, truth: bool) -> Iterator[tuple[Expr, bool]]:
-    """A condition, and what else is known where it has a truth value."""
-    stack = [(condition, truth)]
-    while stack:
-        e, holds = stack.pop()
-        yield e, holds
-        match e:
-            case Call("not", (x,)):
-                stack.append((x, not holds))
-            case Call("and" | "or" as op, parts) if holds == (op == "and"):
-                stack.extend((x, holds) for x in parts)
+    """A condition, and the conditions that have a truth value where it has one."""
+
+    def implied(fact: tuple[Expr, bool]) -> list[tuple[Expr, bool]]:
+        match fact:
+            case Call("not", (x,)), holds:
+                return [(x, not holds)]
+            case Call("and" | "or" as op, parts), holds if holds == (op == "and"):
+                return [(x, holds) for x in reversed(parts)]
             case _:
-                pass
+                return []
+
+    return nodes.occurrences([(condition, truth)], implied)
 
 
 # Choices that are nested deep, or that read the same checked values again and again, side by side instead.

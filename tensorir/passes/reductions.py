@@ -8,6 +8,7 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
+from tensorir import nodes
 from tensorir.analysis.access_functions import AffineIndex, affine_index
 from tensorir.analysis.uses import literal_of
 from tensorir.ir.build import call, literal, operator
@@ -325,15 +326,11 @@ def _contracted(total: Expr, dim: str, element: Scalar, absent: bool) -> Expr | 
 
 def _factors(product: Expr) -> list[Expr]:
     """The factors of a product, from left to right."""
-    found: list[Expr] = []
-    stack = [product]
-    while stack:
-        match stack.pop():
-            case Call("multiplies", (x, y)):
-                stack += [y, x]
-            case other:
-                found.append(other)
-    return found
+
+    def below(e: Expr) -> Sequence[Expr]:
+        return e.args if isinstance(e, Call) and e.op == "multiplies" else ()
+
+    return [e for e in nodes.occurrences([product], below) if not below(e)]
 
 
 # Folds over windows of several dims: over the window of one dim after the other.

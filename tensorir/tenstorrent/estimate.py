@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from tensorir.nodes import occurrences
 from tensorir.runtime.errors import DiagnosticError, refusal
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.metal.emit import emit
@@ -164,15 +165,9 @@ def _work(statement: n.Stmt) -> tuple[int, int]:
 
 def _operations(value: n.Expr) -> int:
     """The arithmetic, comparisons, choices and functions of a value, without those of the indices in it."""
-    found = 0
-    pending: list[n.Node] = [value]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, n.BufferLoad):
-            continue
-        found += isinstance(node, n.BinaryOp | n.CmpOp | n.LogicalOp | n.Select | n.Call)
-        pending += children(node)
-    return found
+    roots: list[n.Node] = [value]
+    below = occurrences(roots, lambda node: () if isinstance(node, n.BufferLoad) else children(node))
+    return sum(isinstance(node, n.BinaryOp | n.CmpOp | n.LogicalOp | n.Select | n.Call) for node in below)
 
 
 @dataclass(frozen=True, slots=True)

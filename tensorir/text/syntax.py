@@ -25,6 +25,7 @@ from typing import Any
 from tensorir.integers.affine import Affine
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import FLOAT64, Element, Scalar
+from tensorir.nodes import occurrences
 from tensorir.runtime.errors import NOWHERE, Span
 
 __all__ = [
@@ -277,11 +278,7 @@ def same(a: Node, b: Node) -> bool:
 
 def walk(*roots: Expression) -> Iterator[Expression]:
     """Every node, parents before children, from left to right."""
-    stack = list(reversed(roots))
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node.children))
+    return occurrences(roots, lambda node: node.children)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorir.nodes import occurrences
 from tensorir.runtime.assembly import equal_tile, print_tile
 from tensorir.runtime.errors import NOWHERE, Displayed, Span
 from tensorir.tile.types import ELEMENTS, Element, Tile, Type
@@ -384,12 +385,4 @@ class Module(Displayed):
 
 def operations_of(root: Module | Region) -> Iterator[Operation]:
     """Every operation under a node, each before those in its regions."""
-    stack = [iter(root.operations)]
-    while stack:
-        for op in stack[-1]:
-            yield op
-            if op.regions:
-                stack.append(iter([inner for region in op.regions for inner in region.operations]))
-                break
-        else:
-            stack.pop()
+    return occurrences(root.operations, lambda op: [inner for region in op.regions for inner in region.operations])

@@ -42,6 +42,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tensorir.inspect.pages import Fold, Markup, markup, page
+from tensorir.nodes import folded
 from tensorir.runtime.assembly import print_graph_function, print_graph_node
 from tensorir.tir import nodes as n
 from tensorir.tir.nodes import Node
@@ -134,19 +135,13 @@ def _tree(lines: Sequence[str]) -> list[_Line]:
 
 def _fold(root: _Line, long: bool) -> Fold:
     """The tree of a line, without recursion: text may nest deeply."""
-    done: dict[int, Fold] = {}
-    pending = [root]
-    while pending:
-        line = pending[-1]
-        rest = [below for below in line.below if id(below) not in done]
-        if rest:
-            pending += rest
-            continue
-        pending.pop()
-        folded = long and _BLOCK.match(line.text) is not None
-        head = markup('<span class="tir">{}{}</span>', _coloured(line.text), _digest(line) if folded else Markup(""))
-        done[id(line)] = Fold(head, tuple(done[id(below)] for below in line.below), not folded)
-    return done[id(root)]
+
+    def rule(line: _Line, below: Sequence[Fold]) -> Fold:
+        closed = long and _BLOCK.match(line.text) is not None
+        head = markup('<span class="tir">{}{}</span>', _coloured(line.text), _digest(line) if closed else Markup(""))
+        return Fold(head, tuple(below), not closed)
+
+    return folded([root], lambda line: line.below, rule)[id(root)]
 
 
 def _coloured(text: str) -> Markup:

@@ -48,6 +48,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeGuard, TypeVar, cast
 
+from tensorir.nodes import occurrences, postorder
 from tensorir.runtime.errors import refusal
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
@@ -86,12 +87,7 @@ def children(node: Node) -> Iterator[Node]:
 
 def walk(node: Node) -> Iterator[Node]:
     """Every node at and below this one, parents first; buffers appear where they are used, but are not entered."""
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, Buffer):
-            pending.extend(reversed(list(children(node))))
+    return occurrences([node], lambda below: () if isinstance(below, Buffer) else children(below))
 
 
 def transform(node: N, rule: Callable[[Node], Node | None]) -> N:
@@ -100,20 +96,10 @@ def transform(node: N, rule: Callable[[Node], Node | None]) -> N:
     Variables and buffers are offered to the rule too; a rule that replaces one replaces it everywhere.
     """
     done: dict[int, Node] = {}
-    keep: list[Node] = []  # ids stay valid while the nodes live
-    pending: list[tuple[Node, bool]] = [(node, False)]
-    while pending:
-        current, ready = pending.pop()
-        if id(current) in done:
-            continue
-        if not ready:
-            pending.append((current, True))
-            pending.extend((child, False) for child in children(current) if id(child) not in done)
-            continue
+    for current in list(postorder([cast(Node, node)], children)):  # ids stay valid while the nodes live
         rebuilt = current if isinstance(current, Var) else _rebuild(current, done)
         changed = rule(rebuilt)
         done[id(current)] = rebuilt if changed is None else changed
-        keep.append(current)
     return done[id(node)]  # type: ignore[return-value]
 
 

@@ -76,7 +76,7 @@ def costs_of(program: Lifted | Fencil, compiled: bool = False) -> Costs:
     folds = count["scan"] + sum(e.op == "reduce" and isinstance(e.args[0], Lambda) for e in calls)
     moved = None
     if compiled:
-        analysed = ti.compile(fencil).lowered().compile().cost_analysis() or {}
+        analysed = ti.compile(fencil, without="native_kernels").lowered().compile().cost_analysis() or {}
         moved = analysed.get("bytes accessed", 0.0) / 1024
     return Costs(count["loop"], folds, count["gather"] + count["scatter"], len(calls), moved)
 

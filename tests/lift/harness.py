@@ -24,13 +24,16 @@ def parsed(head: str, body: str = "", indent: int = 4) -> Any:
     return ti.tir.parse(head + lines)["main"]
 
 
-def given(function: Any, seed: int = 0, low: int = -4, high: int = 5) -> list[np.ndarray]:
+def given(function: Any, seed: int = 0, low: int = -4, high: int = 5) -> list[Any]:
     """Arguments for buffers of static shapes: whole numbers, of which sums have one value in any order.
 
-    Those of unsigned types and truth values begin at 0.
+    Those of unsigned types and truth values begin at 0; scalars are 0.
     """
     rng, made = np.random.default_rng(seed), []
     for p in function.params:
+        if p not in function.buffer_map:
+            made.append(0)
+            continue
         buffer = function.buffer_map[p]
         element = np.dtype(str(buffer.dtype))
         least = 0 if element.kind in "ub" else low

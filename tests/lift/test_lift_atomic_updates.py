@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import tensorir as ti
-from tensorir.runtime.errors import DiagnosticError
 from tests.lift.harness import parsed
 
 HEAD = """@T.prim_func
@@ -31,15 +29,3 @@ def test_blocks_take_their_turns_one_after_the_other():
 def test_the_order_of_updates_is_in_the_report():
     report = str(ti.lift(parsed(HEAD, PLACES)).report)
     assert "note: line 8: T.atomic_add updates thread by thread, in ascending order." in report
-
-
-def test_a_statement_that_reads_what_it_updates_is_refused():
-    with pytest.raises(DiagnosticError) as caught:
-        ti.lift(parsed(HEAD, f"B[0] = C[0] * {ADD.format(0, 1)}\n"))
-    assert (
-        str(caught.value)
-        == """<tir>:5:19: error[TL01]: this statement reads 'C', which an atomic update writes.
-      B[0] = C[0] * T.atomic_add(T.address_of(C[0]), 1)
-                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-help: let it stand in a statement of its own, and keep what it gives."""
-    )

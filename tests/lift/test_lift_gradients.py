@@ -224,3 +224,19 @@ def main(I: T.Buffer((1,), "int32"), J: T.Buffer((1,), "uint8"), B: T.Buffer((2,
     differences = [ti.tir.interpret(function, *given, start + s)[2][0] for s in step]
     before = [ti.tir.interpret(function, *given, start - s)[2][0] for s in step]
     np.testing.assert_allclose(gradient, (np.array(differences) - np.array(before)) / 2e-6, rtol=1e-6)
+
+
+def test_the_gradient_goes_through_rounds_that_only_some_iterations_have():
+    function = ti.tir.parse("""
+@T.prim_func
+def main(A: T.Buffer((6,), "float32"), N: T.Buffer((6,), "int32"), C: T.Buffer((6,), "float32")):
+    x = T.alloc_buffer((1,), "float32")
+    for i in range(6):
+        x[0] = A[i]
+        for k in range(T.min(N[i], 9)):
+            x[0] = T.float32(0.5) * (x[0] + A[i] / x[0])
+        C[i] = x[0]
+""")["main"]
+    program = ti.lift(ti.tir.retype(function, float32="float64"))
+    a, rounds = np.arange(2.0, 8.0), np.array([0, 1, 2, 5, 9, 3], np.int32)
+    assert compared(program, [a, rounds, a], [0], [0]).right

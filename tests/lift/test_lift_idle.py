@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tests.lift.harness import agree, parsed
 
 A = np.array([1, 2, 5, 9, 1], np.int32)
-
-
-@pytest.mark.parametrize("bounds", ["0", "3, 3", "k + 3, 5", "k + 4, k + 2"])
-def test_what_no_iteration_stores_to_is_given_back_in_its_place(bounds: str):
-    text = f"""
-@T.prim_func
-def main(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32"), C: T.Buffer((5,), "int32")):
-    for k in range(2, 3):
-        for i in range({bounds}):
-            B[i] = 1
-    for i in range(5):
-        C[i] = A[i]
-"""
-    agree(parsed(text), A, np.arange(5, dtype=np.int32), np.zeros(5, np.int32))
 
 
 def test_a_size_at_which_no_iteration_stores_changes_no_result_but_its_own():

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.ir.nodes import Call
-from tensorir.ir.rewrite import postorder, values
 from tests.lift.gradients import compared
 
 NESTED = """
@@ -35,17 +33,6 @@ def arrays() -> list[np.ndarray]:
     return [rng.uniform(-1, 1, n).astype(np.float32) for n in (6, 7, 8)]
 
 
-def test_a_loop_inside_of_a_loop_stands_once():
-    function = ti.tir.parse(NESTED)["main"]
-    program = ti.lift(function)
-    given = arrays()
-    for got, wanted in zip(program(*given), ti.tir.interpret(function, *given), strict=True):
-        np.testing.assert_array_equal(got, wanted)
-    stores = [n for n in postorder(*values(program.fencil.closures)) if isinstance(n, Call) and n.op == "scatter"]
-    assert len(stores) == 3
-    assert ti.compile(program.fencil).stablehlo().count("stablehlo.while") == 3
-
-
 def test_the_gradient_of_loops_inside_of_loops():
     program = ti.lift(ti.tir.retype(ti.tir.parse(NESTED)["main"], float32="float64"))
     assert compared(program, [a.astype(np.float64) for a in arrays()], [0, 1, 2], [0, 1, 2]).right
@@ -63,23 +50,3 @@ def test_an_index_in_an_inner_loop_is_checked(by_steps: bool):
         index[1, 2] = 6
         with pytest.raises(ti.DiagnosticError, match=r"6 .*t = 1.*u = 2|t = 1, u = 2"):
             program(index, a, b)
-
-
-def test_a_while_between_a_loop_and_one_that_starts_where_it_stands():
-    function = ti.tir.parse("""
-@T.prim_func
-def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), I: T.Buffer((2,), "int32")):
-    L = T.alloc_buffer((4,), "int32")
-    for i in range(3):
-        I[1] = 0
-        while I[1] < I[0]:
-            for j in range(i, 4):
-                L[j] = A[j] * 2
-            for j in range(i, 4):
-                B[j] = B[j] * 3 + L[j] + I[1]
-            I[1] = I[1] + 1
-""")["main"]
-    given = [np.array(x, np.int32) for x in ([1, -2, 3, 5], [7, 1, 0, 2], [3, 0])]
-    wanted = ti.tir.interpret(function, *given)
-    for found, expected in zip(ti.lift(function)(*given), wanted[1:], strict=True):
-        np.testing.assert_array_equal(found, expected)

@@ -10,7 +10,6 @@ import pytest
 
 import tensorir as ti
 from tests.lift.harness import agree as agreed
-from tests.lift.harness import near
 
 A = np.round(np.random.default_rng(11).normal(size=(6, 4, 5)) * 2).astype(np.float32)
 
@@ -96,80 +95,6 @@ def test_a_loop_whose_rounds_both_parts_share_runs_round_by_round(name: str):
     agree(function)
 
 
-def test_memory_of_which_each_part_has_its_rows_is_one_buffer():
-    """The scaled rows of both halves stand in one buffer, which the second half does not fill anew."""
-    rows = """
-    for i in range({0}, {1}):
-        for j in range(4):
-            S[i, j] = A[i, j, 0] * T.float32(2)
-        for j in range(4):
-            B[i, j] = S[i, j] + S[i, 3 - j]"""
-
-    def function(*parts: tuple[int, int]) -> Any:
-        body = "".join(rows.format(*part) for part in parts)
-        return ti.tir.parse(
-            '@T.prim_func\ndef main(A: T.Buffer((6, 4, 5), "float32"), B: T.Buffer((6, 4), "float32")):\n'
-            f'    S = T.alloc_buffer((6, 4), "float32"){body}\n'
-        )["main"]
-
-    near(lifted(function((0, 2), (2, 6))), lifted(function((0, 6))))
-    (found,) = lifted(function((0, 2), (2, 6)))(A, np.zeros((6, 4), np.float32))
-    np.testing.assert_array_equal(found, A[:, :, 0] * 2 + A[:, ::-1, 0] * 2)
-
-
-PIECES = """
-@T.prim_func
-def main(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
-    for i in range({1}):
-        B[i] = A[{0}]
-    for i in range({1}, 10):
-        B[9 - (9 - i)] = A[{0}] * T.float32(1)
-"""
-
-
-@pytest.mark.parametrize("cut", [2, 3, 5, 7])
-@pytest.mark.parametrize(
-    "place",
-    [
-        "T.if_then_else(i >= 6, 9 - i, T.if_then_else(i < 1, 1 - i, i - 1))",
-        "T.if_then_else(i < 4, 9 - i, i - 1)",
-    ],
-)
-def test_a_place_of_several_sums_is_one_place_again_wherever_its_loop_is_cut(place: str, cut: int):
-    function = ti.tir.parse(PIECES.format(place, cut))["main"]
-    whole = PIECES[: PIECES.index("    for i in range({1},")].format(place, 10)
-    near(lifted(function), ti.lift(ti.tir.parse(whole)["main"]))
-    given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
-    np.testing.assert_array_equal(lifted(function)(*given)[0], ti.tir.interpret(function, *given)[1])
-
-
-@pytest.mark.parametrize("cut", [3, 5])
-def test_a_condition_of_two_bounds_is_one_condition_again_where_each_part_has_one_of_them(cut: int):
-    """The first part is left with `i >= 2`, the second one with `i < 7`."""
-    padded = "T.if_then_else(i >= 2 and i < 7, A[i], T.float32(0))"
-    pieces = PIECES.replace("A[{0}]", "{0}")
-    function = ti.tir.parse(pieces.format(padded, cut))["main"]
-    whole = pieces[: pieces.index("    for i in range({1},")].format(padded, 10)
-    near(lifted(function), ti.lift(ti.tir.parse(whole)["main"]))
-    given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
-    np.testing.assert_array_equal(lifted(function)(*given)[0], ti.tir.interpret(function, *given)[1])
-
-
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        ("T.if_then_else(i < 1, 1, 0)", "T.if_then_else(i >= 6, 9 - i, i + 1)"),
-        ("i", "T.if_then_else(i >= 6, 9 - i, 2)"),
-        ("T.if_then_else(i < 2, 5, i)", "T.if_then_else(i < 6, i, 4)"),
-    ],
-)
-def test_places_of_which_neither_part_tells_those_of_the_other_have_the_values_of_the_text(first: str, then: str):
-    text_of_both = PIECES.replace("A[{0}]", "A[{2}]", 1).format(then, 3, first)
-    function = ti.tir.parse(text_of_both)["main"]
-    given = A[0].reshape(-1)[:10], np.zeros(10, np.float32)
-    np.testing.assert_array_equal(lifted(function)(*given)[0], ti.tir.interpret(function, *given)[1])
-
-
 def test_a_sum_whose_last_part_comes_first_is_added_up_so():
     function = ti.tir.parse("""
 @T.prim_func
@@ -182,25 +107,3 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
     given = np.random.default_rng(0).normal(size=64).astype(np.float32), np.zeros(1, np.float32)
     (found,) = lifted(function, numerics="exact")(*given)
     np.testing.assert_array_equal(found, ti.tir.interpret(function, *given)[1])
-
-
-def test_parts_that_join_leave_no_circle_behind():
-    """Statements in other loops are taken to meet: those that do not must not keep others in the order of the text."""
-    body = """
-    for z, i, j in T.grid(2, 2, 3):
-        if z < 1 and j < 5:
-            B[i, j] = -5
-        if z < 1 and 3 + j < 5:
-            B[i, 3 + j] = -5
-            B[i, 3 + j] = T.max(B[i, 3 + j], 1)
-    B[0, 3] = B[0, 3] + 1
-    for z, i, j in T.grid(2, 2, 3):
-        if z < 1 and 2 + i < 3 and j < 5:
-            B[2 + i, j] = -5
-        if z < 1 and 2 + i < 3 and 3 + j < 5:
-            B[2 + i, 3 + j] = -5
-            B[2 + i, 3 + j] = T.max(B[2 + i, 3 + j], 1)
-"""
-    function = ti.tir.parse(f'@T.prim_func\ndef main(B: T.Buffer((3, 5), "int32")):\n{body}')["main"]
-    numbers = np.zeros((3, 5), np.int32)
-    np.testing.assert_array_equal(lifted(function)(numbers)[0], ti.tir.interpret(function, numbers)[0])

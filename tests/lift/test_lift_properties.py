@@ -5,6 +5,9 @@ More: `python -m tests.lift.fuzz_lift`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import pytest
 
 import tensorir as ti
@@ -12,47 +15,35 @@ from tests.lift.fuzz_lift import agree, in_parallel
 from tests.lift.generated import arrays, program
 from tests.lift.generated_calls import call_arrays, call_module
 from tests.lift.generated_conditions import condition_arrays, condition_program
+from tests.lift.generated_counts import count_arrays, count_program
+from tests.lift.generated_numbers import number_arrays, number_program
 from tests.lift.generated_states import state_arrays, state_program
 from tests.lift.generated_tasks import task_arrays, task_program
 from tests.lift.generated_types import typed_arrays, typed_program
+from tests.lift.generated_widths import width_arrays, width_program
 
-SEEDS = [7, 21, 50, 200, 226, *range(400, 405)]
-"""Seeds that once found something, and a few more."""
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_random_function_lifts_to_what_it_computes(seed: int):
-    agree(program(seed), arrays(seed), ti.tir.interpret(ti.tir.parse(program(seed))["main"], *arrays(seed)), "ignore")
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_states_in_odd_loops_lift_to_what_they_hold(seed: int):
-    text, given = state_program(seed), state_arrays(seed)
-    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "ignore")
-
-
-@pytest.mark.parametrize("seed", [*range(8), 5400326])
-def test_loops_tied_by_conditions_lift_to_what_they_compute(seed: int):
-    text, given = condition_program(seed), condition_arrays(seed)
-    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "error")
+GENERATED: dict[str, tuple[Callable[[int], str], Callable[[int], Any], str, bool, Iterable[int]]] = {
+    "functions": (program, arrays, "ignore", False, [7, 21, 50, 200, 226, *range(400, 405)]),
+    "states in odd loops": (state_program, state_arrays, "ignore", False, range(8)),
+    "loops tied by conditions": (condition_program, condition_arrays, "error", False, [*range(8), 5400326]),
+    "functions that call each other": (call_module, call_arrays, "ignore", False, range(6)),
+    "tiles as tasks": (task_program, task_arrays, "error", True, range(8)),
+    "types, views and vectors": (typed_program, typed_arrays, "error", True, range(5)),
+    "counts": (count_program, count_arrays, "error", True, range(12)),
+    "numbers as large as types hold": (width_program, width_arrays, "ignore", False, [*range(16), 43, 77, 102, 111]),
+    "numbers that wrap around": (
+        number_program, number_arrays, "error", False, [292, 697, 765, 952, 1069, 1754, *range(20)],
+    ),
+}  # fmt: skip
+"""Texts, arguments, what the lift does about hazards, whether the interpreter looks for them, and seeds: those that
+once found something, and a few more."""
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_functions_that_call_each_other_lift_to_what_they_compute(seed: int):
-    text, given = call_module(seed), call_arrays(seed)
-    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given), "ignore")
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_tiles_as_tasks_lift_to_what_they_compute(seed: int):
-    text, given = task_program(seed), task_arrays(seed)
-    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given, checked=True), "error")
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_types_views_and_vectors_lift_to_what_they_hold(seed: int):
-    text, given = typed_program(seed), typed_arrays(seed)
-    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given, checked=True), "error")
+@pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, row in GENERATED.items() for seed in row[4]])
+def test_programs_made_at_random_lift_to_what_they_compute(name: str, seed: int):
+    text_of, arrays_of, on_hazard, checked, _ = GENERATED[name]
+    text, given = text_of(seed), arrays_of(seed)
+    agree(text, given, ti.tir.interpret(ti.tir.parse(text)["main"], *given, checked=checked), on_hazard)
 
 
 @pytest.mark.parametrize("seed", range(20, 24))

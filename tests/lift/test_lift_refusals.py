@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import tensorir as ti
@@ -121,37 +120,3 @@ def test_what_no_pure_program_says_is_refused_where_it_stands(name: str):
     with pytest.raises(DiagnosticError) as caught:
         ti.lift(ti.tir.parse(text)["main"])
     assert str(caught.value) == message
-
-
-WHILE = """
-@T.prim_func
-def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
-    for b in T.thread_binding(2, thread="blockIdx.x"):
-        for t in T.thread_binding(4, thread="threadIdx.x"):
-            x = T.alloc_buffer((1,), "int32", scope="local")
-            x[0] = A[b * 4 + t]
-            B[b * 4 + t] = 0
-            while x[0] > 1:
-                x[0] = x[0] // 2
-                B[b * 4 + t] = B[b * 4 + t] + 1
-"""
-
-COUNTED = """
-@T.prim_func
-def main(N: T.Buffer((4,), "int32"), A: T.Buffer((4, 8), "int32"), B: T.Buffer((4,), "int32")):
-    for t in T.thread_binding(4, thread="threadIdx.x"):
-        B[t] = 0
-        for j in range(N[t]):
-            B[t] = B[t] + A[t, j]
-"""
-
-
-@pytest.mark.parametrize("text", [WHILE, COUNTED])
-def test_threads_of_their_own_elements_take_as_many_turns_as_data_tell(text: str):
-    function = ti.tir.parse(text)["main"]
-    rng = np.random.default_rng(0)
-    arrays = [
-        rng.integers(0, 9, [e.value for e in function.buffer_map[p].shape]).astype(np.int32) for p in function.params
-    ]
-    (found,) = ti.lift(function)(*arrays)
-    np.testing.assert_array_equal(found, ti.tir.interpret(function, *arrays)[-1])

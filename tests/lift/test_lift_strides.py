@@ -132,39 +132,6 @@ def test_a_view_of_memory_with_gaps_is_not_lifted():
     )
 
 
-@BOTH
-def test_an_allocation_leaves_the_gaps_that_its_strides_declare(run: Run):
-    text = """
-@T.prim_func
-def main(A: T.Buffer((2, 3), "int32"), B: T.Buffer((8,), "int32")):
-    with T.block("root"):
-        C = T.alloc_buffer((2, 3), "int32", strides=[5, 1])
-        D = T.decl_buffer((8,), "int32", data=C.data)
-        for i in range(8):
-            D[i] = -1
-        for i, j in T.grid(2, 3):
-            C[i, j] = A[i, j]
-        for i in range(8):
-            B[i] = D[i]
-"""
-    assert run(func(text), ints(2, 3), np.zeros(8, np.int32)).tolist() == [0, 1, 2, -1, -1, 3, 4, 5]
-
-
-@BOTH
-@pytest.mark.parametrize(("condition", "first"), [("T.bool(False)", 0), ("A[0] > 3", 0), ("A[1] == 1", 7)])
-def test_an_allocation_whose_condition_fails_skips_what_it_governs(run: Run, condition: str, first: int):
-    text = """
-@T.prim_func
-def main(A: T.Buffer((2,), "int32"), B: T.Buffer((2,), "int32")):
-    with T.allocate([4], "int32", "global", condition={condition}) as p:
-        X = T.Buffer((4,), "int32", data=p)
-        X[0] = 7
-        B[0] = X[0]
-    B[1] = 100
-"""
-    assert run(func(text, condition=condition), ints(2), np.zeros(2, np.int32)).tolist() == [first, 100]
-
-
 @pytest.mark.parametrize(
     "statement",
     ["B[T.Ramp(0, 1, {lanes})] = A[T.Ramp(0, 1, {lanes})]", "B[T.Ramp(0, 1, {lanes})] = T.Broadcast(1, {lanes})"],

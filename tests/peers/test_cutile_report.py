@@ -6,17 +6,37 @@ import xml.etree.ElementTree
 import cuda.tile as ct
 import numpy as np
 import pytest
+from cuda.tile import Constant
 
 import tensorir as ti
 from tensorir import tile
 from tensorir.ir.types import Interval
 from tensorir.tile.nodes import operations_of
-from tests.benchmarks.tiles import heads
 from tests.peers import cutile_kernels as k
 
 
 def zeros(*shape, dtype=np.float32):
     return np.zeros(shape, dtype)
+
+
+@ct.kernel
+def heads(q, key, v, o, scale, B: Constant[int], T: Constant[int], D: Constant[int]):
+    """Attention for heads: a block has some rows of one head."""
+    h, i = ct.bid(0), ct.bid(1)
+    query = ct.reshape(ct.load(q, index=(h, i, 0), shape=(1, B, D)), (B, D))
+    m = ct.full((B, 1), -1e30, ct.float32)
+    s = ct.full((B, 1), 0.0, ct.float32)
+    acc = ct.full((B, D), 0.0, ct.float32)
+    for j in range(ct.num_tiles(key, axis=1, shape=(1, T, D))):
+        keys = ct.reshape(ct.load(key, index=(h, j, 0), shape=(1, T, D)), (T, D))
+        score = ct.mma(query, ct.transpose(keys), ct.full((B, T), 0.0, ct.float32)) * scale
+        new = ct.maximum(m, ct.max(score, axis=1, keepdims=True))
+        p = ct.exp(score - new)
+        fade = ct.exp(m - new)
+        s = s * fade + ct.sum(p, axis=1, keepdims=True)
+        acc = ct.mma(p, ct.reshape(ct.load(v, index=(h, j, 0), shape=(1, T, D)), (T, D)), acc * fade)
+        m = new
+    ct.store(o, index=(h, i, 0), tile=ct.reshape(acc / s, (1, B, D)))
 
 
 MATMUL = k.matmul, (2, 2), (zeros(32, 48), zeros(48, 16), zeros(32, 16), 16, 8, 16)

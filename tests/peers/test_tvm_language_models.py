@@ -63,7 +63,7 @@ CASES: dict[str, Case] = {
             floats(9, 4, 8), whole(0, 3, 4, 9), floats(19, 2, 8), floats(19, 2, 8), whole(0, 5, 12, 19),
             whole(*range(30, 39)), whole(0, 3, 1), floats(9, 4, 8), floats(9, 4), np.int32(1), *ROTATED,
         ],
-        2,
+        0,
     ),
     "merge": (
         lambda: kernel(DECODE, "_merge_state_inplace_cpu", "float32"),

@@ -473,12 +473,16 @@ def new(forms: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
             yield step, module
 
 
-def lowered_alike(make: Make, schedule: Callable[[Any], None]) -> tuple[Any, Any]:
-    """A module, and the last form of what a schedule makes of it, of which every one takes what the module does."""
+def lowered_alike(make: Make, schedule: Callable[[Any], None], dearer: bool = False) -> tuple[Any, Any]:
+    """A module, and the last form of what a schedule makes of it, of which every one takes what the module does.
+
+    What is `dearer` has as many loops, and more operations: folds of tuples over threads run in parts.
+    """
     plain, changed = scheduled(make, schedule)
     wanted, forms = costs(plain), list(new(steps(changed)))
     for step, module in forms:
-        assert (found := costs(module)).near(wanted), (step, found, wanted)
+        found = costs(module)
+        assert found.loops == wanted.loops if dearer else found.near(wanted), (step, found, wanted)
     return plain, forms[-1][1]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir import nodes
 from tensorir.integers.sets import Box, Cut, intersection
 from tensorir.ir import build
 from tensorir.ir.build import displaced
@@ -253,24 +254,18 @@ class Emission:
     # Folds
 
     def _body(self, fold: Fold, carried: Mapping[Node, Expr], taken: Mapping[Node, Expr]) -> list[Expr]:
-        """The results of a body, with variables in the place of what is carried and taken."""
+        """The results of a body, with variables in the place of its carry and its free variables."""
         done: dict[Node, Expr] = {**carried, **taken}
-        stack: list[tuple[Node, bool]] = [(r, False) for r in fold.results]
-        while stack:
-            node, ready = stack.pop()
+        for node in nodes.postorder(fold.results, lambda node: () if node in done else node.args):
             if node in done:
                 continue
-            if ready:
-                if node.op == "constant":
-                    done[node] = build.literal(node.static[1], node.element)
-                elif node.op == "cast":
-                    done[node] = build.call("cast", done[node.args[0]], static=node.static)
-                else:
-                    assert node.op in TABLE, node
-                    done[node] = build.call(node.op, *(done[a] for a in node.args))
+            if node.op == "constant":
+                done[node] = build.literal(node.static[1], node.element)
+            elif node.op == "cast":
+                done[node] = build.call("cast", done[node.args[0]], static=node.static)
             else:
-                stack.append((node, True))
-                stack.extend((a, False) for a in node.args)
+                assert node.op in TABLE, node
+                done[node] = build.call(node.op, *(done[a] for a in node.args))
         return [done[r] for r in fold.results]
 
     def _reduce(self, node: Node, fold: Fold) -> Expr:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tensorir import nodes
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, INT32
 from tensorir.iterator.lift.graph import Fold, Graph, Node, Table
@@ -27,22 +28,12 @@ _MOVES = frozenset(["shift", "restagger", "gather", "neighbour", "neighbours"])
 
 def _free(results: Sequence[Node], whole: bool) -> tuple[Node, ...]:
     """Free variables of a body, in the order of use; `whole` includes those that are read elementwise."""
-    found: dict[int, Node] = {}
-    seen: set[int] = set()
-    stack = list(reversed(results))
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        inside = node.carries or (not whole and node.op in TABLE and TABLE[node.op].elementwise)
-        if node.op == "carried" or node.op == "constant":
-            continue
-        if inside:
-            stack.extend(reversed(node.args))
-        else:
-            found[id(node)] = node
-    return tuple(found.values())
+
+    def is_inside(node: Node) -> bool:
+        return bool(node.carries) or (not whole and node.op in TABLE and TABLE[node.op].elementwise)
+
+    below = nodes.preorder(results, lambda node: node.args if node.op != "carried" and is_inside(node) else ())
+    return tuple(node for node in below if node.op not in ("carried", "constant") and not is_inside(node))
 
 
 class Folding:
@@ -148,16 +139,10 @@ class Folding:
 
     def _check(self, root: Node, at: Any) -> None:
         """Raise TI07 where a state is read at another place than its own."""
-        stack, seen = [root], {id(root)}
-        while stack:
-            node = stack.pop()
+        for node in nodes.preorder([root], lambda node: [a for a in node.args if a.carries]):
             if node.carries and node.op != "carried" and not (node.op in TABLE and TABLE[node.op].elementwise):
                 said = f"a scan's state is read through '{node.op}', and a state is at its own place only."
                 raise refused("TI07", said, at.span, "shift the arguments, or the result.")
-            for a in node.args:
-                if a.carries and id(a) not in seen:
-                    seen.add(id(a))
-                    stack.append(a)
 
     def chosen(self, x: Node, local: str, slots: int, slot: Node) -> Node:
         """The slot of a list that an index chooses."""

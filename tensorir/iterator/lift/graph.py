@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorir import nodes
 from tensorir.integers.sets import ALWAYS, Box, Region
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, DTYPES, FLOAT64, INT32, Scalar, scalar_of
@@ -128,17 +129,8 @@ def union(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def postorder(roots: Iterable[Node]) -> Iterator[Node]:
-    """Every node once, operands first; bodies of folds are seen by what they take from outside."""
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(r, False) for r in roots]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((a, False) for a in node.args)
+    """Every node once, operands first; bodies of folds are seen by their free variables."""
+    return nodes.postorder(roots, lambda node: node.args)
 
 
 def _known_truth(name: str, args: Sequence[Node]) -> bool | Node | None:

@@ -13,24 +13,24 @@ from tensorir.ir.types import BOOL, INT32, TensorType
 from tensorir.lifting.accesses.sets import conjuncts, decided, integer_set, text
 from tensorir.lifting.dataflow.flow import PARTS
 from tensorir.lifting.dataflow.statements import Uncovered
-from tensorir.lifting.emission.folds import fold_of
-from tensorir.lifting.emission.tensors import converted, sum_of, width_of
+from tensorir.lifting.emission.tensors import converted, fold_of, sum_of, width_of
 from tensorir.lifting.nests import nest, terms
 from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term
 from tensorir.lifting.region import nodes as r
-from tensorir.lifting.region.checker import check_region
+from tensorir.lifting.region.nodes import check_region
 
 ZERO = Number(0, INT32)
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A region, the buffers of the nest that its arguments are, and the loops that its dims are."""
+    """A region, the buffers of the nest that its arguments are, the loops that its dims are, and its buffers."""
 
     region: r.Region
     arguments: dict[str, terms.Buffer]
     loops: dict[str, nest.Loop]
+    buffers: dict[terms.Buffer, r.Buffer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,4 +393,4 @@ def region_of(name: str, arguments: Sequence[terms.Buffer], nodes: Sequence[nest
     region = r.Region(name, tuple(t.buffers.values()), tuple(top.found))
     check_region(region)
     held = {b.name: old for old, b in t.buffers.items() if old.argument or old.value is not None}
-    return Translated(region, held, t.loops)
+    return Translated(region, held, t.loops, t.buffers)

@@ -70,17 +70,18 @@ d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.integers.affine import Affine, variable
+from tensorir.integers.sets import isl
 from tensorir.ir.nodes import Call, Expr, Literal, Var
 from tensorir.ir.rewrite import rebuild, substitute
 from tensorir.lifting.accesses.sets import decided, text
-from tensorir.lifting.dataflow.flow import PARTS, Source, box_of, domain_of, isl, sources_of
+from tensorir.lifting.dataflow.flow import PARTS, Source, box_of, domain_of, sources_of
 from tensorir.lifting.dataflow.statements import Statement
-from tensorir.lifting.region.nodes import While
+from tensorir.lifting.region.nodes import For, While
 
 # Liveness: the reads and writes that something which is asked for in the end needs.
 
@@ -110,9 +111,6 @@ def live(statements: Sequence[Statement], flow: Mapping[int, Sequence[Source]], 
         else:
             pending += [reads[v] for v in s.uses if v in reads]
     return sorted(found)
-
-
-# islpy has no types of its own that say enough.
 
 
 MOST_SOURCES = 8
@@ -206,10 +204,9 @@ def forwarded(
     """
     found = _Forwarding(list(statements), flow, masked)
     for s in statements if found.chosen else ():
-        if not s.is_read and s.value is not None and s.opaque is None and s.scatter is None:
+        if not s.is_read and s.value is not None and s.opaque is None:
             found.left = MOST_LOOKED_AT
-            new = found.value(s.value, {}, s)
-            found.statements[s.number] = s if new is s.value else replace(s, value=new)
+            found.statements[s.number] = found.statement(s)
     return found.statements
 
 
@@ -241,29 +238,45 @@ class _Forwarding:
             parts = [(x.writer, x.buffer, x.at, str(x.domain).partition("[")[2]) for x in self.flow.get(s.number, ())]
             self.same[v] = first.setdefault((s.buffer.name, s.at, s.loops, s.unmasked, *parts), v)
 
-    def value(self, e: Expr, facts: Facts, s: Statement) -> Expr:
-        """An expression for the iterations of a statement in which conditions are what they are known to be."""
+    def statement(self, s: Statement) -> Statement:
+        """A write of forwarded values: a scatter is asked for its places, too, where its guards hold."""
+        assert s.value is not None
+        facts: dict[Expr, bool] = {}
+        if s.scatter is None:
+            new = self.value(s.value, facts, s.loops)
+            return s if new is s.value else replace(s, value=new)
+        loops, guards = s.scatter.loops, list[Expr]()
+        for guard in s.scatter.guards:
+            guards.append(self.value(guard, facts, loops))
+            facts |= self.implied(guard, True)
+        at = tuple(self.value(i, facts, loops) for i in s.scatter.at)
+        scatter = replace(s.scatter, at=at, guards=tuple(guards))
+        return replace(s, value=self.value(s.value, facts, loops), scatter=scatter)
+
+    def value(self, e: Expr, facts: Facts, loops: tuple[For, ...]) -> Expr:
+        """An expression for the iterations of loops in which conditions are what they are known to be."""
         self.left -= 1
         if self.left < 0 or e.free.isdisjoint(self.chosen):
             return e
         match e:
-            case Var() if self.chosen[e].loops == s.loops:
-                return self.left_by(self.statements[self.chosen[e].number].value, e, facts, s)
+            case Var() if self.chosen[e].loops == loops:
+                return self.left_by(self.statements[self.chosen[e].number].value, e, facts, loops)
             case Call("if", (c, x, y)):
-                holds, fails = ({**facts, **dict(self.told(c, truth))} for truth in (True, False))
-                return rebuild(e, (self.value(c, facts, s), self.value(x, holds, s), self.value(y, fails, s)))
+                holds, fails = ({**facts, **self.implied(c, truth)} for truth in (True, False))
+                parts = self.value(c, facts, loops), self.value(x, holds, loops), self.value(y, fails, loops)
+                return rebuild(e, parts)
             case Call() if all(isinstance(a, Call | Var | Literal) for a in e.args):
-                return rebuild(e, tuple(self.value(a, facts, s) for a in e.args))
+                return rebuild(e, tuple(self.value(a, facts, loops) for a in e.args))
             case _:
                 return e
 
-    def left_by(self, written: Expr | None, read: Expr, facts: Facts, s: Statement) -> Expr:
-        """What a read finds of a choice that was written."""
+    def left_by(self, written: Expr | None, read: Expr, facts: Facts, loops: tuple[For, ...]) -> Expr:
+        """The branch of a choice that a read of it gets."""
         match written:
             case Call("if", (c, x, y)) if (known := facts.get(self.plain(c))) is not None:
-                found = x if known else y
-                inner = self.left_by(found, read, facts, s)
-                return self.value(found, facts, s) if inner is read else inner
+                branch = x if known else y
+                inner = self.left_by(branch, read, facts, loops)
+                return self.value(branch, facts, loops) if inner is read else inner
             case _:
                 return read
 
@@ -271,25 +284,22 @@ class _Forwarding:
         """A condition in terms of the first of all reads that find the same."""
         return substitute(c, {v: self.same[v] for v in c.free if v in self.same})
 
-    def told(self, c: Expr, truth: bool) -> Iterator[tuple[Expr, bool]]:
-        """What is known where a condition holds, or does not."""
-        yield self.plain(c), truth
+    def implied(self, c: Expr, truth: bool) -> dict[Expr, bool]:
+        """The conditions that are known where one holds, or does not, itself among them."""
+        known = {self.plain(c): truth}
         match c:
             case Call("not", (x,)):
-                yield from self.told(x, not truth)
+                return known | self.implied(x, not truth)
             case Call("and", (x, y)) | Call("if", (x, y, Literal(False))) if truth:
-                yield from (*self.told(x, True), *self.told(y, True))
+                return known | self.implied(x, True) | self.implied(y, True)
             case Call("or", (x, y)) | Call("if", (x, Literal(True), y)) if not truth:
-                yield from (*self.told(x, False), *self.told(y, False))
+                return known | self.implied(x, False) | self.implied(y, False)
             case _:
-                pass
+                return known
 
 
 def _is_choice(s: Statement) -> bool:
     return isinstance(s.value, Call) and s.value.op == "if" and s.scatter is None and s.opaque is None
-
-
-# islpy has no types of its own that say enough.
 
 
 def with_reads_once(

@@ -19,7 +19,7 @@ from tensorir.ir.rewrite import rebuild
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.dataflow.opaque import Opaque, Uncovered, free_values, in_steps, inside_of, touched, whole_of
-from tensorir.lifting.emission.tensors import sum_of
+from tensorir.lifting.emission.tensors import alike, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,
@@ -282,26 +282,39 @@ class _Walk:
     def read(self, node: Read, place: _Place, count: int) -> None:
         own = node.result.type.dims.items
         inner = self.demanded(replace(place, guards=()), node.where)
-        if inner.guards or node.otherwise is not None:
-            raise Uncovered("a read under a condition that data decide")
-        result = Var(node.result.name, node.result.type)
-        self.values[node.result] = result
-        at = node.at
-        if any(isinstance(i, Var) for i in at):
+        by_data = bool(inner.guards) or node.otherwise is not None
+        if by_data and own:
+            raise Uncovered("a window that data decide about")
+        # where data decide whether anything is read, a place may lie outside
+        places = [self.index(i) if by_data or isinstance(i, Var) else None for i in node.at]
+        at, result = node.at, Var(node.result.name, node.result.type)
+        value: Expr = result
+        if any(p is not None for p in places):
             # of what data tell all is read, and then looked up
-            dims = [(self.fresh(f"{node.buffer.name}_any"), Interval(0, e)) if isinstance(i, Var) else None
-                    for i, e in zip(at, node.buffer.shape, strict=True)]  # fmt: skip
+            dims = [(self.fresh(f"{node.buffer.name}_any"), Interval(0, e)) if p is not None else None
+                    for p, e in zip(places, node.buffer.shape, strict=True)]  # fmt: skip
             at = tuple(i if d is None else Affine(((d[0], 1),)) for i, d in zip(at, dims, strict=True))
             own = (*own, *(d for d in dims if d is not None))
             result = Var(self.fresh(node.result.name), result.type.on(Dims(own)))
-            found = [self.expression(i) for i in node.at if isinstance(i, Var)]
             names = tuple(d[0] for d in dims if d is not None)
-            self.values[node.result] = call("gather", result, *found, static=(names, "zero"), span=node.span)
-        made = self.made(node.buffer, at, inner, own, count, None, result, node.span)
-        if node.where:
+            looked_up = [p for p in places if p is not None]
+            value = call("gather", result, *looked_up, static=(names, "zero"), span=node.span)
+        if by_data:
+            otherwise = literal(0, node.buffer.element) if node.otherwise is None else self.expression(node.otherwise)
+            for c in reversed(node.where):
+                value = call("if", self.expression(c) if isinstance(c, Var) else self.holds(c), value, otherwise)
+        self.values[node.result] = value
+        made = self.made(node.buffer, at, place if by_data else inner, own, count, None, result, node.span)
+        if node.where and not by_data:
             whole = self.made(node.buffer, at, place, own, count, None, result, node.span)
             made = replace(made, unmasked=whole.constraints)
         self.found.append(made)
+
+    def holds(self, c: Bound) -> Expr:
+        """A condition on indices as a value."""
+        a = self.affine(c.affine)
+        x = sum_of(a, {n: Var(n, TensorType(INT32)) for n in a.names})
+        return call("eq" if c.equal else "greater_equal", *alike([x, literal(0, INT32)]))
 
     def scatter(self, node: Write | Atomic, op: str | None, place: _Place, count: int) -> int:
         """A write whose places data tell, for all iterations of the loops around it alone."""
@@ -321,8 +334,10 @@ class _Walk:
         old = Var(self.fresh(f"{node.buffer.name}_old"), TensorType(node.buffer.element, Dims(own)))
         places = tuple(self.index(i) for i in node.at)
         guards = tuple(self.expression(g) for g in inner.guards)
-        self.found.append(self.made(node.buffer, at, here, own, 0, None, old, node.span))
-        made = self.made(node.buffer, at, here, own, 1, value, None, node.span)
+        # of several that leave one loop each has a place of its own behind those before it
+        first = len(self.found)
+        self.found.append(self.made(node.buffer, at, here, own, first, None, old, node.span))
+        made = self.made(node.buffer, at, here, own, first + 1, value, None, node.span)
         # of lanes in lockstep each makes the same step before any makes the next one
         in_turn = sorted(place.loops, key=lambda loop: loop.dim in inner.tail)
         scatter = Scatter(old, tuple(in_turn), inner.constraints, places, guards, op)
@@ -428,7 +443,7 @@ def statements_of(
 
 
 def _shared(nodes: Sequence[Node]) -> dict[Node, int]:
-    """For writes whose places data tell, how many loops are around others that touch the buffer, too."""
+    """For writes whose places data tell, how many loops are around others that may touch the same elements, too."""
     found: dict[str, list[tuple[Read | Write | Atomic, tuple[For, ...]]]] = {}
     stack: list[tuple[Node, tuple[For, ...]]] = [(node, ()) for node in nodes]
     while stack:
@@ -444,10 +459,19 @@ def _shared(nodes: Sequence[Node]) -> dict[Node, int]:
                 common = [
                     sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(loops, others, strict=False)))
                     for other, others in touching
-                    if other is not node
+                    if other is not node and not _scatter_apart(node, other)
                 ]
                 shared[node] = max(common, default=0)
     return shared
+
+
+def _scatter_apart(a: Read | Write | Atomic, b: Read | Write | Atomic) -> bool:
+    """True if two scatters have different numbers as one of their indices: `pages[t, 0] ← …; pages[t, 1] ← …`."""
+    if not all(not isinstance(node, Read) and any(isinstance(i, Var) for i in node.at) for node in (a, b)):
+        return False
+    pairs = zip(a.at, b.at, strict=True)
+    return any(isinstance(x, Affine) and isinstance(y, Affine) and x.is_number and y.is_number and x != y
+               for x, y in pairs)  # fmt: skip
 
 
 def _all_lanes(place: _Place) -> _Place:

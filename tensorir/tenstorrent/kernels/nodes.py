@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tensorir.nodes import occurrences
 from tensorir.runtime.assembly import estimate_tensix, place_tensix, print_tensix
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
@@ -170,17 +171,17 @@ def moved_by(role: Role, op: Work) -> tuple[str, ...]:
 
 def ops_of(body: tuple[Op, ...]) -> Iterator[Op]:
     """Every statement of a body, in the order of the text."""
-    pending = list(reversed(body))
-    while pending:
-        op = pending.pop()
-        yield op
+
+    def below(op: Op) -> tuple[Op, ...]:
         match op:
             case Loop(body=inner):
-                pending.extend(reversed(inner))
+                return inner
             case Branch(_, then, otherwise):
-                pending.extend(reversed((*then, *otherwise)))
+                return (*then, *otherwise)
             case _:
-                pass
+                return ()
+
+    return occurrences(body, below)
 
 
 def rewritten(body: tuple[Op, ...], rule: Callable[[Op], tuple[Op, ...]]) -> tuple[Op, ...]:

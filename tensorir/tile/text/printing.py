@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tensorir.nodes import occurrences
 from tensorir.tile.nodes import Attribute, Dense, Dictionary, Hints, Module, Operation, Region, Typed, Value, flat
 from tensorir.tile.operations import Attr
 from tensorir.tile.text import own as s
@@ -56,18 +57,14 @@ def _name_entry(entry: Operation, names: dict[int, str]) -> None:
     own = _Names(names)
 
     def enter(op: Operation) -> list[Operation]:
-        found: list[Operation] = []
+        if op is not entry:
+            _name_results(op, own)
         for region in op.regions:
             _name_arguments(op, region, own)
-            found += region.operations
-        return found
+        return [inner for region in op.regions for inner in region.operations]
 
-    pending = enter(entry)[::-1]
-    while pending:
-        op = pending.pop()
-        _name_results(op, own)
-        if op.regions:
-            pending += enter(op)[::-1]
+    for _ in occurrences([entry], enter):
+        pass
 
 
 def _name_arguments(op: Operation, region: Region, own: _Names) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from tensorir.nodes import occurrences
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
@@ -281,15 +282,11 @@ def _tile(reader: Evaluator, node: ast.Call) -> n.TileLayout:
 
 def _terms(node: ast.expr) -> list[ast.expr]:
     """The operands of a chain of sums, from left to right."""
-    found: list[ast.expr] = []
-    pending = [node]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
-            pending += [part.right, part.left]
-        else:
-            found.append(part)
-    return found
+
+    def below(part: ast.expr) -> tuple[ast.expr, ...]:
+        return (part.left, part.right) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add) else ()
+
+    return [part for part in occurrences([node], below) if not below(part)]
 
 
 def _iterators(reader: Evaluator, node: ast.Subscript) -> tuple[n.LayoutIter, ...]:

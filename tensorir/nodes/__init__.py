@@ -1,0 +1,65 @@
+"""What all families of nodes share: traversal, without recursion, over whatever a caller says lies below a node.
+
+It imports nothing of the package. Begin with `postorder`.
+
+>>> halves = lambda k: [k // 2, k // 2] if k > 1 else []
+>>> list(postorder([4], halves)), list(preorder([4], halves))
+([1, 2, 4], [4, 2, 1])
+>>> folded([4], halves, lambda k, below: 1 + sum(below))[id(4)]
+7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+V = TypeVar("V")
+Below = Callable[[T], Iterable[T]]
+"""The nodes directly below one, in order."""
+
+
+def postorder(roots: Iterable[T], below: Below[T], key: Callable[[T], Hashable] = id) -> Iterator[T]:
+    """Every distinct node at and below the roots, after those below it; `key` says which nodes are one."""
+    done: set[Hashable] = set()
+    stack: list[tuple[T, bool]] = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif key(node) not in done:
+            done.add(key(node))
+            stack.append((node, True))
+            stack.extend([(child, False) for child in below(node)][::-1])
+
+
+def preorder(roots: Iterable[T], below: Below[T], key: Callable[[T], Hashable] = id) -> Iterator[T]:
+    """Every distinct node at and below the roots, before those below it; `key` says which nodes are one."""
+    done: set[Hashable] = set()
+    stack = list(roots)[::-1]
+    while stack:
+        node = stack.pop()
+        if key(node) not in done:
+            done.add(key(node))
+            yield node
+            stack.extend(list(below(node))[::-1])
+
+
+def occurrences(roots: Iterable[T], below: Below[T]) -> Iterator[T]:
+    """Every node of trees as often as it occurs, before those below it."""
+    stack = list(roots)[::-1]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(list(below(node))[::-1])
+
+
+def folded(
+    roots: Iterable[T], below: Below[T], rule: Callable[[T, Sequence[V]], V], key: Callable[[T], Hashable] = id
+) -> dict[Hashable, V]:
+    """The value by a rule of every distinct node from the values of those below it, by `key`."""
+    values: dict[Hashable, V] = {}
+    for node in postorder(roots, below, key):
+        values[key(node)] = rule(node, [values[key(child)] for child in below(node)])
+    return values
