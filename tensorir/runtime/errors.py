@@ -190,9 +190,9 @@ class DiagnosticError(Displayed, ValueError):
         return DiagnosticError, (self.diagnostics,)
 
 
-def refusal(code: str, message: str, span: Span = NOWHERE, help: str = "") -> DiagnosticError:
+def refusal(code: str, message: str, span: Span = NOWHERE, *notes: Note | str, help: str = "") -> DiagnosticError:
     """One diagnostic as an exception."""
-    return DiagnosticError(Diagnostic(code, message, span, help=help))
+    return DiagnosticError(Diagnostic(code, message, span, notes, help))
 
 
 class NoAttribute(DiagnosticError, AttributeError):
