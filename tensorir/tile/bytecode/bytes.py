@@ -93,6 +93,8 @@ class ByteSpan(Span):
 # A place in bytes: numbers of variable length taken, complaints located by their byte.
 
 PADDING = 0xCB
+MAX_PARTS = 65536
+"""Numbers of a list, items of an array, or parameters of a signature that are read."""
 
 
 class Bytes:
@@ -154,6 +156,11 @@ class Bytes:
             self.fail("TB02", f"{what} takes {count} bytes, and {self.end - self.pos} are left.")
         self.pos += count
         return self.data[self.pos - count : self.pos]
+
+    def list(self, width: int) -> tuple[int, ...]:
+        """How many numbers, and the numbers, of so many bytes each."""
+        raw = self.take(width * self.varint("the length of a list", MAX_PARTS), "a list")
+        return tuple([int.from_bytes(raw[k : k + width], "little", signed=True) for k in range(0, len(raw), width)])
 
     def align(self, alignment: int) -> None:
         """Past the padding before a place that is a multiple of `alignment` in the file."""

@@ -215,9 +215,7 @@ class _Reading:
             case "dense":
                 return self.tables.dense(c, types[0])
             case "int32_list":
-                count = c.varint("the length of a list", 1 << 16)
-                raw = c.take(4 * count, "a list")
-                return tuple(int.from_bytes(raw[k : k + 4], "little", signed=True) for k in range(0, len(raw), 4))
+                return c.list(4)
             case "numbers":
                 count = c.varint("the length of an array", 1 << 16)
                 return Array(tuple(read_tagged(c, self.tables) for _ in range(count)))
