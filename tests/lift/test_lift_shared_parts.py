@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
-from dataclasses import replace
-
 import numpy as np
->>>>>>> s3_tests
 import pytest
 
 import tensorir as ti
@@ -15,15 +10,9 @@ from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import FLOAT64, INT32, Dims, Interval, TensorType
-<<<<<<< HEAD
 from tensorir.lifting.emission.tensors import with_sums_of_coordinates
 from tensorir.lifting.rewrites.canonical import added_point
-=======
-from tensorir.lifting.rewrites.coordinates import with_sums_of_coordinates
-from tensorir.lifting.rewrites.nested_folds import fold_of_one
-from tensorir.lifting.rewrites.ordering import with_shifts_inside
-from tensorir.lifting.rewrites.prefixes import added_point
->>>>>>> s3_tests
+from tensorir.lifting.rewrites.naming import with_shifts_inside
 from tensorir.text import parse
 
 DEPTH = 40
