@@ -18,7 +18,7 @@ from tensorir.ir.rewrite import with_label
 from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType, dtype_of, scalar_of
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
-from tensorir.lifting.program import Argument, Lifted, Specialised
+from tensorir.lifting.program import Argument, Lifted, Specialised, in_words
 from tensorir.relax import nodes as r
 from tensorir.relax.lift.elementwise import as_value
 from tensorir.relax.lift.function import Frame, Item, flat
@@ -91,7 +91,7 @@ class LiftedRelax(Lifted):
             try:
                 return known(given)
             except DiagnosticError as error:
-                raise self._said(error, self.at(self.sizes_of(given)).built(True)) from None
+                raise in_words(error, self.at(self.sizes_of(given)).built(True)) from None
         found = self._prepared(given)
         special = self.at(self.sizes_of(found))
         checked = not any(is_traced(a) for a in found)
@@ -99,7 +99,7 @@ class LiftedRelax(Lifted):
         try:
             results = ready(found)
         except DiagnosticError as error:
-            raise self._said(error, special.built(checked)) from None
+            raise in_words(error, special.built(checked)) from None
         if all(a is b for a, b in zip(given, found, strict=True)) and not any(a.scalar for a in self.arguments):
             self.calls[kinds] = ready
         return results
