@@ -158,7 +158,7 @@ class Bytes:
         return self.data[self.pos - count : self.pos]
 
     def list(self, width: int) -> tuple[int, ...]:
-        """How many numbers, and the numbers, of so many bytes each."""
+        """Numbers of so many bytes each, after their count."""
         raw = self.take(width * self.varint("the length of a list", MAX_PARTS), "a list")
         return tuple([int.from_bytes(raw[k : k + width], "little", signed=True) for k in range(0, len(raw), width)])
 
