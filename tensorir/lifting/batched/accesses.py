@@ -287,7 +287,7 @@ def elements(
     inside: set[Bound] = set()
     for (dim, extent), i in zip(buffer.dims, at, strict=True):
         digits = digits_of(i, scope, own) if isinstance(i, Affine) else None
-        within = isinstance(i, Affine) and _inside(i, extent, ranges)
+        within = isinstance(i, Affine) and all(holds(b, ranges) for b in _bounds(i, extent))
         if digits is None or digits.names & set(x.tensor.dims.names) or (not digits.terms and not within):
             others.append((dim, i))
             # out of a buffer zero is read
@@ -313,10 +313,6 @@ def _is_zero(e: Expr) -> bool:
 def _bounds(i: Affine, extent: int) -> set[Bound]:
     """What keeps an index inside of a dim."""
     return {Bound(i), Bound(number(extent - 1).minus(i))}
-
-
-def _inside(i: Affine, extent: int, ranges: Mapping[str, tuple[int, int]]) -> bool:
-    return all(holds(b, ranges) for b in _bounds(i, extent))
 
 
 def _gathered(

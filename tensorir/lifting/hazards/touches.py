@@ -402,7 +402,7 @@ def visible_iterations(statements: Sequence[Leaf], touches: Touches) -> Visible 
 def _found(statements: Sequence[Leaf], touches: Touches) -> Visible:
     memories = {b for leaf in statements for b in leaf.written | leaf.read}
     viewed = {b.root for b in memories if b.memory is not None}
-    found = {leaf.place: _none(leaf) for leaf in statements}
+    found = {leaf.place: integer_set([f"{n}_a" for n in leaf.names], ["1 = 0"]) for leaf in statements}
     rounds = dict.fromkeys(found, 0)
     at = {leaf.place: leaf for leaf in statements}
     waiting = [(leaf.place, _all(leaf)) for leaf in statements if _is_seen(leaf, viewed)]
@@ -425,10 +425,6 @@ def _is_seen(leaf: Leaf, viewed: set[Buffer]) -> bool:
 
 def _all(leaf: Leaf) -> Any:
     return integer_set([f"{n}_a" for n in leaf.names], domain(leaf, ranges_of(leaf.loops), (), "_a").constraints)
-
-
-def _none(leaf: Leaf) -> Any:
-    return integer_set([f"{n}_a" for n in leaf.names], ["1 = 0"])
 
 
 def _behind(reader: Leaf, seen: Any, writer: Leaf, buffer: Buffer, touches: Touches) -> Iterator[Any]:

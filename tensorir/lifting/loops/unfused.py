@@ -33,7 +33,7 @@ and a copy of storage that only one of the parts needs has none for the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -527,7 +527,7 @@ def _filled(buffer: Buffer, reader: _Part, touching: Sequence[_Part], depth: int
     names = set(leaf.names[:depth])
     # conditions that are the same for a whole iteration are the same for reader and writer
     firm = {g for g in leaf.node.guards if index_names(g) <= names and not buffers_of(g) & changing}
-    found = Leaf(Check(_all(leaf.reads), "", leaf.node.guards), leaf.loops, leaf.place)
+    found = Leaf(Check(Op("and", tuple(leaf.reads), BOOL), "", leaf.node.guards), leaf.loops, leaf.place)
     for k in range(len(reader.whiles) + 1):
         path = reader.whiles[:k]
         level = len(reader.around[k - 1]) if k else depth
@@ -546,10 +546,6 @@ def _only_writing(leaf: Leaf, buffer: Buffer, firm: Set[Term]) -> Leaf | None:
     if any(buffer in buffers_of(g) for g in guards):
         return None
     return Leaf(replace(node, value=Number(0, buffer.element), guards=guards), leaf.loops, leaf.place)
-
-
-def _all(reads: Iterable[Term]) -> Term:
-    return Op("and", tuple(reads), BOOL)
 
 
 def _place(loop: Loop, low: int) -> Term:

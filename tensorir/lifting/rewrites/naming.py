@@ -310,7 +310,7 @@ def with_distinct_names(f: Fencil) -> Fencil:
     def operand(parent: Hashable, k: int, e: Expr) -> Expr:
         if e.free:
             return done[id(e)]
-        new = under(_at(parent, k, e), _all_names(e))
+        new = under(_at(parent, k, e), dict.fromkeys(n for inner in postorder(e) for n in sorted(own_names(inner))))
         key = id(e), tuple(new.items())
         if key not in closed:
             closed[key] = under_names([e], new)[0]
@@ -446,10 +446,6 @@ def _dims_of(e: Expr) -> tuple[str, ...]:
     """The names of dims by which others meet an expression, or a function's operands and result."""
     types = [*e.type.results, *e.type.params] if isinstance(e.type, FunctionType) else [e.type]
     return tuple(dict.fromkeys(n for t in types for n in t.dims.names))
-
-
-def _all_names(e: Expr) -> dict[str, None]:
-    return dict.fromkeys(n for inner in postorder(e) for n in sorted(own_names(inner)))
 
 
 MOST_WORDS = 32

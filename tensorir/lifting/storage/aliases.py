@@ -402,7 +402,7 @@ class _Rewriting:
             case Store(buffer, indices) if (part := self.part(buffer, indices, ranges, place, True)) is not None:
                 return self._store(node, part, over, loops)
             case While(condition, body, guards, span, most):
-                inside = _inside(body, loops, place, self)
+                inside = [made for node in body for made in self.node(node, loops, place)]
                 return [While(over(condition), tuple(inside), tuple(map(over, guards)), span, most)]
             case External(title, reads, writes):
                 if any(b.root in self.parts for b in (*reads, *writes)):
@@ -432,17 +432,7 @@ class _Rewriting:
                 kept.append(term)
             where, value = kept
         made = write(part.unit, where, value, guards, node.span, self.fresh("part"))
-        return [*before, _marked(made, node)]
-
-
-def _marked(made: Node, node: Store) -> Node:
-    """What stands for a store, with what is known of its order among threads."""
-    return replace(made, atomic=node.atomic, stretch=node.stretch) if isinstance(made, Store) else made
-
-
-def _inside(body: Sequence[Node], loops: tuple[Loop, ...], place: tuple[int, ...], by: _Rewriting) -> list[Node]:
-    """The nodes of a while, which stand where it stands."""
-    return [made for node in body for made in by.node(node, loops, place)]
+        return [*before, replace(made, atomic=node.atomic, stretch=node.stretch) if isinstance(made, Store) else made]
 
 
 def _kept_once(name: str, value: Term, loops: Sequence[Loop], ranges: Ranges, span: Span) -> tuple[Term, Node]:

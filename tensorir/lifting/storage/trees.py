@@ -275,7 +275,7 @@ class _Run:
             case Op(op, (a, b)) if op in FOLDS and self.op in ("", op):
                 self.op = op
                 both = zip(self.value(a, grid, size, to), self.value(b, grid, size, to), strict=True)
-                return [_united(x, y, op in ("min", "max")) for x, y in both]
+                return [(-1 if x < 0 or y < 0 or (x & y and op not in ("min", "max")) else x | y) for x, y in both]
             case Number(number) if self.op and number == neutral(self.op, to.element):
                 return [0] * size
             case _:
@@ -364,11 +364,6 @@ def _one(term: Term, grid: Mapping[str, Any], size: int) -> int:
     if (found != found[0]).any():
         raise _Unknown
     return int(found[0])
-
-
-def _united(x: int, y: int, again: bool) -> int:
-    """The places of both; -1 for what is in doubt, or counts twice where it must not."""
-    return -1 if x < 0 or y < 0 or (x & y and not again) else x | y
 
 
 def _bits(held: int) -> Iterator[int]:

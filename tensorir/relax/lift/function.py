@@ -266,7 +266,7 @@ class Frame:
             return self.sequence(node.true_branch if condition else node.false_branch)
         if condition.size != 1:
             raise refused(f"the condition has the shape {condition.shape}, and one truth value decides.", node.span)
-        scalar = converted(_single(condition), BOOL)
+        scalar = converted(made((), lambda ix, read: read(*[Number(0, INT32)] * condition.rank), condition), BOOL)
         branches: list[Item] = []
         for branch, other in ((node.true_branch, apply("not", scalar)), (node.false_branch, scalar)):
             home = HOME.get()
@@ -461,11 +461,6 @@ def _named(item: Item, name: str) -> Item:
     if isinstance(item, Value):
         return Value(with_label(item.expr, name), item.shape)
     return item
-
-
-def _single(value: Value) -> Value:
-    """The one element of a tensor, without dims."""
-    return made((), lambda ix, read: read(*[Number(0, INT32)] * value.rank), value)
 
 
 def _selected(condition: Value, yes: Item, no: Item, span: Span) -> Item:

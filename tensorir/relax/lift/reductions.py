@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.ir.build import call, literal, operator, scan
-from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, Interval, Scalar
 from tensorir.lifting.emission.tensors import cut, neutral, position, shifted, spread
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import axes_of, common, converted, element, placed, reduced, total, whole, widened
@@ -196,12 +196,8 @@ def scanned(name: str, first: int, x: Value, along: int, exclusive: bool) -> Val
     if exclusive:
         start = filled(number(first, x.element), x.shape).expr
         before = cut(shifted(found, dim, -1), {dim: Interval(min(1, size), size)})
-        found = call("update", spread(start, _dims(found.tensor)), before)
+        found = call("update", spread(start, dict(found.tensor.dims.items)), before)
     return Value(found, x.shape)
-
-
-def _dims(kind: TensorType) -> dict[str, Interval]:
-    return dict(kind.dims.items)
 
 
 def ordered(x: Value, along: int, descending: bool) -> tuple[Value, Value]:

@@ -84,7 +84,7 @@ class _Always:
                 return True
             case n.For(var, low, extent):
                 self.evaluated(extent)
-                block = self.launched(_tag_of(node), extent)
+                block = self.launched("" if node.thread_binding is None else node.thread_binding.thread_tag, extent)
                 self.follow(var, low if block is None else n.Add(low, block))
                 if block is not None or self.positive(extent):
                     self.statement(node.body, alone)
@@ -353,11 +353,6 @@ def _parts_of(extent: Term | None) -> tuple[Term, int, int] | None:
             return None
 
 
-def _tag_of(loop: n.For) -> str:
-    """The index of the hardware that a loop is bound to, or nothing."""
-    return "" if loop.thread_binding is None else loop.thread_binding.thread_tag
-
-
 def _widens(old: n.DataType, new: n.DataType) -> bool:
     """True if a cast keeps all values of a type of integers."""
     return old.code == new.code == "int" and old.lanes == new.lanes == 1 and old.bits <= new.bits
@@ -365,8 +360,8 @@ def _widens(old: n.DataType, new: n.DataType) -> bool:
 
 def _leaves(node: n.Node) -> bool:
     """True if a statement may go on with another turn, of this loop or of one inside."""
-    return any(isinstance(part, n.Break | n.Continue) or _jumps(part) for part in walk(node))
-
-
-def _jumps(part: n.Node) -> bool:
-    return isinstance(part, n.Call) and part.op in ("break_loop", "continue_loop")
+    return any(
+        isinstance(part, n.Break | n.Continue)
+        or (isinstance(part, n.Call) and part.op in ("break_loop", "continue_loop"))
+        for part in walk(node)
+    )

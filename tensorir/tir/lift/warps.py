@@ -321,14 +321,11 @@ def folded(reader: Reader, parts: Sequence[n.Stmt]) -> tuple[list[Node], int]:
         every, taken = first.group, taken + 1
     else:
         every = _asked_for(reader, block, parts[taken:], row, kernel)
-    if every is None or not _warp_folds_whole(block.count, every, size, first):
+    if every is None or not all(
+        s % first.group + size <= first.group and s + size <= block.count for s in range(0, block.count, every)
+    ):
         return [], 0
     return _fold(reader, block, row.own, first.fold, every, size), taken
-
-
-def _warp_folds_whole(count: int, every: int, size: int, step: _Step) -> bool:
-    """True if all that a first thread folds are there, and in its group."""
-    return all(s % step.group + size <= step.group and s + size <= count for s in range(0, count, every))
 
 
 def _handed_on(reader: Reader, part: n.Stmt, own: n.BufferLoad) -> bool:
@@ -364,7 +361,10 @@ def _asked_for(reader: Reader, block: Block, rest: Sequence[n.Stmt], row: _Row, 
     """Every how many threads one reads what was folded, where the next statement that does so says it."""
     assert row.own is not None
     buffer = row.own.buffer
-    if any(name in reader.ranges and not _is_block(reader, name) for name in reader.loops):
+    if any(
+        name in reader.ranges and not any(t.name == name and t.block for t in (reader.threads or {}).values())
+        for name in reader.loops
+    ):
         return None  # another round would begin with what the others hold
     for part in rest:
         times = _times(part, buffer)
@@ -381,10 +381,6 @@ def _asked_for(reader: Reader, block: Block, rest: Sequence[n.Stmt], row: _Row, 
             case _:
                 return None
     return None
-
-
-def _is_block(reader: Reader, name: str) -> bool:
-    return any(t.name == name and t.block for t in (reader.threads or {}).values())
 
 
 def _where(reader: Reader, block: Block, condition: n.Expr) -> Numbers | None:
@@ -411,7 +407,9 @@ def _fold(reader: Reader, block: Block, own: n.BufferLoad, kind: str, every: int
     first: Node = Store(total, (Index(group, INT32),) if groups > 1 else (), _start(reader, op, value), (), own.span)
     if groups > 1:
         first = Loop(group, _ZERO, Number(groups, INT32), (first,), True, own.span, "warp")
-    which, lane = (settled(_of(name, block.thread, every), reader.ranges) for name in ("floordiv", "mod"))
+    which, lane = (
+        settled(Op(name, (block.thread, Number(every, INT32)), INT32), reader.ranges) for name in ("floordiv", "mod")
+    )
     here = (which,) if groups > 1 else ()
     old = Load(total, here, own.span)
     within = () if size == every or size == block.count else (Op("less", (lane, Number(size, INT32)), BOOL),)
@@ -431,7 +429,3 @@ def _start(reader: Reader, op: str, value: Load) -> Term:
         if said.element == value.element:
             return said
     return number(neutral(op, value.element), value.element)
-
-
-def _of(name: str, a: Term, by: int) -> Term:
-    return Op(name, (a, Number(by, INT32)), INT32)

@@ -162,11 +162,17 @@ class _Kernel:
         items = self.items(self.block.body, self.threads, ())
         if all(item.threads == self.threads for item in _leaves(items)):
             return None
-        if any(not _is_interval(leaf.threads) and any(map(_is_whole, walk(leaf.statement))) for leaf in _leaves(items)):
+        if any(
+            not (not leaf.threads or max(leaf.threads) - min(leaf.threads) + 1 == len(leaf.threads))
+            and any(map(_is_whole, walk(leaf.statement)))
+            for leaf in _leaves(items)
+        ):
             return None  # a tile is shared out to all threads from the first to the last of a group
         if any(leaf.threads != self.threads and self.mixes(leaf.statement) for leaf in _leaves(items)):
             return None
-        if any(_ends(node) for node in walk(self.block.body)) or self.shares_fragments(items):
+        if any(
+            (isinstance(node, n.Call) and node.op in ("ret", "thread_return")) for node in walk(self.block.body)
+        ) or self.shares_fragments(items):
             return None
         plan = self.plan(items)
         return seq(self.statements(plan), self.block.body.span)
@@ -223,7 +229,10 @@ class _Kernel:
         asked: dict[n.Var, int] = {}
         while True:
             try:
-                plans = [self.played(items, dict(zip(asked, at, strict=True))) for at in _places(tuple(asked.values()))]
+                plans = [
+                    self.played(items, dict(zip(asked, at, strict=True)))
+                    for at in product(*(range(extent) for extent in tuple(asked.values())))
+                ]
             except Undecided as undecided:
                 var = undecided.var
                 if var is None or var not in self.grid or var in asked:
@@ -458,20 +467,12 @@ def _constants(given: object) -> list[int]:
     return found
 
 
-def _places(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    return product(*(range(extent) for extent in extents))
-
-
 def _leaves(items: Sequence[_Item]) -> Iterator[_Leaf]:
     for item in items:
         if isinstance(item, _Leaf):
             yield item
         else:
             yield from _leaves(item.body)
-
-
-def _is_interval(threads: Threads) -> bool:
-    return not threads or max(threads) - min(threads) + 1 == len(threads)
 
 
 def _is_barrier(buffer: n.Buffer) -> bool:
@@ -483,10 +484,6 @@ def _is_whole(node: n.Node) -> bool:
     if isinstance(node, n.Call) and is_tile(node):
         return not is_own(node)
     return isinstance(node, n.For) and node.kind is n.ForKind.PARALLEL
-
-
-def _ends(node: n.Node) -> bool:
-    return isinstance(node, n.Call) and node.op in ("ret", "thread_return")
 
 
 # Kernels of tiles without what says nothing about values: thread indices, reducers, safe values.
@@ -510,7 +507,10 @@ def normal(func: n.PrimFunc) -> n.PrimFunc:
     for block in walk(func.body):
         if isinstance(block, n.Block):
             for key in ("reducer_info", "reducer_info_v2"):
-                reducers |= {memory: _kind(facts) for memory, facts in _entries(block, key).items()}
+                reducers |= {
+                    memory: (str(facts.get("op", "sum")) if isinstance(facts, Mapping) else "sum")
+                    for memory, facts in _entries(block, key).items()
+                }
             safe |= _entries(block, "safe_value_map")
     serial = _folding_loops(func.body, reducers)
 
@@ -577,11 +577,6 @@ def _entries(block: n.Block, key: str) -> dict[n.Var, n.Attribute]:
     """The entries of an attribute of a block that are about buffers, by their memory."""
     found = block.annotations.get(key)
     return dict(found.entries) if isinstance(found, n.MemoryMap) else {}
-
-
-def _kind(facts: n.Attribute) -> str:
-    """How a reducer combines."""
-    return str(facts.get("op", "sum")) if isinstance(facts, Mapping) else "sum"
 
 
 def _folding_loops(body: n.Stmt, reducers: Mapping[n.Var, str]) -> set[n.Var]:
