@@ -37,11 +37,10 @@ from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, values, with_la
 from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
 from tensorir.ir.typing_rules import MODES
 from tensorir.lifting.assemble import Built
-from tensorir.lifting.emission.tensors import cut, renamed, shifted
+from tensorir.lifting.emission.tensors import cut, renamed, shifted, sum_of_coordinates
 from tensorir.lifting.program import Lifted
-from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
+from tensorir.lifting.rewrites.canonical import tidied
 from tensorir.lifting.rewrites.naming import SLOTS
-from tensorir.lifting.rewrites.tidy import tidied
 from tensorir.lifting.storage.narrow import NARROW
 from tensorir.passes.closures import Inline
 from tensorir.passes.simplify import Cse, Simplify

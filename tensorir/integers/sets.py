@@ -476,12 +476,12 @@ def isl_set(params: Sequence[str], dims: Sequence[str], conditions: Iterable[tup
     >>> print(isl_set(["n"], ["k"], [(variable("n").minus(quotient(variable("k"), 2, {})), False)]))
     [n] -> { [k] : k <= 1 + 2n }
     """
-    isl = _isl()
-    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=list(dims), params=list(params))
-    domain, found = isl.LocalSpace.from_space(space), isl.Set.universe(space)
+    i = isl()
+    space = i.Space.create_from_names(i.DEFAULT_CONTEXT, set=list(dims), params=list(params))
+    domain, found = i.LocalSpace.from_space(space), i.Set.universe(space)
     for a, zero in conditions:
         value = _isl_sum(a, domain)
-        part = value.zero_basic_set() if zero else value.ge_basic_set(isl.Aff.zero_on_domain(domain))
+        part = value.zero_basic_set() if zero else value.ge_basic_set(i.Aff.zero_on_domain(domain))
         found = found.intersect(part)
     return found
 
@@ -492,23 +492,23 @@ def isl_map(domain: Any, sums: Iterable[Affine]) -> Any:
     >>> print(isl_map(isl_set([], ["k"]), [variable("k").times(2), variable("k")]))
     { [k] -> [2k, k] }
     """
-    isl = _isl()
-    found, space = isl.Map.from_domain(domain), isl.LocalSpace.from_space(domain.get_space())
+    i = isl()
+    found, space = i.Map.from_domain(domain), i.LocalSpace.from_space(domain.get_space())
     for a in sums:
-        found = found.flat_range_product(isl.Map.from_aff(_isl_sum(a, space)))
+        found = found.flat_range_product(i.Map.from_aff(_isl_sum(a, space)))
     return found
 
 
 def _isl_sum(a: Affine, domain: Any) -> Any:
-    isl = _isl()
-    total = isl.Aff.zero_on_domain(domain).set_constant_val(isl.Val(a.constant))
+    i = isl()
+    total = i.Aff.zero_on_domain(domain).set_constant_val(i.Val(a.constant))
     for atom, c in a.terms:
         if isinstance(atom, Quotient):
-            part = _isl_sum(atom.inner, domain).scale_down_val(isl.Val(atom.by)).floor()
+            part = _isl_sum(atom.inner, domain).scale_down_val(i.Val(atom.by)).floor()
         else:
-            places = ((kind, domain.find_dim_by_name(kind, atom)) for kind in (isl.dim_type.set, isl.dim_type.param))
-            part = isl.Aff.var_on_domain(domain, *next((kind, k) for kind, k in places if k >= 0))
-        total = total.add(part.scale_val(isl.Val(c)))
+            places = ((kind, domain.find_dim_by_name(kind, atom)) for kind in (i.dim_type.set, i.dim_type.param))
+            part = i.Aff.var_on_domain(domain, *next((kind, k) for kind, k in places if k >= 0))
+        total = total.add(part.scale_val(i.Val(c)))
     return total
 
 
@@ -519,7 +519,7 @@ def affine_from_isl(value: Any, dims: Sequence[str]) -> Affine:
     >>> print(affine_from_isl(found.get_at(0).as_aff(), ["i"]))
     (i // 4)*3
     """
-    kind, by = _isl().dim_type, value.get_denominator_val()
+    kind, by = isl().dim_type, value.get_denominator_val()
     total = number(value.get_constant_val().mul(by).to_python())
     for k in range(value.dim(kind.param)):
         c = value.get_coefficient_val(kind.param, k).mul(by).to_python()
@@ -539,7 +539,8 @@ def conditions_of(basic: Any, dims: Sequence[str]) -> Iterator[tuple[Affine, boo
 
 
 @cache
-def _isl() -> Any:
+def isl() -> Any:
+    """The module islpy, which takes a while to import."""
     import islpy
 
     return islpy

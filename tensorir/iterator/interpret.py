@@ -36,6 +36,7 @@ from tensorir.iterator.nodes import (
     TupleType,
     refused,
 )
+from tensorir.reference.numerics import quotient
 
 # Elementwise builtins on NumPy scalars.
 
@@ -44,8 +45,7 @@ def _quotient(a: Any, b: Any) -> Any:
     """A quotient; of whole numbers it is cut towards zero."""
     if isinstance(a, (float, np.floating)) or isinstance(b, (float, np.floating)):
         return a / b
-    size = abs(int(a)) // abs(int(b))
-    return np.result_type(a, b).type(size if (a < 0) == (b < 0) else -size)
+    return quotient(*(np.result_type(a, b).type(x) for x in (a, b)))
 
 
 _BY_NAME: dict[str, Callable[..., Any]] = {

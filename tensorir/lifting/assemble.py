@@ -10,35 +10,39 @@ from tensorir.ir.build import closure, fencil, literal, var
 from tensorir.ir.nodes import Expr, Fencil
 from tensorir.ir.rewrite import substitute_all
 from tensorir.ir.types import BOOL, TensorType
-from tensorir.lifting.accesses.inverse import last_store
+from tensorir.lifting.accesses.overlap import last_store
 from tensorir.lifting.dataflow.nests import region_of
 from tensorir.lifting.dataflow.opaque import Uncovered
-from tensorir.lifting.emission.closures import ordered_closures
-from tensorir.lifting.emission.emit import Emitter
+from tensorir.lifting.emission.emit import Emitter, ordered_closures
 from tensorir.lifting.emission.tensors import filled
-from tensorir.lifting.hazards.barriers import unordered
 from tensorir.lifting.hazards.proven import (
     failing,
     hazards,
     left_to_data,
     undecided_races,
     undefined_by_data,
+    unordered,
     with_doubts_checked,
 )
 from tensorir.lifting.hazards.touches import Touches
-from tensorir.lifting.hazards.unseen import told_by_data, with_unseen_checked
-from tensorir.lifting.hazards.unwritten import doubts_of_reads, filled_arguments, is_written_whole, with_writes_flagged
-from tensorir.lifting.loops.abreast import abreast
+from tensorir.lifting.hazards.unwritten import (
+    doubts_of_reads,
+    filled_arguments,
+    is_written_whole,
+    told_by_data,
+    with_unseen_checked,
+    with_writes_flagged,
+)
 from tensorir.lifting.loops.report import Decision, Report
 from tensorir.lifting.loops.rolled import rolled
-from tensorir.lifting.loops.unfused import unfused, with_loops_shortened
+from tensorir.lifting.loops.unfused import abreast, unfused, with_loops_shortened
 from tensorir.lifting.nests.nest import Node, leaves, with_parts_joined, written
 from tensorir.lifting.nests.terms import Buffer
 from tensorir.lifting.region.nodes import Check, walk
-from tensorir.lifting.rewrites.tidy import tidied
-from tensorir.lifting.schedule.program import values_of
+from tensorir.lifting.rewrites.canonical import tidied
+from tensorir.lifting.schedule.run import values_of
 from tensorir.lifting.storage.mirrors import read_through
-from tensorir.lifting.storage.sharing import with_shared_terms, with_threads_apart
+from tensorir.lifting.storage.narrow import with_shared_terms, with_threads_apart
 from tensorir.lifting.storage.speculation import speculated
 from tensorir.lifting.storage.trees import with_trees_folded
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span

@@ -22,8 +22,11 @@ from typing import Any
 import numpy as np
 
 from tensorir.ir.types import DTYPES, Scalar
+from tensorir.reference import numerics
 
 Function = Callable[..., Any]
+One = Callable[[Scalar, Any], Any]
+Two = Callable[[Scalar, Any, Any], Any]
 Whole = Callable[[Scalar, int], int]
 Wholes = Callable[[Scalar, int, int], int]
 Integers = Callable[[int, int], int]
@@ -73,6 +76,19 @@ def _float(function: Function) -> Function:
     return _number(function, function)
 
 
+def _sized(on_integers: One | Two, on_floats: Function | None = None) -> Function:
+    """An operation with a meaning for integers of a type, after this type, and perhaps one for floats."""
+    integers: Function = on_integers
+
+    def compute(kind: Scalar, *values: Any) -> Any:
+        if kind.is_integer or on_floats is None:
+            with np.errstate(over="ignore"):
+                return integers(kind, *values)
+        return scalar(kind, on_floats(*[_wide(kind, v) for v in values]))
+
+    return compute
+
+
 def _integer(function: Whole | Wholes) -> Function:
     """An operation on integers that also needs their width."""
     of_integers: Function = function
@@ -92,24 +108,8 @@ def _test(function: Function) -> Function:
     return compute
 
 
-def _floordiv_integers(x: int, y: int) -> int:
-    return x // y if y else -1
-
-
-def _mod_integers(x: int, y: int) -> int:
-    return x % y if y else x
-
-
 def _sign_integer(x: int) -> int:
     return (x > 0) - (x < 0)
-
-
-def _truncated(x: int, y: int) -> int:
-    return -1 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-
-
-def _left_over(x: int, y: int) -> int:
-    return x if y == 0 else x - y * _truncated(x, y)
 
 
 def _mod(x: Any, y: Any) -> Any:
@@ -152,32 +152,12 @@ def _greatest(x: Any, y: Any) -> Any:
     return (y if np.signbit(x) else x) if x == y else max(x, y)
 
 
-def _shift_left(kind: Scalar, x: int, y: int) -> int:
-    return x << y if 0 <= y < kind.bits else 0
-
-
-def _shift_right(kind: Scalar, x: int, y: int) -> int:
-    return x >> y if 0 <= y < kind.bits else -1 if x < 0 else 0
-
-
 def _bitwise(function: Integers) -> Wholes:
     return lambda kind, x, y: function(x, y)
 
 
 def _flipped(kind: Scalar, x: int) -> int:
     return ~x
-
-
-def _popcount(kind: Scalar, x: int) -> int:
-    return _bits_of(kind, x).bit_count()
-
-
-def _clz(kind: Scalar, x: int) -> int:
-    return kind.bits - _bits_of(kind, x).bit_length()
-
-
-def _bits_of(kind: Scalar, x: int) -> int:
-    return x % (1 << kind.bits)
 
 
 def _real(function: Function, otherwise: Function) -> Function:
@@ -235,10 +215,10 @@ SCALAR: dict[str, Function] = {
     "plus": _number(operator.add, operator.add),
     "minus": _number(operator.sub, operator.sub),
     "multiplies": _number(operator.mul, operator.mul),
-    "divides": _number(_truncated, np.divide),
-    "floordiv": _number(_floordiv_integers, _floordiv),
-    "mod": _number(_mod_integers, _mod),
-    "rem": _number(_left_over, np.fmod),
+    "divides": _sized(lambda _, x, y: numerics.quotient(x, y, "zero", -1), np.divide),
+    "floordiv": _sized(lambda _, x, y: numerics.quotient(x, y, "down", -1), _floordiv),
+    "mod": _sized(lambda _, x, y: numerics.remainder(x, y, "down", True), _mod),
+    "rem": _sized(lambda _, x, y: numerics.remainder(x, y, "zero", True), np.fmod),
     "neg": _number(operator.neg, operator.neg),
     "abs": _number(abs, abs),
     "sign": _number(_sign_integer, _sign),
@@ -258,10 +238,10 @@ SCALAR: dict[str, Function] = {
     "bit_or": _integer(_bitwise(int.__or__)),
     "bit_xor": _integer(_bitwise(int.__xor__)),
     "bit_not": _integer(_flipped),
-    "shift_left": _integer(_shift_left),
-    "shift_right": _integer(_shift_right),
-    "popcount": _integer(_popcount),
-    "clz": _integer(_clz),
+    "shift_left": _sized(lambda kind, x, y: numerics.shifted(x, y, kind.bits, True, 0)),
+    "shift_right": _sized(lambda kind, x, y: numerics.shifted(x, y, kind.bits, False, -int(x < 0))),
+    "popcount": _sized(lambda _, x: numerics.ones(x)),
+    "clz": _sized(lambda kind, x: numerics.leading_zeros(x, kind.bits)),
     "sqrt": _float(np.sqrt),
     **{name: _real(*functions) for name, functions in _REAL.items()},
     "floor": _float(np.floor),

@@ -12,8 +12,7 @@ import pytest
 import tensorir as ti
 from tensorir.ir.types import BOOL, INT32, Interval
 from tensorir.lifting.accesses.space import boxed, in_order
-from tensorir.lifting.nests.numbers import values
-from tensorir.lifting.nests.terms import Index, Number, Op, Term, show
+from tensorir.lifting.nests.terms import Index, Number, Op, Term, show, values
 
 NAMES = ("i_0", "i_1", "i_2", "k")
 

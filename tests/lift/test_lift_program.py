@@ -14,7 +14,7 @@ import tensorir as ti
 from tensorir.ir.types import FLOAT32, INT32
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.nests.terms import Buffer, Index, Load
-from tensorir.lifting.storage.sharing import Shared
+from tensorir.lifting.storage.narrow import Shared
 from tensorir.runtime.errors import DiagnosticError, Source, Span
 from tests.lift.harness import figures
 

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from tensorir.ir.types import BOOL, INT32
-from tensorir.lifting.accesses.counted import counted, spread_where
 from tensorir.lifting.accesses.sets import conjuncts
+from tensorir.lifting.accesses.space import counted, spread_where
 from tensorir.lifting.nests.bounded import sums_bounded
 from tensorir.lifting.nests.linear import affine_of, settled
-from tensorir.lifting.nests.numbers import values
-from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term, show
+from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term, show, values
 from tensorir.lifting.nests.unknowns import bounds
 
 RANGES = {"i": (0, 7), "j": (0, 4), "k": (2, 9)}

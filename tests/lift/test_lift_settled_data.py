@@ -10,7 +10,7 @@ import pytest
 
 from tensorir.integers.affine import Affine
 from tensorir.ir.types import BOOL, INT32, INT64
-from tensorir.lifting.accesses.counted import in_one_period
+from tensorir.lifting.accesses.space import in_one_period
 from tensorir.lifting.nests.linear import in_normal_form, settled
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, show
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -12,10 +10,9 @@ from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import FLOAT64, INT32, Dims, Interval, TensorType
-from tensorir.lifting.rewrites.coordinates import with_sums_of_coordinates
-from tensorir.lifting.rewrites.nested_folds import fold_of_one
-from tensorir.lifting.rewrites.ordering import with_shifts_inside
-from tensorir.lifting.rewrites.prefixes import added_point
+from tensorir.lifting.emission.tensors import with_sums_of_coordinates
+from tensorir.lifting.rewrites.canonical import added_point
+from tensorir.lifting.rewrites.naming import with_shifts_inside
 from tensorir.text import parse
 
 DEPTH = 40
@@ -42,15 +39,6 @@ def test_a_point_of_a_shared_sum(x: Expr):
     added = call("add_dim", doubled(point), static=("I", 2, 3))
     assert isinstance(added, Call)
     made = added_point(added)
-    assert made is not None
-    assert nodes(made) < DEPTH + 9
-
-
-def test_a_fold_over_one_place_of_a_shared_sum():
-    f = parse("f(out: tensor<float>, x: tensor<float, J[0:1]>) { out ← reduce(+, 0.0, J)(x × x); }")
-    fold = f.closures[0].value
-    assert isinstance(fold, Call)
-    made = fold_of_one(replace(fold, args=(*fold.args[:2], doubled(fold.args[2]))))
     assert made is not None
     assert nodes(made) < DEPTH + 9
 

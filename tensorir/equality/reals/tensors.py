@@ -26,6 +26,7 @@ import numpy as np
 from tensorir.ir.nodes import Call
 from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
+from tensorir.reference import numerics
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 Array = np.ndarray[Any, Any]
@@ -239,46 +240,14 @@ def literal(domain: Domain, value: Any, element: Scalar, dims: Dims = NO_DIMS) -
 # Integers and truth values of whole arrays, with the meanings of the builtins: integers wrap, and x / 0 is -1.
 
 
-def _divided(x: Array, y: Array, towards_zero: bool) -> Array:
-    safe = np.where(y == 0, 1, y).astype(x.dtype)
-    q = x // safe
-    if towards_zero:
-        q = np.where((x % safe != 0) & ((x < 0) != (safe < 0)), q + 1, q)
-    return np.where(y == 0, -1, q).astype(x.dtype)
-
-
-def _left(x: Array, y: Array, towards_zero: bool) -> Array:
-    q = _divided(x, y, towards_zero)
-    return np.where(y == 0, x, x - q * y).astype(x.dtype)
-
-
-def _shift(x: Array, y: Array, bits: int, left: bool) -> Array:
-    inside = (y >= 0) & (y < bits)
-    by = np.where(inside, y, 0).astype(x.dtype)
-    beyond = np.zeros_like(x) if left or x.dtype.kind == "u" else np.where(x < 0, -1, 0).astype(x.dtype)
-    return np.where(inside, x << by if left else x >> by, beyond).astype(x.dtype)
-
-
-def _unsigned(x: Array) -> Array:
-    return x.view(np.dtype(f"u{x.dtype.itemsize}"))
-
-
-def _leading_zeros(x: Array, bits: int) -> Array:
-    found, rest = np.full(x.shape, bits), _unsigned(np.array(x, order="C"))
-    while rest.any():
-        found = np.where(rest != 0, found - 1, found)
-        rest = rest >> np.array(1, rest.dtype)
-    return found.astype(x.dtype)
-
-
 INTEGERS: dict[str, Callable[..., Array]] = {
     "plus": lambda e, x, y: x + y,
     "minus": lambda e, x, y: x - y,
     "multiplies": lambda e, x, y: x * y,
-    "divides": lambda e, x, y: _divided(x, y, True),
-    "floordiv": lambda e, x, y: _divided(x, y, False),
-    "mod": lambda e, x, y: _left(x, y, False),
-    "rem": lambda e, x, y: _left(x, y, True),
+    "divides": lambda e, x, y: numerics.quotient(x, y, "zero", -1),
+    "floordiv": lambda e, x, y: numerics.quotient(x, y, "down", -1),
+    "mod": lambda e, x, y: numerics.remainder(x, y, "down", True),
+    "rem": lambda e, x, y: numerics.remainder(x, y, "zero", True),
     "neg": lambda e, x: -x,
     "abs": lambda e, x: np.abs(x),
     "sign": lambda e, x: np.sign(x),
@@ -288,10 +257,10 @@ INTEGERS: dict[str, Callable[..., Array]] = {
     "bit_or": lambda e, x, y: x | y,
     "bit_xor": lambda e, x, y: x ^ y,
     "bit_not": lambda e, x: ~x,
-    "shift_left": lambda e, x, y: _shift(x, y, e.bits, True),
-    "shift_right": lambda e, x, y: _shift(x, y, e.bits, False),
-    "popcount": lambda e, x: np.bitwise_count(_unsigned(np.array(x, order="C"))).astype(x.dtype),
-    "clz": lambda e, x: _leading_zeros(x, e.bits),
+    "shift_left": lambda e, x, y: numerics.shifted(x, y, e.bits, True, 0),
+    "shift_right": lambda e, x, y: numerics.shifted(x, y, e.bits, False, np.where(x < 0, -1, 0)),
+    "popcount": lambda e, x: numerics.ones(x),
+    "clz": lambda e, x: numerics.leading_zeros(x, e.bits),
 }
 """Every elementwise builtin that gives an integer of integers, after the element type of these."""
 

@@ -16,25 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, TypeVar
 
-from tensorir.integers.affine import Affine, number
+from tensorir.integers.affine import Affine, Ranges, number
+from tensorir.integers.sets import isl
 from tensorir.ir.types import BOOL
-from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, linear, settled
+from tensorir.lifting.nests.linear import COMPARISONS, affine_of, linear, settled
 from tensorir.lifting.nests.nest import Leaf, Loop
 from tensorir.lifting.nests.terms import Number, Op, Term, loads
 from tensorir.runtime.memory import remembered
 
 T = TypeVar("T")
 _SIGNS = {"eq": "=", "not_eq": "!=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
-
-
-@cache
-def _isl() -> Any:
-    import islpy
-
-    return islpy
 
 
 def integer_set(names: Sequence[str], constraints: Sequence[str]) -> Any:
@@ -46,7 +39,7 @@ def integer_set(names: Sequence[str], constraints: Sequence[str]) -> Any:
 @remembered("facts of nests", limit=1024)
 def _read(text: str) -> Any:
     """Unrolled loops ask for the same few sets over and over, and to read one takes isl a millisecond."""
-    return _isl().Set(text)
+    return isl().Set(text)
 
 
 EFFORT = 1_000_000
@@ -60,12 +53,12 @@ _CONSEQUENCES = ("failed to copy arg self", "syntax error")
 
 def decided(question: Callable[[], T], times: float = 1) -> T | None:
     """The answer to a question about sets; None where isl would need more than so many times EFFORT steps for it."""
-    context = _isl().DEFAULT_CONTEXT
+    context = isl().DEFAULT_CONTEXT
     context.reset_operations()
     context.set_max_operations(round(times * EFFORT))
     try:
         return question()
-    except _isl().Error as error:
+    except isl().Error as error:
         if not any(word in str(error) for word in (_EXHAUSTED, *_CONSEQUENCES)):
             raise
         return None
@@ -80,8 +73,8 @@ def decided(question: Callable[[], T], times: float = 1) -> T | None:
 def _is_exhausted() -> bool:
     """True if isl's budget is spent: then its smallest operation fails, or gives nothing."""
     try:
-        return _isl().Val(1).add(_isl().Val(1)).to_str() is None
-    except _isl().Error:
+        return isl().Val(1).add(isl().Val(1)).to_str() is None
+    except isl().Error:
         return True
 
 
@@ -89,12 +82,12 @@ def point(found: Any) -> tuple[int, ...]:
     """The first point of a set that is not empty, in the order of its names."""
     try:
         sample = found.lexmin().sample_point()
-    except _isl().Error as error:
+    except isl().Error as error:
         if _EXHAUSTED in str(error):
             raise
         sample = found.coalesce().lexmin().sample_point()  # isl fails on some forms of a set
-    count = sample.get_space().dim(_isl().dim_type.set)
-    return tuple(sample.get_coordinate_val(_isl().dim_type.set, k).to_python() for k in range(count))
+    count = sample.get_space().dim(isl().dim_type.set)
+    return tuple(sample.get_coordinate_val(isl().dim_type.set, k).to_python() for k in range(count))
 
 
 def text(affine: Affine, names: Mapping[str, str]) -> str:

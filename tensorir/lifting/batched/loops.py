@@ -8,12 +8,20 @@ from dataclasses import dataclass, replace
 from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, function, literal, operator, reduce, var
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Literal, Var
+from tensorir.ir.nodes import Call, Expr, Literal, Operator, Var
+from tensorir.ir.rewrite import substitute
 from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType, bcast
-from tensorir.lifting.batched.accesses import evaluated, read, update, write
-from tensorir.lifting.batched.combining import reductions
-from tensorir.lifting.batched.conflicts import Access, Conflict, accesses_of, conflict, outside
-from tensorir.lifting.batched.online import Online, is_number, online_sums
+from tensorir.lifting.batched.accesses import (
+    Access,
+    Conflict,
+    accesses_of,
+    conflict,
+    evaluated,
+    outside,
+    read,
+    update,
+    write,
+)
 from tensorir.lifting.batched.scope import Scope, dims_of
 from tensorir.lifting.emission.tensors import constant_of, converted, spread
 from tensorir.lifting.region.nodes import (
@@ -33,7 +41,213 @@ from tensorir.lifting.region.nodes import (
     Write,
     walk,
 )
+from tensorir.lifting.schedule.components import combined
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+
+
+def reductions(node: For) -> tuple[tuple[Node, ...], list[tuple[str, Expr]]] | None:
+    """A body without what it carries, and for each carried value how and with what it is combined; None if that is not
+    all that is done with it.
+    """
+    if not node.carried:
+        return node.body, []
+    insides = {c.inside for c in node.carried}
+    tainted: dict[Var, Expr] = {}
+    rest: list[Node] = []
+    for n in node.body:
+        if isinstance(n, Let) and not n.value.free.isdisjoint(insides | tainted.keys()):
+            tainted[n.result] = substitute(n.value, {v: tainted[v] for v in n.value.free if v in tainted})
+            continue
+        if not uses(n).isdisjoint(insides | tainted.keys()):
+            return None
+        rest.append(n)
+    found: list[tuple[str, Expr]] = []
+    for c in node.carried:
+        value = tainted.get(c.next) if isinstance(c.next, Var) else None
+        if value is None:
+            return None
+        pair = combined(value, c.inside)
+        if pair is None or not pair[1].free.isdisjoint(insides | tainted.keys()):
+            return None
+        if TABLE[pair[0]].identity is None:
+            return None
+        found.append(pair)
+    return tuple(rest), found
+
+
+def uses(node: Node) -> frozenset[Var]:
+    """Every variable that a node, or one in it, asks for."""
+    found: set[Var] = set()
+    for n in walk((node,)):
+        match n:
+            case Read(_, _, at, where, otherwise):
+                found |= {i for i in (*at, *where) if isinstance(i, Var)}
+                found |= otherwise.free if otherwise is not None else frozenset()
+            case Write(_, at, value, where) | Atomic(_, _, at, _, value, where):
+                found |= {i for i in (*at, *where) if isinstance(i, Var)} | value.free
+            case Let(_, value):
+                found |= value.free
+            case If(conditions, joined=joined):
+                found |= {c for c in conditions if isinstance(c, Var)}
+                for j in joined:
+                    found |= j.value.free | j.otherwise.free
+            case For(_, start, stop, carried=carried):
+                found |= {i for i in (start, stop) if isinstance(i, Var)}
+                for c in carried:
+                    found |= c.first.free | c.next.free
+            case While(_, condition, carried=carried):
+                found |= condition.free
+                for c in carried:
+                    found |= c.first.free | c.next.free
+            case Check(condition):
+                found |= condition.free
+            case _:
+                pass
+    return frozenset(found)
+
+
+POWERS = ("exp", "exp2")
+MOVES = ("rename", "split_dim", "merge_dims", "add_dim", "subset", "cast", "neg")
+"""Operations of one operand that are linear in it, but for rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """A loop that keeps the largest element and sums that are scaled by it."""
+
+    rest: tuple[Node, ...]
+    """The body without what depends on what is carried."""
+    largest: Carried
+    element: Expr
+    drops_nan: bool
+    power: str
+    final: Var
+    """Stands for the largest element of all rounds."""
+    sums: tuple[tuple[Carried, Expr], ...]
+
+
+def online_sums(node: For, fresh: Callable[[str], str]) -> Online | None:
+    """A loop as the largest element of its rounds, and sums that are scaled by it; None of any other."""
+    insides = {c.inside for c in node.carried}
+    for c in node.carried:
+        if not isinstance(c.next, Var):
+            continue
+        final = Var(fresh("largest"), c.next.type)
+        found = _apart(node, insides, {c.next: final})
+        if found is None:
+            continue
+        rest, values = found
+        let = next((n for n in node.body if isinstance(n, Let) and n.result == c.next), None)
+        extreme = None if let is None else _extreme(let.value, c.inside)
+        if let is None or extreme is None or not extreme[0].free.isdisjoint(insides | values.keys()):
+            continue
+        sums: list[tuple[Carried, Expr]] = []
+        powers: set[str] = set()
+        for other in node.carried:
+            total = values.get(other.next) if isinstance(other.next, Var) else None
+            scaled = None if total is None else _scaled_sum(total, other.inside, c.inside, final, insides)
+            if scaled is not None:
+                sums.append((other, scaled[1]))
+                powers.add(scaled[0])
+        if len(sums) == len(node.carried) - 1 and len(powers) == 1:
+            return Online(rest, c, extreme[0], extreme[1], powers.pop(), final, tuple(sums))
+    return None
+
+
+def _apart(node: For, insides: set[Var], known: dict[Var, Var]) -> tuple[tuple[Node, ...], dict[Var, Expr]] | None:
+    """The body without what depends on carried values, and that as expressions of them."""
+    tainted: dict[Var, Expr] = {}
+    rest: list[Node] = []
+    for n in node.body:
+        if isinstance(n, Let) and not n.value.free.isdisjoint(insides | tainted.keys()):
+            if n.result in known:
+                tainted[n.result] = known[n.result]
+            else:
+                tainted[n.result] = substitute(n.value, {v: tainted[v] for v in n.value.free if v in tainted})
+        elif uses(n).isdisjoint(insides | tainted.keys()):
+            rest.append(n)
+        else:
+            return None
+    return tuple(rest), tainted
+
+
+def _extreme(value: Expr, old: Var) -> tuple[Expr, bool] | None:
+    """What the largest so far is compared with, and whether NaN is passed over."""
+    match value:
+        case Call("max"):
+            found = combined(value, old)
+            return None if found is None else (found[1], False)
+        case Call("if", (Call("isnan", (a,)), b, Call("if", (Call("isnan", (c,)), d, Call("max", (x, y)))))):
+            if (a, b) == (d, c) and {x, y} == {a, b} and old in (a, b):
+                return (b if a == old else a), True
+            return None
+        case Call("if", (Call("isnan", (a,)), b, Call("max", (x, y)))) if {x, y} == {a, b} and old in (a, b):
+            return (b if a == old else a), True
+        case _:
+            return None
+
+
+def _scaled_sum(total: Expr, old: Var, largest: Var, final: Var, insides: set[Var]) -> tuple[str, Expr] | None:
+    """The power and the terms of `old × power(largest - final) + terms`, where the terms are scaled as well."""
+    match total:
+        case Call("plus", operands):
+            pass
+        case _:
+            return None
+    for one, terms in (operands, operands[::-1]):
+        match one:
+            case Call("multiplies", factors) if old in factors:
+                fade = factors[0] if factors[1] == old else factors[1]
+            case _:
+                continue
+        match fade:
+            case Call(power, (Call("minus", (a, b)),)) if power in POWERS and (a, b) == (largest, final):
+                if terms.free.isdisjoint(insides) and _scales(terms, final, power):
+                    return power, terms
+            case _:
+                pass
+    return None
+
+
+def _scales(e: Expr, final: Var, power: str) -> bool:
+    """True if a value is multiplied by what power(-final) is multiplied by."""
+    pending: list[Expr] = [e]
+    while pending:
+        match pending.pop():
+            case Call(op, (Call("minus", (x, y)),)) if op == power and y == final and final not in x.free:
+                pass
+            case Call("reduce", (Operator("plus"), start, x)) if _is_zero(start):
+                pending.append(x)
+            case Call("contract" | "multiplies", (x, y)) if (final in x.free) != (final in y.free):
+                pending.append(x if final in x.free else y)
+            case Call("divides", (x, y)) if final in x.free and final not in y.free:
+                pending.append(x)
+            case Call("plus" | "minus", (x, y)):
+                pending += [z for z in (x, y) if not _is_zero(z)]
+            case Call("if", (c, x, y)) if final not in c.free:
+                pending += [z for z in (x, y) if not _is_zero(z)]
+            case Call(op, (x,)) if op in MOVES:
+                pending.append(x)
+            case _:
+                return False
+    return True
+
+
+def _is_zero(e: Expr) -> bool:
+    known = constant_of(e)
+    return known is not None and known.value == 0
+
+
+def is_number(e: Expr) -> bool:
+    """True if an extreme is one of numbers: NaNs were replaced before, and it starts from a number."""
+    match e:
+        case Call("reduce", (Operator("max"), Literal(), Call("if", (Call("isnan", (x,)), Literal(), y)))):
+            return x == y
+        case Call("rename" | "add_dim" | "split_dim" | "merge_dims", (x,)):
+            return is_number(x)
+        case _:
+            return False
+
 
 MOST_ROUNDS = (1 << 31) - 1
 ONLINE = "what a round scales by the largest so far is scaled at the end"

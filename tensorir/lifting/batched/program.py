@@ -25,11 +25,10 @@ from tensorir.ir.build import call, closure, fencil, literal, var
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var
 from tensorir.ir.types import BOOL, FLOAT32, Dims, Scalar, TensorType
 from tensorir.lifting.batched.loops import run
-from tensorir.lifting.batched.scope import Run, Scope, dims_of
-from tensorir.lifting.batched.windows import zero_of
+from tensorir.lifting.batched.scope import Run, Scope, dims_of, zero_of
 from tensorir.lifting.emission.tensors import converted, cut, spread
 from tensorir.lifting.region.nodes import Atomic, Buffer, Region, Write, walk
-from tensorir.lifting.rewrites.tidy import tidied
+from tensorir.lifting.rewrites.canonical import tidied
 from tensorir.runtime.errors import Span
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from tensorir.integers.affine import Affine
-from tensorir.ir.build import call, literal, operator, reduce
-from tensorir.ir.nodes import Expr, Literal
-from tensorir.ir.types import BOOL, INT64, Interval, TensorType
-from tensorir.lifting.emission.tensors import alike, position, sum_of, width_of
+from tensorir.ir.build import call, function, literal, operator, reduce, scan
+from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import rebuild
+from tensorir.ir.types import BOOL, INT64, Interval, Scalar, TensorType, bcast
+from tensorir.lifting.emission.tensors import alike, cut, position, renamed, shifted, spread, sum_of, width_of
 from tensorir.lifting.region.nodes import Bound, Buffer, Condition, Index
 from tensorir.runtime.errors import Span
 
@@ -153,3 +155,185 @@ def holds(b: Bound, ranges: Mapping[str, tuple[int, int]]) -> bool | None:
 def dims_of(buffer: Buffer) -> dict[str, Interval]:
     """The intervals of a buffer."""
     return {n: Interval(0, e) for n, e in buffer.dims}
+
+
+@dataclass(frozen=True, slots=True)
+class Digits:
+    """A number by its digits, the most significant one first: each a variable, how much it counts, and its extent."""
+
+    terms: tuple[tuple[str, int, int], ...]
+    constant: int
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(n for n, _, _ in self.terms)
+
+    @property
+    def span(self) -> int:
+        """How many values it runs through, gaps and all."""
+        return self.terms[0][1] * self.terms[0][2] if self.terms else 1
+
+    @property
+    def is_dense(self) -> bool:
+        """True if it runs through all numbers of an interval."""
+        inner = 1
+        for _, c, extent in reversed(self.terms):
+            if c != inner:
+                return False
+            inner = c * extent
+        return True
+
+
+def digits_of(a: Affine, scope: Scope, own: Mapping[str, Interval]) -> Digits | None:
+    """An index as digits that do not overlap; None where it is no such number.
+
+    A loop that runs step by step may stand in front.
+    """
+    if not a.is_linear or any(c <= 0 for _, c in a.terms):
+        return None
+    found: list[tuple[str, int, int]] = []
+    for name, c in sorted(a.terms, key=lambda t: -t[1]):
+        assert isinstance(name, str)
+        interval = own.get(name) or scope.dims.get(name)
+        if interval is None:
+            known = scope.ranges.get(name)
+            if found or known is None or known[0] < 0:
+                return None
+            found.append((name, c, known[1] + 1))
+        elif interval.start:
+            return None
+        else:
+            found.append((name, c, len(interval)))
+    for (_, c, _), (_, d, extent) in pairwise(found):
+        if c % d or c < d * extent:
+            return None
+    return Digits(tuple(found), a.constant)
+
+
+def padded(x: Expr, dim: str, whole: Interval, fill: Expr) -> Expr:
+    """The tensor on a larger interval, with one value where it had no points."""
+    have = x.tensor.dims[dim]
+    if have.covers(whole):
+        return x
+    hull = have | whole
+    dims = {n: hull if n == dim else i for n, i in x.tensor.dims.items}
+    return call("update", spread(fill, dims), x)
+
+
+def at_point(x: Expr, dim: str, index: Expr, mode: str = "clamp") -> Expr:
+    """A tensor at one place of a dim, which goes away."""
+    return call("gather", x, index, static=((dim,), mode))
+
+
+def window(x: Expr, dim: str, digits: Digits, scope: Scope, fill: Expr) -> Expr:
+    """What a buffer has at an index: its dim split into the digits."""
+    extent = x.tensor.dims[dim].stop
+    first = digits.constant
+    if not digits.terms:
+        return at_point(x, dim, literal(first))
+    count = digits.span
+    name = digits.terms[0][0]
+    step = digits.terms[0][1]
+    if name in scope.numbers and count + first > extent:
+        # rounds that would leave the buffer read nothing
+        count = max(step, -(-(extent - first) // step) * step)
+    x = padded(x, dim, Interval(first, first + count), fill)
+    x = shifted(cut(x, {dim: Interval(first, first + count)}), dim, first)
+    rest = dim
+    for k, (name, c, _) in enumerate(digits.terms):
+        is_number = name in scope.numbers
+        target = scope.run.fresh(dim) if is_number else name
+        if c > 1:
+            inner = scope.run.fresh(dim)
+            x = call("split_dim", x, static=(rest, target, inner, c))
+            rest = inner
+        else:
+            x = renamed(x, {rest: target})
+            rest = ""
+        if is_number:
+            safe = scope.ranges[name][1] < len(x.tensor.dims[target])
+            x = at_point(x, target, scope.numbers[name], "clamp" if safe else "zero")
+        if rest:
+            used = digits.terms[k + 1][1] * digits.terms[k + 1][2] if k + 1 < len(digits.terms) else 1
+            x = cut(x, {rest: Interval(0, used)})
+    return at_point(x, rest, literal(0)) if rest else x
+
+
+def zero_of(element: Scalar) -> Expr:
+    return literal(False if element.kind == "bool" else 0, element)
+
+
+def widened(e: Expr, value: Callable[[Var], Expr | None]) -> Expr:
+    """The expression with variables replaced by tensors of more dims, which all broadcast by name.
+
+    >>> from tensorir.text import parse_expr
+    >>> from tensorir.ir.types import tensor
+    >>> x = Var("x", tensor("float", K=(0, 3)))
+    >>> e = parse_expr("scan(λ(s: tensor<float>, v: tensor<float>) → s × v, true, 1.0, K)(x)", [x])
+    >>> widened(e, lambda v: Var("y", tensor("float", K=(0, 3), I=(0, 2))) if v == x else None).type
+    tensor<float, K[0:3], I[0:2]>
+    """
+    done: dict[int, Expr] = {}
+    stack: list[tuple[Expr, bool]] = [(e, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if isinstance(node, Var):
+            found = value(node)
+            done[id(node)] = node if found is None else found
+        elif isinstance(node, Operator) or not node.free:
+            done[id(node)] = node
+        elif isinstance(node, Lambda):
+            done[id(node)] = node  # made where it is called
+        elif not ready:
+            stack.append((node, True))
+            stack.extend((c, False) for c in node.children if id(c) not in done)
+        else:
+            done[id(node)] = _made(node, tuple(done[id(c)] for c in node.children), value)
+    return done[id(e)]
+
+
+def _made(node: Expr, children: tuple[Expr, ...], value: Callable[[Var], Expr | None]) -> Expr:
+    match node:
+        case Call("reduce" | "scan", (f, *_)):
+            assert isinstance(f, Lambda | Operator)
+            _, init, *xs = children
+            return _fold(node, f, init, xs, value)
+        case Call("concat"):
+            whole = bcast([c.tensor.dims.without(*_along(children)) for c in children])
+            return call("concat", *(spread(c, dict(whole.items)) for c in children), span=node.span)
+        case Call():
+            return call(node.op, *children, static=node.static, span=node.span)
+        case _:
+            return rebuild(node, children)
+
+
+def _along(parts: Sequence[Expr]) -> tuple[str, ...]:
+    """The dim along which parts follow each other."""
+    first = parts[0].tensor.dims
+    return tuple(n for n, i in first.items if any(p.tensor.dims.get(n) not in (None, i) for p in parts[1:]))
+
+
+def _fold(
+    node: Call, f: Lambda | Operator, init: Expr, xs: Sequence[Expr], value: Callable[[Var], Expr | None]
+) -> Expr:
+    dim = node.static[-1]
+    elements = [x.tensor.on(x.tensor.dims.without(dim)) for x in xs]
+    if isinstance(f, Operator):
+        state = TensorType(init.tensor.element, bcast([*(e.dims for e in elements), init.tensor.dims]))
+        made = operator(f.op, state, *elements)
+    else:
+        captured = [found for v in f.free if (found := value(v)) is not None]
+        dims = bcast([*(e.dims for e in elements), init.tensor.dims, *(c.tensor.dims for c in captured)])
+        state = TensorType(f.params[0].type.element, dims)
+        params = [Var(p.name, t) for p, t in zip(f.params, (state, *elements), strict=True)]
+        own = dict(zip((p.name for p in f.params), params, strict=True))
+
+        def inner(v: Var) -> Expr | None:
+            return own[v.name] if v.name in own else value(v)
+
+        made = function(params, widened(f.body, inner), span=f.span)
+    if node.op == "reduce":
+        return reduce(made, init, *xs, dim=dim, span=node.span)
+    return scan(made, node.static[0], init, *xs, dim=dim, span=node.span)

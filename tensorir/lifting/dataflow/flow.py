@@ -26,12 +26,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
-from tensorir.integers.affine import Affine, number, quotient, variable
+from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.sets import affine_from_isl, conditions_of, isl
 from tensorir.ir.types import BOOL, INT32, Interval
-from tensorir.lifting.accesses.inverse import inverse
+from tensorir.lifting.accesses.overlap import inverse
 from tensorir.lifting.accesses.sets import decided, text
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.nests.linear import term_of
@@ -48,13 +49,6 @@ FEW_WRITES = 16
 
 PARTS = 1 / 16
 """The share of EFFORT for parts of a relation: where they are many, each step of isl takes 30 times as long."""
-
-
-@cache
-def isl() -> Any:
-    import islpy
-
-    return islpy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -409,7 +403,7 @@ def sources_of(
     i.PwMultiAff.from_map(relation).foreach_piece(lambda s, a: pieces.append((s, a)))
     found: list[Source] = []
     for where, at in pieces:
-        target = [_affine(at.get_aff(k), names) for k in range(at.dim(i.dim_type.out))]
+        target = [affine_from_isl(at.get_aff(k), names) for k in range(at.dim(i.dim_type.out))]
         part = relation.intersect_domain(where)
         for k, name in enumerate(loops):
             if target[k] != variable(name) and name in names:
@@ -466,30 +460,6 @@ def _order(s: Statement, longest: int) -> str:
     return f"[{', '.join([*parts, *['0'] * (longest - len(parts))])}]"
 
 
-def _affine(a: Any, names: Sequence[str]) -> Affine:
-    """A quasi-affine expression of isl as a sum of indices."""
-    i = isl()
-    scale = a.get_denominator_val().to_python()
-    total, kinds = number(_whole(a.get_constant_val(), scale)), (i.dim_type.in_, i.dim_type.div)
-    for kind in kinds:
-        for k in range(a.dim(kind)):
-            c = _whole(a.get_coefficient_val(kind, k), scale)
-            if not c:
-                continue
-            if kind == i.dim_type.in_:
-                total = total.plus(variable(names[k]).times(c))
-            else:
-                total = total.plus(_affine(a.get_div(k), names).times(c))
-    return quotient(total, scale, {}) if scale != 1 else total
-
-
-def _whole(value: Any, scale: int) -> int:
-    v = value.mul(isl().Val(scale))
-    if not v.is_int():
-        raise Uncovered("an index that is no whole number")
-    return v.to_python()
-
-
 def condition_of(where: Any, context: Any, names: Sequence[str]) -> Term | None:
     """That an iteration of `context` is one of a set, as a term; None where all are."""
     where = where.intersect(context).coalesce().gist(context).compute_divs()
@@ -500,8 +470,8 @@ def condition_of(where: Any, context: Any, names: Sequence[str]) -> Term | None:
     choices: list[Term] = []
     for basic in parts:
         holds: list[Term] = []
-        for c in basic.get_constraints():
-            holds.append(_comparison("eq" if c.is_equality() else "greater_equal", _affine(c.get_aff(), names)))
+        for a, zero in conditions_of(basic, names):
+            holds.append(_comparison("eq" if zero else "greater_equal", a))
         choices.append(_joined("and", holds, True))
     return _joined("or", choices, False)
 

@@ -13,13 +13,12 @@ from tensorir.ir.types import BOOL, INT32, TensorType
 from tensorir.lifting.accesses.sets import conjuncts, decided, integer_set, text
 from tensorir.lifting.dataflow.flow import PARTS
 from tensorir.lifting.dataflow.statements import Uncovered
-from tensorir.lifting.emission.folds import fold_of
-from tensorir.lifting.emission.tensors import converted, sum_of, width_of
+from tensorir.lifting.emission.tensors import converted, fold_of, sum_of, width_of
 from tensorir.lifting.nests import nest, terms
 from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term
 from tensorir.lifting.region import nodes as r
-from tensorir.lifting.region.checker import check_region
+from tensorir.lifting.region.nodes import check_region
 
 ZERO = Number(0, INT32)
 

@@ -75,10 +75,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.integers.affine import Affine, variable
+from tensorir.integers.sets import isl
 from tensorir.ir.nodes import Call, Expr, Literal, Var
 from tensorir.ir.rewrite import rebuild, substitute
 from tensorir.lifting.accesses.sets import decided, text
-from tensorir.lifting.dataflow.flow import PARTS, Source, box_of, domain_of, isl, sources_of
+from tensorir.lifting.dataflow.flow import PARTS, Source, box_of, domain_of, sources_of
 from tensorir.lifting.dataflow.statements import Statement
 from tensorir.lifting.region.nodes import For, While
 
@@ -110,9 +111,6 @@ def live(statements: Sequence[Statement], flow: Mapping[int, Sequence[Source]], 
         else:
             pending += [reads[v] for v in s.uses if v in reads]
     return sorted(found)
-
-
-# islpy has no types of its own that say enough.
 
 
 MOST_SOURCES = 8
@@ -302,9 +300,6 @@ class _Forwarding:
 
 def _is_choice(s: Statement) -> bool:
     return isinstance(s.value, Call) and s.value.op == "if" and s.scatter is None and s.opaque is None
-
-
-# islpy has no types of its own that say enough.
 
 
 def with_reads_once(

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import prod
 
-from tensorir.integers.affine import Affine, Quotient, variable
-from tensorir.ir.build import call, literal
-from tensorir.ir.nodes import Expr, Var
+from tensorir.integers.affine import Affine, Quotient, Ranges, variable
+from tensorir.ir.build import call, closure, literal, var
+from tensorir.ir.nodes import Closure, Expr, Var
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import digits, interval_of
@@ -32,7 +32,7 @@ from tensorir.lifting.emission.tensors import (
     width_of,
 )
 from tensorir.lifting.nests.bounded import by_multiple
-from tensorir.lifting.nests.linear import COMPARISONS, Ranges, affine_of, flat_place, settled, term_of
+from tensorir.lifting.nests.linear import COMPARISONS, affine_of, flat_place, settled, term_of
 from tensorir.lifting.nests.terms import (
     Buffer,
     Index,
@@ -554,3 +554,31 @@ def _bounds_of(inside: Box, box: Box) -> list[Term]:
         if i.stop != box[n].stop:
             found.append(Op("less", (Index(n, INT32), Number(i.stop, INT32)), BOOL))
     return found
+
+
+def ordered_closures(
+    values: Sequence[tuple[Buffer, Expr]], params: Sequence[Var], emitter: Emitter
+) -> tuple[list[Closure], list[Var]]:
+    """Closures in an order in which none reads what an earlier one wrote over, and buffers for what must wait."""
+    by_var = {emitter.param(b): (b, e) for b, e in values}
+    pending = list(by_var)
+    closures: list[Closure] = []
+    buffers: list[Var] = []
+    while pending:
+        free = next((v for v in pending if not any(v in by_var[w][1].free for w in pending if w is not v)), None)
+        chosen = free or next(v for v in pending if by_var[v][1] not in buffers)
+        buffer, e = by_var[chosen]
+        value = spread(e, emitter.intervals(buffer)) if not e.tensor.dims else e
+        if free is None:
+            # the others read what it holds before: its new contents wait
+            name = f"{buffer.name}_new"
+            while any(p.name == name for p in (*params, *buffers)):
+                name += "_"
+            later = var(name, chosen.type)
+            buffers.append(later)
+            closures.append(closure(later, value))
+            by_var[chosen] = buffer, later
+        else:
+            closures.append(closure(free, value))
+            pending.remove(free)
+    return closures, buffers

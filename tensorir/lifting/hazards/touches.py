@@ -22,7 +22,8 @@ from itertools import combinations, product
 from math import prod
 from typing import Any
 
-from tensorir.integers.affine import Affine, number
+from tensorir.integers.affine import Affine, Ranges, number
+from tensorir.integers.sets import isl
 from tensorir.ir.types import BOOL
 from tensorir.lifting.accesses.overlap import Box, Seen, box_of, reads_under
 from tensorir.lifting.accesses.sets import (
@@ -35,10 +36,10 @@ from tensorir.lifting.accesses.sets import (
     point,
     same_element,
 )
-from tensorir.lifting.nests.linear import Ranges, linear, settled, term_of
+from tensorir.lifting.nests.linear import linear, settled, term_of
 from tensorir.lifting.nests.nest import Bottom, Check, External, Leaf, Loop, Store, While, ranges_of
-from tensorir.lifting.nests.numbers import values as of_numbers
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, index_names, rebuilt, walk
+from tensorir.lifting.nests.terms import values as of_numbers
 from tensorir.runtime.errors import Span
 
 Values = Mapping[str, int]
@@ -314,8 +315,6 @@ def element_of(touch: Touch, at: Mapping[str, int]) -> str:
 #
 # A set of them may be too large where data decide over a store; what is missing in it is missing.
 
-# islpy has no types of its own that say enough.
-
 
 def first_missing(r: Touch, writes: Sequence[Touch]) -> list[tuple[int, ...]] | None:
     """The first iteration of a read before which no store writes its element, if there is one.
@@ -344,10 +343,8 @@ def _without(left: Any, written: Any) -> Any:
 
 def written_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
     """The iterations of a read before which a store may write its element: more than do, where data decide."""
-    import islpy
-
     for found in met_before(w, r, first):
-        yield found.project_out(islpy.dim_type.set, len(r.leaf.names), len(w.names))
+        yield found.project_out(isl().dim_type.set, len(r.leaf.names), len(w.names))
 
 
 def met_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
@@ -383,9 +380,6 @@ def met_before(w: Touch, r: Touch, first: int = 0) -> Iterator[Any]:
 #
 # The reductions of threads that TVM makes of shuffles hand on, compare and choose what some threads have never
 # written; of what comes of it, nobody reads anything.
-
-# islpy has no types of its own that say enough.
-
 
 Visible = Mapping[tuple[int, ...], Any]
 """Sets of iterations, by the place of their statement."""
@@ -451,8 +445,6 @@ def _behind(reader: Leaf, seen: Any, writer: Leaf, buffer: Buffer, touches: Touc
 
 
 def _writers(pairs: Any, seen: Any, r: Touch, w: Touch) -> Any:
-    import islpy
-
-    kind = islpy.dim_type.set
+    kind = isl().dim_type.set
     both = pairs.intersect(seen.insert_dims(kind, len(r.leaf.names), len(w.names)))
     return both.project_out(kind, 0, len(r.leaf.names))

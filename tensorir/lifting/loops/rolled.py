@@ -67,8 +67,6 @@ from tensorir.lifting.nests.terms import (
 #
 # What always holds is said where another copy reads the same buffer under a condition.
 
-# islpy has no types of its own that say enough.
-
 
 def with_bounds_in_full(nodes: Sequence[Node], loops: tuple[Loop, ...]) -> list[Node] | None:
     """The nodes, with terms in normal form, inside of loops; None where nothing is read under a condition."""

@@ -32,8 +32,7 @@ from tensorir.integers.affine import Affine, Quotient, number, quotient, variabl
 from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar
 from tensorir.lifting.nests.linear import affine_of, linear
 from tensorir.lifting.nests.nest import Loop, Node, Store
-from tensorir.lifting.nests.numbers import values
-from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
+from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names, values
 from tensorir.lifting.nests.unknowns import Ranges, bounds
 from tensorir.runtime.errors import NOWHERE, Span
 

@@ -32,10 +32,22 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from itertools import islice
 
-from tensorir.integers.affine import Affine, Quotient, number, quotient, remainder, variable
+from tensorir.integers.affine import Affine, Quotient, Ranges, number, quotient, remainder, variable
 from tensorir.ir.types import BOOL, INT64, Scalar
-from tensorir.lifting.nests.numbers import fits, fitting, folded
-from tensorir.lifting.nests.terms import Index, Linear, Load, Number, Op, Term, children, rebuilt, walk
+from tensorir.lifting.nests.terms import (
+    Index,
+    Linear,
+    Load,
+    Number,
+    Op,
+    Term,
+    children,
+    fits,
+    fitting,
+    folded,
+    rebuilt,
+    walk,
+)
 from tensorir.lifting.nests.unknowns import NO_FACTS, Facts, Parts, bounds, divided, is_exact, narrowed, told
 
 # Places in flat memory that data tell, as one index per dim, where only the first of them can be out of bounds.
@@ -203,8 +215,6 @@ def _word(term: Term) -> str:
         case _:
             return "index"
 
-
-Ranges = Mapping[str, tuple[int, int]]
 
 COMPARISONS = {"eq", "not_eq", "less", "less_equal", "greater", "greater_equal"}
 

@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.integers.affine import variable
+from tensorir.integers.affine import Ranges, variable
 from tensorir.ir.nodes import Expr
-from tensorir.lifting.nests.linear import Ranges, linear
+from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Term, buffers_of, loads, rebuilt
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.runtime.memory import remembered

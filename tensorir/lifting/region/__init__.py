@@ -31,8 +31,7 @@ How a tile language says what it means, so that its translation is a translation
 >>> check_region(region)
 """
 
-from tensorir.lifting.region.checker import check_region
-from tensorir.lifting.region.parser import parse_region
-from tensorir.lifting.region.printer import print_region
+from tensorir.lifting.region.nodes import check_region
+from tensorir.lifting.region.text import parse_region, print_region
 
 __all__ = ["check_region", "parse_region", "print_region"]

@@ -9,99 +9,56 @@ exact.
 if x > 0.0 then x else 2.0 × x
 >>> show(Canonical(exact=True), "x + 0.0", x={"I": (0, 5)})
 x + 0.0
+
+Parameters take the names under which they are used.
+
+>>> from tensorir.text import parse
+>>> f = parse("f(A: tensor<float, a[0:3]>, B: tensor<float, b[0:3]>) { B ← rename(i → b)(rename(a → i)(A) × 2.0); }")
+>>> print(tidied(f))
+f(A: tensor<float, i[0:3]>, B: tensor<float, i[0:3]>) {
+  B ← A × 2.0;
+}
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from tensorir.integers.affine import quotient, remainder, variable
-from tensorir.ir.build import call
+from tensorir.integers.affine import Affine, Quotient, number, variable
+from tensorir.ir.build import call, closure, fencil, fresh, literal, operator, reduce, scan, var
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Fencil, Literal
-from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import Interval, Scalar
-from tensorir.lifting.emission.tensors import constant_of, cut, filled, renamed, shifted
-from tensorir.lifting.rewrites.bounds import (
-    COMPARED,
-    OUTSIDE,
-    bound_of_rows,
-    choice_in_a_choice,
-    choice_of_renamed,
-    choice_of_the_same,
-    choice_of_truth,
-    choice_of_updates,
-    known_bound,
-    last_coordinate,
-    read_inside,
-    read_of_less_padding,
-    small_first,
-    update_of_itself,
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, rewrite_all, values, with_label, with_values
+from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.lifting.emission.tensors import (
+    constant_of,
+    cut,
+    filled,
+    position,
+    renamed,
+    shifted,
+    spread,
+    sum_of,
+    sum_of_coordinates,
+    width_of,
+    with_sums_of_coordinates,
 )
-from tensorir.lifting.rewrites.coordinates import sum_of_coordinates
-from tensorir.lifting.rewrites.digits import (
-    fold_of_digits,
-    read_of_digits,
-    read_of_merged,
-    read_of_parts,
-    read_of_rows,
-    row_of_split,
-    split_of_digits,
-)
-from tensorir.lifting.rewrites.nested_folds import (
-    contraction_of_parts,
-    fold_of_fold,
-    fold_of_merged,
-    fold_of_one,
+from tensorir.lifting.rewrites.naming import (
+    fold_like,
+    in_order,
     is_whole,
-    merge_of_parts,
-    merge_of_whole,
-    point_of_computed,
-    rounds,
-    start_again,
-    start_within,
-    sum_from_nothing,
-)
-from tensorir.lifting.rewrites.padding import (
-    choice_of_padded,
-    concat_of_padded,
-    cut_of_padded,
-    extreme_of_padded,
-    fold_beside_constant,
-    merge_of_padded,
-    padding_of_padded,
-    padding_with_the_same,
-    reshaped_number,
-    sum_of_padded,
-)
-from tensorir.lifting.rewrites.prefixes import (
-    added_point,
-    concat_of_added,
-    concat_of_concat,
-    point_of_added,
-    point_of_update,
-    prefix_of_scan,
-    whole_of_parts,
-)
-from tensorir.lifting.rewrites.windows import (
-    choice_of_windows,
-    padding_of_windows,
-    part_of_windows,
-    read_of_coordinates,
-    read_of_part,
-    read_of_read,
-    read_through_padding,
-    windows_of_whole,
+    one_name_each,
+    starts_from_nothing,
+    with_distinct_names,
+    with_shifts_inside,
 )
 from tensorir.passes import simplify
 from tensorir.passes.base import Pass, rewritten
+from tensorir.passes.conditionals import PropagateConditions, decides
+from tensorir.passes.simplify import Cse
 from tensorir.runtime.errors import Span
-
-__all__ = ["LOOSE", "OUTSIDE", "RULES", "Canonical"]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -125,7 +82,7 @@ class Canonical(Pass):
         """One node by the rules, None where none applies."""
         if not isinstance(node, Call):
             return None
-        for one in (*RULES.get(node.op, ()), *(OUTSIDE if TABLE[node.op].elementwise else ())):
+        for one in RULES.get(node.op, ()):
             if not (self.exact and one in LOOSE and not is_whole(node)):
                 new = one(node)
                 if new is not None and new.type == node.type:
@@ -135,7 +92,43 @@ class Canonical(Pass):
         return None
 
 
-# Arithmetic
+# Comparisons and choices
+
+
+MIRRORED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+
+
+def small_first(e: Call) -> Expr | None:
+    """Comparisons have a number on the right, or the sign that opens to the right."""
+    x, y = e.args
+    one_number = isinstance(x, Literal) != isinstance(y, Literal)
+    wrong = isinstance(x, Literal) if one_number else e.op in ("greater", "greater_equal")
+    return call(MIRRORED[e.op], y, x, span=e.span) if wrong else None
+
+
+THERE = frozenset(["add_dim", "cartesian_shift", "merge_dims", "pos", "rename", "split_dim", "subset", "tuple_get"])
+"""What has every element that its operand has, besides what is done element by element."""
+
+
+def choice_of_truth(e: Call) -> Expr | None:
+    """A choice between a condition and the truth value that decides it is both conditions, or either."""
+    c, x, y = e.args
+    if e.tensor.element != BOOL:
+        return None
+    for one, other, truth, op in ((y, x, False, "and"), (x, y, True, "or")):
+        known = constant_of(one)
+        if known is not None and known.value is truth and _is_there(other):
+            return call(op, c, other, span=e.span)
+    return None
+
+
+def _is_there(e: Expr) -> bool:
+    """True if nothing in an expression may be absent that its variables have."""
+    return all(
+        n.op in THERE or TABLE[n.op].elementwise or (n.op == "gather" and n.static[-1] in ("clamp", "zero"))
+        for n in postorder(e)
+        if isinstance(n, Call)
+    )
 
 
 def plus_nothing(e: Call) -> Expr | None:
@@ -145,36 +138,6 @@ def plus_nothing(e: Call) -> Expr | None:
         if isinstance(other, Literal) and not isinstance(other.value, bool) and other.value == 0:
             return one
     return None
-
-
-# Shifts
-
-
-def shift_of_shift(e: Call) -> Expr | None:
-    """Shifts along one dim add up."""
-    match e.args, e.static:
-        case (Call("cartesian_shift", (x,), (d, j)),), (dim, i) if d == dim:
-            return shifted(x, dim, i + j)
-        case _:
-            return None
-
-
-def rename_of_subset(e: Call) -> Expr | None:
-    """A part under other names, which were given before, is a part of what had them."""
-    match e.args[0]:
-        case Call("subset", (Call("rename") as named,)):
-            return cut(renamed(named, dict(e.static[0])), dict(e.tensor.dims.items))
-        case _:
-            return None
-
-
-def shift_of_subset(e: Call) -> Expr | None:
-    """A part that is shifted is a part of what is shifted."""
-    match e.args, e.static:
-        case (Call("subset", (x,)) as part,), (dim, by) if dim in part.tensor.dims:
-            return cut(shifted(x, dim, by), dict(e.tensor.dims.items))
-        case _:
-            return None
 
 
 # Splits of merges
@@ -205,52 +168,14 @@ def split_of_merged(e: Call) -> Expr | None:
             return None
 
 
-def split_of_shifted(e: Call) -> Expr | None:
-    """A split of what is shifted along another dim is shifted."""
+def point_of_shifted(e: Call) -> Expr | None:
+    """A point of what is shifted along other dims is shifted."""
+    names, _ = e.static
     match e.args[0]:
-        case Call("cartesian_shift", (x,), (dim, by)) if dim != e.static[0]:
-            return shifted(call("split_dim", x, static=e.static, span=e.span), dim, by)
-        case _:
-            return None
-
-
-def split_of_point(e: Call) -> Expr | None:
-    """A split of a read along other dims, at points that it has no part in, is a read of what is split."""
-    dim, outer, inner, _ = e.static
-    match e.args[0]:
-        case Call("gather", (x, *points), (names, _) as static):
-            own = {d for p in points for d in p.tensor.dims}
-            if dim in names or dim in own or {outer, inner} & (set(x.tensor.dims) - {dim} | own):
-                return None
-            return call("gather", call("split_dim", x, static=e.static), *points, static=static, span=e.span)
-        case _:
-            return None
-
-
-def split_of_choice(e: Call) -> Expr | None:
-    """A split of a choice that one branch alone has the dim of is a choice of what is split."""
-    dim, outer, inner, _ = e.static
-    match e.args[0]:
-        case Call("if", (c, x, y) as parts) as choice if not choice.label:
-            having = [a for a in parts if dim in a.tensor.dims]
-            if having not in ([x], [y]) or any({outer, inner} & set(a.tensor.dims) for a in (c, x, y)):
-                return None
-            split = [call("split_dim", a, static=e.static, span=e.span) if a is having[0] else a for a in parts]
-            return call("if", *split, span=choice.span)
-        case _:
-            return None
-
-
-def split_of_padded(e: Call) -> Expr | None:
-    """A split of what is padded along other dims is padded."""
-    dim = e.static[0]
-    match e.args[0]:
-        case Call("update", (base, part)) if part.tensor.dims.get(dim) == base.tensor.dims[dim]:
-            same, element = constant_of(base), e.tensor.element
-            if same is None or not isinstance(element, Scalar):
-                return None
-            whole = filled(same.value, element, dict(e.tensor.dims.items))
-            return call("update", whole, call("split_dim", part, static=e.static), span=e.span)
+        case Call("cartesian_shift", (x,), (dim, by)) if dim not in names and all(
+            isinstance(i, Literal) for i in e.args[1:]
+        ):
+            return shifted(call("gather", x, *e.args[1:], static=e.static, span=e.span), dim, by)
         case _:
             return None
 
@@ -266,195 +191,513 @@ def start_of_added(e: Call) -> Expr | None:
     return None if init is e.args[1] else call(e.op, f, init, *rest, static=e.static, span=e.span)
 
 
-def gather_of_point(e: Call) -> Expr | None:
-    """A read of what was read at a point of other dims reads at that point too."""
-    dims, mode = e.static
-    match e.args:
-        case (Call("gather", (x, *points), (fixed, _)), *indices):
+def fold_of_fold(e: Call) -> Expr | None:
+    """A fold over both parts of a dim is a fold over the dim."""
+    match e:
+        case Call("reduce", (Operator(op), init, Call("reduce", (Operator(inner), start, x), (b,))), (a,)):
             pass
         case _:
             return None
-    known = [p for p in points if isinstance(p, Literal)]
-    if len(known) < len(points) or any(int(p.value) not in x.tensor.dims[d] for d, p in zip(fixed, known, strict=True)):
+    if op != inner or not TABLE[op].associative or a not in x.tensor.dims or not starts_from_nothing(op, start, init):
         return None
-    chosen: dict[str, Expr] = dict(zip((*fixed, *dims), (*known, *indices), strict=True))
-    every = tuple(d for d in x.tensor.dims.names if d in chosen)
-    return call("gather", x, *(chosen[d] for d in every), static=(every, mode), span=e.span)
+    if a in init.tensor.dims or b in init.tensor.dims:
+        return None
+    for outer, part in ((a, b), (b, a)):
+        whole = _Whole(outer, part, len(x.tensor.dims[part]), _name(x, outer, part))
+        made = whole.of(x)
+        if made is not None:
+            rest = made.tensor.on(made.tensor.dims.without(whole.dim))
+            state = TensorType(e.tensor.element, e.tensor.dims)
+            return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
+    return None
 
 
-def point_of_shifted(e: Call) -> Expr | None:
-    """A point of what is shifted along other dims is shifted."""
-    names, _ = e.static
-    match e.args[0]:
-        case Call("cartesian_shift", (x,), (dim, by)) if dim not in names and all(
-            isinstance(i, Literal) for i in e.args[1:]
-        ):
-            return shifted(call("gather", x, *e.args[1:], static=e.static, span=e.span), dim, by)
+def rounds(e: Call) -> bool:
+    """True if a fold of floats depends on the order of its terms."""
+    element, f = e.tensor.element, e.args[0]
+    floats = isinstance(element, Scalar) and element.is_float
+    return floats and (e.op == "contract" or (isinstance(f, Operator) and f.op in ("plus", "multiplies")))
+
+
+def _name(x: Expr, outer: str, part: str) -> str:
+    """A name for both parts of a dim: what their names share, or one like that of the outer one that nothing has."""
+    stem = outer.rstrip("_0123456789")
+    if stem and part.startswith(stem) and stem not in x.tensor.dims:
+        return stem
+    taken = {d for e in postorder(x) if isinstance(e.type, TensorType) for d in e.tensor.dims.names}
+    return fresh(stem or outer, taken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A dim in the place of its two parts."""
+
+    outer: str
+    part: str
+    size: int
+    dim: str
+    known: dict[tuple[int, str, str], Expr | None] = field(
+        default_factory=dict[tuple[int, str, str], "Expr | None"], compare=False
+    )
+    """What is shared is looked at once."""
+
+    @property
+    def _names(self) -> set[str]:
+        return {self.outer, self.part, self.dim}
+
+    def _total(self, e: Expr) -> Expr | None:
+        """A sum of coordinates that has both parts as one: `8 × a + 2 × b` is `2 × i`, where b counts to 4."""
+        total = sum_of_coordinates(e)
+        if total is None or self.dim in total.names:
+            return None
+        outer, part = (e.tensor.dims.get(n) for n in (self.outer, self.part))
+        if outer is None or part != Interval(0, self.size) or not self._together(total):
+            return None
+        # what counts the parts in turn counts the whole
+        dims = {**dict(e.tensor.dims.items), self.dim: Interval(outer.start * self.size, outer.stop * self.size)}
+        ranges = {n: (i.start, i.stop - 1) for n, i in dims.items()}
+        rest = total.replaced({self.outer: number(0), self.part: variable(self.dim)}, ranges)
+        return sum_of(rest, {n: position(n, dims[n]) for n in sorted(rest.names)})
+
+    def _together(self, total: Affine) -> bool:
+        """True if a sum, and what it takes quotients of, needs both parts as one."""
+        inner = (atom.inner for atom, _ in total.terms if isinstance(atom, Quotient))
+        alike = total.coefficient(self.outer) == total.coefficient(self.part) * self.size
+        return alike and all(map(self._together, inner))
+
+    def _number(self, value: Any, element: Scalar, dims: dict[str, Interval]) -> Expr | None:
+        """One number everywhere, along the dim as well; where it lacks the outer part what it meets has that."""
+        outer, part = dims.pop(self.outer, None), dims.pop(self.part, Interval(0, self.size))
+        if outer is None:
+            return filled(value, element, dims)
+        if part != Interval(0, self.size) or self.dim in dims:
+            return None
+        return filled(value, element, {**dims, self.dim: Interval(outer.start * self.size, outer.stop * self.size)})
+
+    def _bound(self, e: Expr) -> Expr | None:
+        """A bound of the outer part as one of the dim: `8 × b + a < 20` is `32 × b + i < 80`, where i counts fours."""
+        match e:
+            case Call("less" | "greater_equal", (x, Literal(value))) if (total := sum_of_coordinates(x)) is not None:
+                pass
+            case _:
+                return None
+        if not total.is_linear or total.coefficient(self.outer) != 1 or {self.part, self.dim} & total.names:
+            return None
+        outer = e.tensor.dims[self.outer]
+        dims = dict(e.tensor.dims.items) | {self.dim: Interval(outer.start * self.size, outer.stop * self.size)}
+        new = total.minus(variable(self.outer)).times(self.size).plus(variable(self.dim))
+        bound = int(value) * self.size
+        if width_of(new, {n: (i.start, i.stop - 1) for n, i in dims.items()}) != INT32 or bound not in INT32.range:
+            return None
+        made = sum_of(new, {n: position(n, dims[n]) for n in sorted(new.names)})
+        return call(e.op, made, literal(bound, INT32), span=e.span)
+
+    def of(self, e: Expr) -> Expr | None:
+        """The expression over the dim; None where it needs the parts apart."""
+        key = id(e), self.outer, self.part
+        if key not in self.known:
+            self.known[key] = self._of(e)
+        return self.known[key]
+
+    def _moved(self, e: Call) -> Expr | None:
+        """What an expression of one operand along other dims makes of the operand over the dim."""
+        made = self.of(e.args[0])
+        return None if made is None else call(e.op, made, static=e.static, span=e.span)
+
+    def _of(self, e: Expr) -> Expr | None:
+        here = {self.outer, self.part} & set(e.tensor.dims)
+        if not here:
+            return e if self.dim not in e.tensor.dims else None
+        if (same := constant_of(e)) is not None and isinstance(e.tensor.element, Scalar):
+            return self._number(same.value, e.tensor.element, dict(e.tensor.dims.items))
+        if len(here) == 1:
+            return self._bound(e)  # one part alone
+        match e:
+            case Call("split_dim", (x,), (dim, self.outer, self.part, self.size)):
+                return renamed(x, {dim: self.dim}) if self.dim == dim or self.dim not in x.tensor.dims else None
+            case Call("rename", (x,), (pairs,)) if self.dim not in x.tensor.dims and self.dim not in e.tensor.dims:
+                before = {new: old for old, new in pairs}
+                under = replace(self, outer=before.pop(self.outer, self.outer), part=before.pop(self.part, self.part))
+                made = under.of(x)
+                return None if made is None else renamed(made, {old: new for new, old in before.items()})
+            case Call("split_dim", _, (dim, outer, inner, _)) if not {dim, outer, inner} & self._names:
+                return self._moved(e)
+            case Call("cartesian_shift" | "add_dim", _, (dim, *_)) if dim not in self._names:
+                return self._moved(e)
+            case Call("subset", _, (cuts,)) if not set(cuts) & self._names:
+                return self._moved(e)
+            case Call("update", (base, x)) if (same := constant_of(base)) is not None and self.part in x.tensor.dims:
+                whole, made = self._number(same.value, same.element, dict(e.tensor.dims.items)), self.of(x)
+                kept = self.outer in x.tensor.dims and x.tensor.dims[self.part] == Interval(0, self.size)
+                return call("update", whole, made, span=e.span) if whole and made and kept else None
+            case Call("plus" | "minus" | "multiplies" | "floordiv" | "mod") if (total := self._total(e)) is not None:
+                return total
+            case Call("reduce", (Operator(op), init, x), (dim,)) if not {dim, *init.tensor.dims} & self._names:
+                folded = self.of(x)
+                return None if folded is None else fold_like(op, init, folded, dim, e)
+            case Call("contract", (x, y), (_, dims)) if not {*dims} & self._names:
+                factors = [self.of(a) for a in (x, y)]
+                both = [a for a in factors if a is not None]
+                return call("contract", *both, static=e.static, span=e.span) if len(both) == 2 else None
+            case Call("gather", (x, *indices), (dims, _)) if not set(dims) & self._names:
+                found = [x if not set(x.tensor.dims) & self._names else self.of(x), *map(self.of, indices)]
+                operands = [i for i in found if i is not None]
+                return call("gather", *operands, static=e.static, span=e.span) if len(operands) == len(found) else None
+            case Call("gather", (x, *indices), (dims, _)) if not set(x.tensor.dims.without(*dims)) & self._names:
+                places = [i for i in map(self.of, indices) if i is not None]
+                return call("gather", x, *places, static=e.static, span=e.span) if len(places) == len(indices) else None
+            case Call(op, args) if TABLE[op].elementwise and all(isinstance(a.type, TensorType) for a in args):
+                parts = [self.of(a) for a in args]
+                known = [p for p in parts if p is not None]
+                return call(op, *known, static=e.static, span=e.span) if len(known) == len(parts) else None
+            case _:
+                return None
+
+
+def merge_of_whole(e: Call) -> Expr | None:
+    """What is put together of parts that nothing needed apart was never taken apart; `3 × a + b` needs none.
+
+    >>> from tensorir.lifting.rewrites.canonical import Canonical
+    >>> from tensorir.passes.base import show
+    >>> show(Canonical(), "merge_dims(I_0, I_1, I)(exp(split_dim(I, I_0, I_1, 3)(x)))", x={"I": (0, 6)})
+    exp(x)
+    """
+    outer, part, dim = e.static
+    (x,) = e.args
+    return _Whole(outer, part, len(x.tensor.dims[part]), dim).of(x) if outer != part else None
+
+
+# Recurrences whose first elements are stored apart: `O[0] = A[0]`, then `O[k] = O[k - 1] + A[k]` is a scan of A.
+
+
+def added_point(e: Call) -> Expr | None:
+    """A point to which its dim is added again, by this name or another, is a part.
+
+    >>> from tensorir.passes.base import show
+    >>> from tensorir.lifting.rewrites.canonical import Canonical
+    >>> f = "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"
+    >>> show(Canonical(), f, x={"I": (0, 4)}, y={"I": (0, 4)})
+    subset(x + 2.0 × y, I[2:3])
+    """
+    dim, start, stop = e.static
+    found = _point(e.args[0], {}) if stop == start + 1 else None
+    if found is None:
+        return None
+    whole, name, at = found
+    if at not in whole.tensor.dims[name] or (dim != name and dim in whole.tensor.dims):
+        return None
+    return shifted(renamed(cut(whole, {name: Interval(at, at + 1)}), {name: dim}), dim, at - start)
+
+
+_Point = tuple[Expr, str, int]
+
+
+def _point(e: Expr, known: dict[int, _Point | None]) -> _Point | None:
+    """What an expression is one point of, along which dim, and where; None for others. Shared parts are `known`."""
+    if id(e) not in known:
+        known[id(e)] = _point_of(e, known)
+    return known[id(e)]
+
+
+def _point_of(e: Expr, known: dict[int, _Point | None]) -> _Point | None:
+    match e:
+        case Call("gather", (x, Literal(value)), ((name,), _)):
+            return x, name, int(value)
+        case Call(op, args) if TABLE[op].elementwise and not e.label:
+            found = [_point(a, known) for a in args]
+            places = {(name, at) for _, name, at in (f for f in found if f is not None)}
+            if len(places) != 1:
+                return None
+            ((name, at),) = places
+            if any(f is None and name in a.tensor.dims for f, a in zip(found, args, strict=True)):
+                return None
+            if not all(f is None or at in f[0].tensor.dims[name] for f in found):
+                return None
+            parts = [a if f is None else f[0] for f, a in zip(found, args, strict=True)]
+            return call(op, *parts, static=e.static, span=e.span), name, at
         case _:
             return None
 
 
-# Reads by position
-
-
-def gather_by_position(e: Call) -> Expr | None:
-    """A read at every coordinate of another dim is a rename."""
-    x, *indices = e.args
-    dims, mode = e.static
-    for k, (dim, index) in enumerate(zip(dims, indices, strict=True)):
-        match index:
-            case Call("pos", (base,), (here,)):
-                interval = base.tensor.dims[here]
-            case _:
-                continue
-        others = [i for j, i in enumerate(indices) if j != k]
-        if here in x.tensor.dims or any(here in i.tensor.dims for i in others):
-            continue
-        if not x.tensor.dims[dim].covers(interval):
-            continue
-        part = renamed(cut(x, {dim: interval}), {dim: here})
-        rest = tuple(d for d in dims if d != dim)
-        return call("gather", part, *others, static=(rest, mode), span=e.span) if rest else part
-    return None
-
-
-def gather_by_digits(e: Call) -> Expr | None:
-    """A read at both digits of every coordinate of another dim puts together what was split.
+def concat_of_concat(e: Call) -> Expr | None:
+    """Parts of which one is put together along the same dim are put together at once.
 
     >>> from tensorir.passes.base import show
-    >>> n = "pos(n, add_dim(n, 0, 6, 0))"
-    >>> digits = f"floordiv({n}, 3), {n} - 3 × floordiv({n}, 3)"
-    >>> show(Canonical(), f"gather(i, j, clamp)(a, {digits})", a={"i": (0, 2), "j": (0, 3)})
-    merge_dims(i, j, n)(a)
+    >>> from tensorir.lifting.rewrites.canonical import Canonical
+    >>> show(Canonical(), "concat(concat(x, y), z)", x={"I": (0, 2)}, y={"I": (2, 5)}, z={"I": (5, 6)})
+    concat(x, y, z)
     """
-    x, *indices = e.args
-    dims, mode = e.static
-    places = [sum_of_coordinates(i) for i in indices]
-    for j, (inner, low) in enumerate(zip(dims, places, strict=True)):
-        for i, (outer, high) in enumerate(zip(dims, places, strict=True)):
-            if i == j or low is None or high is None or len(high.terms) != 1 or len(low.names) != 1 or high.constant:
-                continue
-            (name,) = low.names
-            size = len(x.tensor.dims[inner])
-            within = e.tensor.dims.get(name)
-            if within is None or name in x.tensor.dims or any(name in k.tensor.dims for k in _but(indices, i, j)):
-                continue
-            ranges = {name: (within.start, within.stop - 1)}
-            digits = quotient(variable(name), size, ranges), remainder(variable(name), size, ranges)
-            whole = Interval(x.tensor.dims[outer].start * size, x.tensor.dims[outer].stop * size)
-            if (high, low) != digits or x.tensor.dims[inner].start or not whole.covers(within):
-                continue
-            part = cut(call("merge_dims", x, static=(outer, inner, name)), {name: within})
-            rest = tuple(_but(dims, i, j))
-            others = _but(indices, i, j)
-            return call("gather", part, *others, static=(rest, mode), span=e.span) if rest else part
+    along = _differing(e)
+    parts: list[Expr] = []
+    for part in e.args:
+        match part:
+            case Call("concat", inner) if not part.label and _differing(part) == along:
+                parts += inner
+            case _:
+                parts.append(part)
+    return call("concat", *parts, span=e.span) if len(parts) > len(e.args) else None
+
+
+def _differing(e: Call) -> list[str]:
+    """The dim that tensors are put together along."""
+    return [d for d, i in e.tensor.dims.items if any(a.tensor.dims[d] != i for a in e.args)]
+
+
+def prefix_of_scan(e: Call) -> Expr | None:
+    """A scan from the first element, behind that element, is a scan of all from the neutral element."""
+    match e.args:
+        case (head, tail):
+            pass
+        case _:
+            return None
+    moved, along, distance = tail, None, 0
+    if isinstance(tail, Call) and tail.op == "cartesian_shift":
+        moved, (along, distance) = tail.args[0], tail.static
+    match moved:
+        case Call("scan", (Lambda((a, b), (Call(op, (Var() as p, Var() as q)),)) as f, init, x), (True, dim)):
+            pass
+        case _:
+            return None
+    whole, here = e.tensor.dims.get(dim), head.tensor.dims.get(dim)
+    x = shifted(x, dim, distance) if distance else x
+    if {p, q} != {a, b} or whole is None or here is None or len(here) != 1 or along not in (None, dim):
+        return None
+    point = here.start
+    source = _without_cut(x)
+    element = x.tensor.element
+    if point + 1 != x.tensor.dims[dim].start or point not in source.tensor.dims[dim] or not isinstance(element, Scalar):
+        return None
+    first = call("gather", source, literal(point, INT32), static=((dim,), "clamp"))
+    if _settled(_at(head, dim, point)) != init or _settled(first) != init:
+        return None
+    neutral = _neutral(op, element)
+    if neutral is None:
+        return None
+    start = spread(literal(neutral, element), dict(init.tensor.dims.items))
+    return scan(f, True, start, cut(source, {dim: whole}), dim=dim, span=moved.span)
+
+
+def _without_cut(x: Expr) -> Expr:
+    """What a tensor is a part of; shifts of parts are parts of shifts."""
+    match x:
+        case Call("subset", (inner,)):
+            return _without_cut(inner)
+        case Call("cartesian_shift", (inner,), (dim, distance)):
+            return shifted(_without_cut(inner), dim, distance)
+        case _:
+            return x
+
+
+def _at(x: Expr, dim: str, point: int) -> Expr:
+    return call("gather", x, literal(point, INT32), static=((dim,), "clamp"))
+
+
+def _settled(e: Expr) -> Expr:
+    """A point by the rules above, and the same point of what was shifted, cut or renamed."""
+    while isinstance(e, Call) and e.op == "gather":
+        match e.args:
+            case (Call("cartesian_shift", (x,), (dim, distance)), Literal(value)) if e.static[0] == (dim,):
+                new: Expr | None = _at(x, dim, int(value) + distance)
+            case (Call("subset", (x,)), _):
+                new = call("gather", x, *e.args[1:], static=e.static)
+            case (Call("rename", (x,), (((old, name),),)), Literal(value)) if e.static[0] == (name,):
+                new = _at(x, old, int(value))
+            case _:
+                new = point_of_update(e) or point_of_added(e)
+        if new is None:
+            return e
+        e = new
+    return e
+
+
+def point_of_update(e: Call) -> Expr | None:
+    """A point of an update is one of what was put there, or of what was there before."""
+    names, _ = e.static
+    match e.args:
+        case (Call("update", (x, y)), *indices) if all(isinstance(i, Literal) for i in indices):
+            pass
+        case _:
+            return None
+    if any(y.tensor.dims.get(d) != i for d, i in x.tensor.dims.items if d not in names):
+        return None
+    values: list[Any] = [i.value for i in indices if isinstance(i, Literal)]
+    rest = [(d, v, i) for d, v, i in zip(names, values, indices, strict=True) if d in y.tensor.dims]
+    if all(v in y.tensor.dims[d] for d, v, _ in rest):
+        # along a dim that it lacks, what was put there is the same everywhere
+        static = tuple(d for d, _, _ in rest), e.static[1]
+        return call("gather", y, *(i for _, _, i in rest), static=static, span=e.span) if rest else y
+    if all(v in x.tensor.dims[d] for d, v in zip(names, values, strict=True)):
+        return call("gather", x, *indices, static=e.static, span=e.span)
     return None
 
 
-def _but(items: Sequence[T], *left_out: int) -> list[T]:
-    return [item for k, item in enumerate(items) if k not in left_out]
+def point_of_added(e: Call) -> Expr | None:
+    """A point along a dim that was added is what there was before."""
+    names, _ = e.static
+    indices = e.args[1:]
+    match e.args[0]:
+        case Call("add_dim", (x,), (dim, start, stop)) if dim in names:
+            index = indices[int(names.index(dim))]
+            if not isinstance(index, Literal) or not start <= index.value < stop:
+                return None
+            rest = [(d, i) for d, i in zip(names, indices, strict=True) if d != dim]
+            if not rest:
+                return x
+            static = tuple(d for d, _ in rest), e.static[1]
+            return call("gather", x, *(i for _, i in rest), static=static, span=e.span)
+        case _:
+            return None
+
+
+def _neutral(op: str, element: Scalar) -> Any:
+    """What leaves every element as it is, to the sign of a zero; None where an operation has none."""
+    floating = element.is_float
+    match op:
+        case "plus":
+            return -0.0 if floating else 0
+        case "multiplies":
+            return 1.0 if floating else 1
+        case "min":
+            return math.inf if floating else element.range.stop - 1
+        case "max":
+            return -math.inf if floating else element.range.start
+        case _:
+            return None
 
 
 RULES: dict[str, tuple[simplify.Rule, ...]] = {
-    **dict.fromkeys(COMPARED, (small_first, known_bound, bound_of_rows)),
-    "eq": (last_coordinate,),
-    "plus": (sum_from_nothing, plus_nothing),
+    **dict.fromkeys(MIRRORED, (small_first,)),
+    "plus": (plus_nothing,),
     "minus": (simplify.minus_zero,),
     "multiplies": (simplify.times_one,),
     "divides": (simplify.by_one,),
     "neg": (simplify.twice,),
     "not": (simplify.twice,),
-    "if": (
-        simplify.known_choice,
-        simplify.choice_by_not,
-        choice_of_the_same,
-        choice_in_a_choice,
-        choice_of_truth,
-        choice_of_padded,
-        choice_of_windows,
-    ),
+    "if": (simplify.known_choice, simplify.choice_by_not, choice_of_truth),
     "and": (simplify.and_true, simplify.both_the_same),
     "or": (simplify.or_false, simplify.both_the_same),
-    "min": (simplify.both_the_same, start_again),
-    "max": (simplify.both_the_same, start_again),
-    "reduce": (
-        start_of_added,
-        start_within,
-        fold_of_one,
-        fold_of_fold,
-        fold_of_merged,
-        sum_of_padded,
-        extreme_of_padded,
-        fold_beside_constant,
-        fold_of_digits,
-    ),
-    "contract": (contraction_of_parts,),
+    "min": (simplify.both_the_same,),
+    "max": (simplify.both_the_same,),
+    "reduce": (start_of_added, fold_of_fold),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
-    "concat": (
-        simplify.concat_of_parts,
-        prefix_of_scan,
-        concat_of_concat,
-        concat_of_added,
-        concat_of_padded,
-    ),
-    "gather": (
-        reshaped_number,
-        gather_by_position,
-        gather_by_digits,
-        read_of_digits,
-        read_of_merged,
-        read_of_rows,
-        row_of_split,
-        point_of_update,
-        point_of_added,
-        point_of_shifted,
-        point_of_computed,
-        gather_of_point,
-        read_inside,
-        read_of_part,
-        read_of_coordinates,
-        read_of_read,
-        read_through_padding,
-        read_of_parts,
-        read_of_less_padding,
-        windows_of_whole,
-    ),
-    "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset, choice_of_renamed),
-    "subset": (
-        simplify.subset_of_all,
-        simplify.subset_of_subset,
-        simplify.subset_of_added,
-        cut_of_padded,
-        part_of_windows,
-    ),
-    "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
-    "merge_dims": (simplify.merge_of_split, reshaped_number, merge_of_whole, merge_of_parts, merge_of_padded),
-    "split_dim": (
-        reshaped_number,
-        split_of_merged,
-        split_of_renamed,
-        split_of_shifted,
-        split_of_point,
-        split_of_choice,
-        split_of_padded,
-        split_of_digits,
-    ),
-    "update": (
-        simplify.update_of_all,
-        simplify.update_of_nothing,
-        padding_with_the_same,
-        padding_of_padded,
-        padding_of_windows,
-        whole_of_parts,
-        update_of_itself,
-        choice_of_updates,
-    ),
+    "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat),
+    "gather": (point_of_shifted,),
+    "rename": (simplify.rename_to_itself, simplify.rename_of_rename),
+    "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added),
+    "cartesian_shift": (simplify.shift_of_added,),
+    "merge_dims": (simplify.merge_of_split, merge_of_whole),
+    "split_dim": (split_of_merged, split_of_renamed),
+    "update": (simplify.update_of_all, simplify.update_of_nothing),
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-REORDERING = frozenset([fold_of_fold, fold_of_merged, fold_of_digits, contraction_of_parts])
+REORDERING = frozenset([fold_of_fold])
 """Rules that add up the same terms in another order."""
 
-LOOSE = REORDERING | frozenset([plus_nothing, fold_of_one, sum_of_padded, fold_beside_constant])
+LOOSE = REORDERING | frozenset([plus_nothing])
 """Rules that change roundings of floats, or the sign of a zero."""
+
+
+# Renames
+
+MOST_ROUNDS = 4
+"""How often renames are looked for."""
+
+
+def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> Fencil:
+    """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums of floats.
+
+    `merged` gets the places of folds whose terms are taken in another order than they were.
+    """
+    canonical = Canonical(exact, [] if merged is None else merged)
+    f = _named(PropagateConditions().run(canonical.run(f)))
+    f = _in_one_order(_without_renames(canonical.run(f), canonical), exact)
+    if not any(decides(e) for e in postorder(*values(f.closures))):
+        return f
+    # moves inside of choices have met by now, and what is left of them is known
+    settled = PropagateConditions().run(canonical.run(f))
+    return _in_one_order(canonical.run(settled), exact)
+
+
+def _in_one_order(f: Fencil, exact: bool) -> Fencil:
+    """The fencil with its sums, shifts, and folds in order, and what only coordinates tell as sums of them."""
+    f = replace(f, closures=with_values(f.closures, map(_without_added, f.closures)))
+    f = with_shifts_inside(Cse().run(in_order(f, exact)))
+    new = with_sums_of_coordinates(f)
+    f = f if new is f else Cse().run(in_order(new, exact))
+    # the order of axes tells in which order dims are met, and that tells the order of folds
+    again = in_order(f, exact)
+    return f if again == f else Cse().run(again)
+
+
+def _without_added(c: Closure) -> Expr:
+    """The value of a closure without the dims that are added to it last: it is spread over what it is stored to."""
+    value = c.value
+    while isinstance(value, Call) and value.op == "add_dim" and value.args[0].tensor.dims and c.region is None:
+        value = value.args[0]
+    return value
+
+
+def _without_renames(f: Fencil, canonical: Canonical) -> Fencil:
+    """The fencil without the renames that come to light when others have gone."""
+    for _ in range(MOST_ROUNDS):
+        if not any(isinstance(e, Call) and e.op == "rename" for e in postorder(*values(f.closures))):
+            return f
+        new = _named(f)
+        if new == f:
+            return f
+        f = canonical.run(new)
+    return f
+
+
+def _named(f: Fencil) -> Fencil:
+    """The fencil with a name for each dim, and with few renames."""
+    # equal expressions keep their names together
+    return one_name_each(_renamed_at_the_edges(with_distinct_names(Cse().run(f))))
+
+
+def _renamed_at_the_edges(f: Fencil) -> Fencil:
+    roots = list(values(f.closures))
+    read = {v for e in roots for v in e.free}
+    names: dict[Var, dict[str, str]] = {}
+    for v in read:
+        pairs = _only_rename(v, roots)
+        if pairs is not None and not any(c.output == v for c in f.closures):
+            names[v] = dict(pairs)
+    new = {v: _under(v, names[v]) for v in names}
+
+    def rule(e: Expr) -> Expr | None:
+        if isinstance(e, Call) and e.op == "rename" and e.args[0] in new:
+            return new[e.args[0]]  # type: ignore[index]
+        return None
+
+    roots = list(rewrite_all(roots, rule))
+    outputs: dict[Var, Var] = {}
+    closures = list(f.closures)
+    for k, (c, e) in enumerate(zip(closures, roots, strict=True)):
+        once = sum(other.output == c.output for other in closures) == 1
+        if once and c.region is None and c.output not in read and isinstance(e, Call) and e.op == "rename":
+            back = {b: a for a, b in e.static[0]}
+            made = _under(c.output, back)
+            if len(set(made.type.dims.names)) == len(made.type.dims):
+                outputs[c.output] = made
+                roots[k] = renamed(e, back)
+    params = [outputs.get(p, new.get(p, p)) for p in f.params]
+    stores = [closure(outputs.get(c.output, c.output), e, c.region) for c, e in zip(closures, roots, strict=True)]
+    return fencil(f.name, params, stores)
+
+
+def _under(v: Var, names: dict[str, str]) -> Var:
+    return var(v.name, v.type.on(Dims(tuple((names.get(d, d), i) for d, i in v.type.dims.items))))
+
+
+def _only_rename(v: Var, roots: list[Expr]) -> tuple[tuple[str, str], ...] | None:
+    """The one rename under which a variable is used everywhere."""
+    found: set[tuple[tuple[str, str], ...]] = set()
+    for e in postorder(*roots):
+        if v in e.children:
+            if not (isinstance(e, Call) and e.op == "rename"):
+                return None
+            found.add(e.static[0])
+    return next(iter(found)) if len(found) == 1 and v not in roots else None

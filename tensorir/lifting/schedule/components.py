@@ -19,6 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tensorir.integers.affine import Affine, number, quotient, remainder, variable
+from tensorir.integers.sets import affine_from_isl, isl
 from tensorir.ir.build import call, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Var
@@ -26,7 +27,7 @@ from tensorir.ir.rewrite import substitute
 from tensorir.ir.types import INT32, Scalar, TensorType
 from tensorir.lifting.accesses.sets import decided, text
 from tensorir.lifting.accesses.space import joined_name
-from tensorir.lifting.dataflow.flow import PARTS, Source, domain_of, isl, sources_of
+from tensorir.lifting.dataflow.flow import PARTS, Source, domain_of, sources_of
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.tensors import sum_of
 from tensorir.lifting.region.nodes import For
@@ -108,8 +109,6 @@ def _ordered(found: list[list[int]], owner: list[int], after: list[list[int]]) -
 
 # Sources of reads by rounds of a loop: of the same one, of earlier ones, or in parts where some are of either.
 
-# islpy has no types of its own that say enough.
-
 
 def with_rounds_apart(run: Run, members: Sequence[int], dim: str) -> None:
     """Sources of which some are of the same round of a loop, and others are not, in parts."""
@@ -173,8 +172,6 @@ def _places(run: Run, source: Source, dim: str) -> tuple[int, int]:
 
 
 # Components of the dataflow that are reductions: one write that combines its own last value with a term.
-
-# islpy has no types of its own that say enough.
 
 
 COMBINING = ("plus", "multiplies", "min", "max", "and", "or", "xor", "bit_and", "bit_or", "bit_xor")
@@ -252,10 +249,8 @@ def chain_of(write: Statement, inside: Sequence[Source]) -> Chain | None:
     isl().PwMultiAff.from_map(by_place).foreach_piece(lambda s, a: pieces.append(a))
     if len(pieces) != 1:
         return None
-    from tensorir.lifting.dataflow.flow import _affine
-
     others = [name for name in write.names if name not in over]
-    start = {write.names[p]: _affine(pieces[0].get_aff(k), others) for k, p in enumerate(places)}
+    start = {write.names[p]: affine_from_isl(pieces[0].get_aff(k), others) for k, p in enumerate(places)}
     return Chain(tuple(over), start, ends)
 
 
@@ -272,8 +267,6 @@ def _as_map(points, places):
 #
 # `mean = mean + (x - mean) / n; q = q + (x - old) × (x - mean)`: by itself the mean is a scan, whose results take as
 # much as all of x, and the source keeps one number. Together both are a fold with two numbers as its state.
-
-# islpy has no types of its own that say enough.
 
 
 def fused(run: Run, parts: Sequence[list[int]], edges: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -361,8 +354,6 @@ def _between(
 #
 # `for i: for j: s = f(s, A[i, j])` hands its state on along j, and from the last j to the next i. By itself each loop
 # is a fold of folds; as one loop, of which i and j are digits, it is one fold.
-
-# islpy has no types of its own that say enough.
 
 
 def step_along_rows(run: Run, members: Sequence[int]) -> bool:

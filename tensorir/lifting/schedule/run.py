@@ -13,19 +13,20 @@ from math import prod
 from typing import Any
 
 from tensorir.integers.affine import Affine, number, variable
-from tensorir.ir.build import call, literal
+from tensorir.integers.sets import isl
+from tensorir.ir.build import call, fencil, literal
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Literal, Var
+from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Var
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.accesses.space import as_it_is, boxed, in_order
-from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_of, isl, set_of
+from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_of, flow_of, set_of
 from tensorir.lifting.dataflow.opaque import Opaque
-from tensorir.lifting.dataflow.statements import Statement, Uncovered
-from tensorir.lifting.emission.emit import Emitter
-from tensorir.lifting.emission.folds import fold_of, folded, neutral, rounds
+from tensorir.lifting.dataflow.propagation import forwarded, live, through_copies, with_reads_once
+from tensorir.lifting.dataflow.statements import Statement, Uncovered, statements_of
+from tensorir.lifting.emission.emit import Emitter, ordered_closures
 from tensorir.lifting.emission.stores import holding
-from tensorir.lifting.emission.tensors import constant_of, cut, shifted, spread
+from tensorir.lifting.emission.tensors import constant_of, cut, fold_of, folded, neutral, rounds, shifted, spread
 from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.nest import Store
 from tensorir.lifting.nests.terms import (
@@ -38,7 +39,7 @@ from tensorir.lifting.nests.terms import (
     indexed_by_data,
     walk,
 )
-from tensorir.lifting.region.nodes import For, Rule
+from tensorir.lifting.region.nodes import For, Region, Rule
 from tensorir.lifting.schedule.components import (
     chain_of,
     components,
@@ -51,15 +52,21 @@ from tensorir.lifting.schedule.placed import (
     Computed,
     Made,
     Placed,
+    all_of,
+    applied,
     by_digits,
     by_sums,
+    checked,
     computed,
+    looked_up,
+    names_along,
     placed,
+    scattered,
     short_names,
+    verify,
     with_indices,
 )
 from tensorir.lifting.schedule.recurrence import step_along
-from tensorir.lifting.schedule.scattering import all_of, applied, checked, looked_up, scattered, verify
 from tensorir.lifting.schedule.stepping import FAR, Decided, repeated
 
 MOST_JOINED = 3
@@ -607,3 +614,74 @@ def _operands(e: Expr) -> tuple[Expr, ...]:
             return args
         case _:
             return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """The program of a region, and how each loop runs."""
+
+    fencil: Fencil
+    decided: tuple[Decided, ...]
+
+
+def values_of(
+    region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
+    asked: Collection[str] | None = None,
+) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
+    """What the arguments that a region writes hold in the end, and how each loop runs.
+
+    Without `masked` nothing is asked of a read where its mask does not hold. Of a part of a program it may be `asked`
+    what other buffers hold. Copies are seen through, or made where that covers more; what neither covers runs step by
+    step along its outermost loops. Raises Uncovered for the rest.
+    """
+    outermost = any(isinstance(node, For) and node.rule is not Rule.LOCKSTEP for node in region.body)
+    reasons: list[Uncovered] = []
+    for copies, in_steps in ((True, False), (False, False), *([(True, True)] if outermost else [])):
+        asserted = len(emitter.asserted)
+        try:
+            return _values_of(region, emitter, arguments, exact, masked, asked, copies, in_steps)
+        except Uncovered as reason:
+            reasons.append(reason)
+            del emitter.asserted[asserted:]
+    raise reasons[0]
+
+
+def _values_of(
+    region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool, masked: bool,
+    asked: Collection[str] | None, copies: bool, in_steps: bool,
+) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
+    statements = statements_of(region, asked, in_steps)
+    direct = flow_of(statements)
+    flow = through_copies(statements, direct) if copies else direct
+    statements = with_reads_once(forwarded(statements, flow, masked), flow, masked)
+    needed = live(statements, flow, emitter.checked)
+    emitter.taken |= {loop.dim for s in statements for loop in s.loops}
+    known = {k: flow[k] for k in needed if k in flow}
+    run = Run(statements, known, emitter, arguments, values_of, exact, masked, needed)
+    run.schedule(needed)
+    for s in statements:
+        if not s.is_read and s.message is None and s.number not in needed:
+            run.decide(s)
+    found: dict[str, Expr] = {}
+    for s in statements:
+        if s.is_end:
+            writers = [x.writer for x in direct[s.number] if x.writer is not None]
+            wanted = names_along(statements[writers[-1]]) if writers else []
+            found[s.buffer.name] = run.end(s, emitter.dims_of(arguments[s.buffer.name], wanted))
+    return found, run.decided
+
+
+def lifted(region: Region, exact: bool = False) -> Lifted:
+    """The tensor program of a region. Raises Uncovered for what is not covered."""
+    from tensorir.lifting.rewrites.canonical import tidied
+
+    arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
+
+    emitter = Emitter(taken=set(arguments))
+    values, decided = values_of(region, emitter, arguments, exact)
+    params = [emitter.param(b) for b in arguments.values()]
+    if not values:
+        raise Uncovered("a program that writes no argument")
+    stores, buffers = ordered_closures([(arguments[name], x) for name, x in values.items()], params, emitter)
+    made = tidied(fencil(region.name, [*params, *buffers], stores), exact)
+    return Lifted(replace(made, buffers=frozenset(b.name for b in buffers)), tuple(decided))

@@ -152,8 +152,6 @@ def looped(
 # elements, to which each round writes the last value that it has for each, holds what later rounds ask for, however
 # long ago it was written; loops around, along which nothing is handed on, are further dims of it.
 
-# islpy has no types of its own that say enough.
-
 
 FAR = 1 << 30
 """The distance of what was found in some earlier round, not always as many ago."""

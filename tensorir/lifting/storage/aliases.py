@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tensorir.integers.affine import Affine
+from tensorir.integers.affine import Affine, Ranges
+from tensorir.integers.sets import isl
 from tensorir.ir.types import INT32, INT64, Scalar
 from tensorir.lifting.accesses.overlap import MOST_CONDITIONS, Seen, places, reads_under
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, domain, integer_set, text
 from tensorir.lifting.nests.bounded import address, apart, bytes_of, plus, read, unsigned, write
-from tensorir.lifting.nests.linear import Ranges, linear, settled
+from tensorir.lifting.nests.linear import linear, settled
 from tensorir.lifting.nests.nest import (
     Check,
     External,
@@ -31,9 +31,6 @@ from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, rebu
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
 # Storage that an iteration fills before it reads it.
-
-# islpy has no types of its own that say enough.
-
 
 _Place = tuple[Affine | None, ...]
 
@@ -60,7 +57,7 @@ def _found(buffer: Buffer, r: Leaf, place: _Place, depth: int, touching: Sequenc
     # the last store before a read is mostly the one that it finds
     for of_writer, constraints in reversed(stores):
         found = integer_set([*names, *of_writer], constraints)
-        missing = missing.subtract(found.project_out(_set_dim(), len(names), len(of_writer)))
+        missing = missing.subtract(found.project_out(isl().dim_type.set, len(names), len(of_writer)))
         if missing.is_empty():
             return True
     chosen = _where_read(buffer, r, place, reading.names)
@@ -110,12 +107,6 @@ def _stores(
             equal = [f"{loop.name}_w = {loop.name}_r" for loop in w.loops[:alike]]
             found.append((of_writer, [*writing.constraints, *place, *equal, *order]))
     return found
-
-
-def _set_dim() -> Any:
-    import islpy
-
-    return islpy.dim_type.set
 
 
 # Memory that is used as elements of several types: each part of it becomes buffers of the types that it is used as.

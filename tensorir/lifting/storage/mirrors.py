@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.integers.affine import Affine, Quotient, number, variable
+from tensorir.integers.affine import Affine, Quotient, Ranges, number, variable
 from tensorir.ir.types import BOOL, INT32, INT64, Interval
-from tensorir.lifting.accesses.counted import spread_where, sum_of
-from tensorir.lifting.accesses.space import Space, hull_of, interval_of, substituted
+from tensorir.lifting.accesses.space import Space, hull_of, interval_of, spread_where, substituted, sum_of
 from tensorir.lifting.nests.bounded import by_multiple
-from tensorir.lifting.nests.linear import Ranges, affine_of, settled, term_of
+from tensorir.lifting.nests.linear import affine_of, settled, term_of
 from tensorir.lifting.nests.nest import Check, Leaf, Loop, Node, Store, changed, leaves, ranges_of
-from tensorir.lifting.nests.numbers import values
 from tensorir.lifting.nests.terms import (
     Buffer,
     Linear,
@@ -33,6 +31,7 @@ from tensorir.lifting.nests.terms import (
     loads,
     rebuilt,
     sums_in,
+    values,
     walk,
 )
 from tensorir.lifting.nests.unknowns import Parts

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.lifting.emission.folds import neutral
+from tensorir.lifting.emission.tensors import neutral
 from tensorir.lifting.nests.nest import (
     Check,
     External,
@@ -38,8 +38,7 @@ from tensorir.lifting.nests.nest import (
     ranges_of,
     read_elsewhere,
 )
-from tensorir.lifting.nests.numbers import values
-from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, index_names
+from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, index_names, values
 from tensorir.lifting.storage.narrow import Folds, Range, folds_of_prefixes, folds_of_ranges
 from tensorir.runtime.errors import Span
 

@@ -14,8 +14,7 @@ import numpy as np
 from tensorir.ir.build import literal
 from tensorir.ir.nodes import Expr
 from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, Interval, Scalar, scalar_of
-from tensorir.lifting.emission.folds import folded
-from tensorir.lifting.emission.tensors import spread
+from tensorir.lifting.emission.tensors import folded, spread
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.interpret.elements import ELEMENTWISE as ARRAYS
 from tensorir.relax.lift.values import Shape, Value, constant, dims_of, each, filled, made, under

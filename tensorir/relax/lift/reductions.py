@@ -13,8 +13,7 @@ import numpy as np
 
 from tensorir.ir.build import call, literal, operator, scan
 from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, Interval, Scalar, TensorType
-from tensorir.lifting.emission.folds import neutral
-from tensorir.lifting.emission.tensors import cut, position, shifted, spread
+from tensorir.lifting.emission.tensors import cut, neutral, position, shifted, spread
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import axes_of, common, converted, element, placed, reduced, total, whole, widened
 from tensorir.relax.lift.reshaping import permuted, reshaped

@@ -28,8 +28,7 @@ from tensorir.ir.build import literal, var
 from tensorir.ir.nodes import Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.lifting.emission.emit import Emitter
-from tensorir.lifting.emission.folds import folded
-from tensorir.lifting.emission.tensors import cut, renamed, spread
+from tensorir.lifting.emission.tensors import cut, folded, renamed, spread
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term
 from tensorir.runtime.errors import NOWHERE, Span
 

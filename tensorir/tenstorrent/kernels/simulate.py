@@ -48,9 +48,9 @@ from tensorir.tenstorrent.kernels.protocol import (
 from tensorir.tenstorrent.kernels.queues import Queue, Sender, array_of, pages_to_block, senders, work
 from tensorir.tenstorrent.schedule import partition, schedule_of
 from tensorir.tir import nodes as n
+from tensorir.tir.interpret.accesses import create
 from tensorir.tir.interpret.arguments import give, take
 from tensorir.tir.interpret.calls import bind
-from tensorir.tir.interpret.folds import create
 from tensorir.tir.interpret.machine import Machine, compiled, deep, execute
 from tensorir.tir.interpret.memory import Pointer
 from tensorir.tir.trees import walk

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tensorir.reference import numerics
 from tensorir.tile.nodes import Operation
 from tensorir.tile.types import Element
 
@@ -191,6 +192,8 @@ def round_fraction(exact: Fraction, mode: str) -> float:
     whole, rest = divmod(scaled.numerator, scaled.denominator)
     half = Fraction(rest, scaled.denominator) - Fraction(1, 2)
     match mode:
+        case "odd":
+            whole += bool(rest) and whole % 2 == 0
         case "nearest_even":
             whole += half > 0 or (half == 0 and whole % 2 == 1)
         case "positive_inf":
@@ -201,7 +204,9 @@ def round_fraction(exact: Fraction, mode: str) -> float:
             pass
     value = Fraction(whole) * Fraction(2) ** quantum
     if value > Fraction(_LARGEST):
-        stays = mode == "zero" or (mode == "positive_inf" and exact < 0) or (mode == "negative_inf" and exact > 0)
+        stays = (
+            mode in ("zero", "odd") or (mode == "positive_inf" and exact < 0) or (mode == "negative_inf" and exact > 0)
+        )
         result = _LARGEST if stays else math.inf
     else:
         result = float(value)
@@ -243,31 +248,27 @@ def fit(a: Array, element: Element) -> Array:
     return a.astype(element.numpy) if a.dtype.kind != "u" else a.astype(_UNSIGNED[element.bits]).view(element.numpy)
 
 
+_TOWARDS = {"zero": "zero", "negative_inf": "down", "positive_inf": "up"}
+
+
 def _divi(op: Operation, w: Watch | None, element: Element, a: Array, b: Array) -> Array:
-    is_signed, mode = op.attribute("signedness") == "signed", op.attribute("rounding")
+    is_signed = op.attribute("signedness") == "signed"
     x, y = (signed(a), signed(b)) if is_signed else (unsigned(a, element), unsigned(b, element))
     bad = y == 0
     if is_signed:
         bad = bad | ((x == np.array(element.range[0], x.dtype)) & (y == -1))
     if w is not None:
         w.undefined(op, bad, "divides by zero, or the least number by -1")
-    safe = np.where(bad, np.array(1, y.dtype), y)
-    quotient = x // safe
-    if mode != "negative_inf":
-        rest = x - quotient * safe
-        upward = (rest != 0) if mode == "positive_inf" else (rest != 0) & ((x < 0) != (safe < 0))
-        quotient = quotient + upward.astype(x.dtype)
-    return fit(np.where(bad, np.array(0, quotient.dtype), quotient), element)
+    whole = numerics.quotient(x, np.where(bad, np.array(0, y.dtype), y), _TOWARDS[op.attribute("rounding")])
+    return fit(np.asarray(whole), element)
 
 
 def _remi(op: Operation, w: Watch | None, element: Element, a: Array, b: Array) -> Array:
     is_signed = op.attribute("signedness") == "signed"
     x, y = (signed(a), signed(b)) if is_signed else (unsigned(a, element), unsigned(b, element))
-    bad = y == 0
     if w is not None:
-        w.undefined(op, bad, "divides by zero")
-    safe = np.where(bad | ((y == -1) & is_signed), np.array(1, y.dtype), y)
-    return fit(np.where(bad, np.array(0, x.dtype), np.fmod(x, safe)), element)
+        w.undefined(op, y == 0, "divides by zero")
+    return fit(np.asarray(numerics.remainder(x, y)), element)
 
 
 def _shifted(op: Operation, w: Watch | None, element: Element, a: Array, b: Array) -> Array:
@@ -275,14 +276,10 @@ def _shifted(op: Operation, w: Watch | None, element: Element, a: Array, b: Arra
     bad = amount >= element.bits
     if w is not None:
         w.undefined(op, bad, f"shifts by {element.bits} bits or more")
-    steps = np.where(bad, np.uint64(0), amount)
-    if op.name == "shli":
-        result = unsigned(a, element).astype(np.uint64) << steps
-    elif op.attribute("signedness") == "unsigned":
-        result = unsigned(a, element).astype(np.uint64) >> steps
-    else:
-        result = (signed(a).astype(np.int64) >> steps.astype(np.int64)).view(np.uint64)
-    return fit(np.where(bad, np.uint64(0), result), element)
+    left = op.name == "shli"
+    x = unsigned(a, element) if left or op.attribute("signedness") == "unsigned" else signed(a)
+    steps = np.minimum(amount, np.uint64(64)).astype(x.dtype)
+    return fit(np.asarray(numerics.shifted(x, steps, element.bits, left, 0)), element)
 
 
 def _mulhii(op: Operation, w: Watch | None, element: Element, a: Array, b: Array) -> Array:
@@ -361,11 +358,8 @@ def overflows(op: Operation, w: Watch, element: Element, *operands: Array) -> No
 
 # Floats, element by element: sums, products, quotients and roots rounded once in the mode that is asked for.
 #
-# Narrow formats are computed in float64 with the sign of the error, made odd and rounded (`rounding`); float64 itself
-# is corrected by the sign of its error, and where exponents leave no room for that, computed in rationals.
-
-_SAFE = 300
-"""Exponents within which float64 operations and their errors neither overflow nor underflow."""
+# Sums and products of narrow formats are computed in float64 with the error, made odd and rounded. What is left,
+# float64 in modes other than to the nearest, quotients and roots, is computed in rationals, element by element.
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -374,102 +368,38 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return total, (a - (total - back)) + (b - back)
 
 
-def _split(a: Array) -> tuple[Array, Array]:
-    scaled = a * 134217729.0
-    high = scaled - (scaled - a)
-    return high, a - high
+_NATIVE: dict[str, Callable[..., Array]] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "root": np.sqrt,
+    "fma": lambda a, b, c: a * b + c,
+}
 
 
-def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    product = a * b
-    (ah, al), (bh, bl) = _split(a), _split(b)
-    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
-
-
-def _sum(a: Array, b: Array) -> tuple[Array, Array]:
-    return _two_sum(a, b)
-
-
-def _product(a: Array, b: Array) -> tuple[Array, Array]:
-    return _two_product(a, b)
-
-
-def _quotient(a: Array, b: Array) -> tuple[Array, Array]:
-    quotient = a / b
-    product, error = _two_product(quotient, b)
-    return quotient, ((a - product) - error) * np.sign(b)
-
-
-def _float_root(a: Array) -> tuple[Array, Array]:
-    root = np.sqrt(a)
-    product, error = _two_product(root, root)
-    return root, (a - product) - error
-
-
-def _fused(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
-    """Product and sum, as the nearest float64 and the sign of its error: the three parts, the small ones made odd."""
-    high, low = _two_product(a, b)
-    small, rest = _two_sum(c, low)
-    total, error = _two_sum(high, small)
-    tail, lost = _two_sum(rest, error)
-    odd = to_odd(tail, lost)
-    value = total + odd
-    return value, _two_sum(total, odd)[1]
-
-
-def _rounded(
-    name: str, parts: Callable[..., tuple[Array, Array]], native: Callable[..., Array] | None, element: Element,
-    mode: str, ftz: bool, operands: tuple[Array, ...],
-) -> Array:  # fmt: skip
+def _rounded(name: str, element: Element, mode: str, ftz: bool, *operands: Array) -> Array:
     with np.errstate(all="ignore"):
         if ftz:
             operands = tuple(flush(x, element) for x in operands)
-        if mode == "nearest_even" and native is not None:
-            result = native(*operands)
-        elif element.name == "f64":
-            result = _double(name, parts, mode, operands)
+        wide = tuple(x.astype(np.float64) for x in operands)
+        if mode == "nearest_even" and name != "fma":
+            result = _NATIVE[name](*operands)
+        elif element.name == "f64" or name in ("divide", "root"):
+            precise = mode if element.name == "f64" else "odd"
+            result = np.array(_NATIVE[name](*wide))
+            finite = np.logical_and.reduce(np.broadcast_arrays(*map(np.isfinite, wide)))
+            for at in np.argwhere(finite):
+                index = tuple(at)
+                given = [float(np.broadcast_to(x, result.shape)[index]) for x in wide]
+                result[index] = exactly(name, precise, *given)
+            result = round_to(result, element, mode)
         else:
-            wide = tuple(x.astype(np.float64) for x in operands)
-            value, error = parts(*wide)
-            if mode == "negative_inf" and name in ("add", "fma"):
-                value = _zeros_below(value, wide)
+            first, *rest = wide if name == "add" else (wide[0] * wide[1], *wide[2:])  # exact, of narrow floats
+            value, error = _two_sum(first, *rest) if rest else (first, np.zeros_like(first))
+            if mode == "negative_inf" and rest:  # a sum that is zero is negative unless both terms are positive zeros
+                value = np.where((value == 0) & (np.signbit(first) | np.signbit(rest[0])), -0.0, value)
             result = round_to(to_odd(value, np.where(np.isnan(error), 0.0, error)), element, mode)
         return flush(result, element) if ftz else result
-
-
-def _zeros_below(value: Array, operands: tuple[Array, ...]) -> Array:
-    """Sums that are zero, rounded towards minus infinity: negative unless both terms are positive zeros."""
-    terms = operands if len(operands) == 2 else (operands[0] * operands[1], operands[2])
-    return np.where((value == 0) & (np.signbit(terms[0]) | np.signbit(terms[1])), -0.0, value)
-
-
-def _double(name: str, parts: Callable[..., tuple[Array, Array]], mode: str, operands: tuple[Array, ...]) -> Array:
-    """Float64, in any mode."""
-    operands = tuple(np.broadcast_arrays(*operands))
-    value, error = (np.asarray(x) for x in parts(*operands))
-    error = np.where(np.isnan(error), 0.0, error)
-    up, down = np.nextafter(value, np.inf), np.nextafter(value, -np.inf)
-    match mode:
-        case "positive_inf":
-            result = np.where(error > 0, up, value)
-        case "negative_inf":
-            result = np.where(error < 0, down, value)
-        case "zero":
-            result = np.where((value > 0) & (error < 0), down, np.where((value < 0) & (error > 0), up, value))
-        case _:
-            result = value
-    risky = np.zeros(value.shape, bool)
-    for x in (*operands, value):
-        _, exponent = np.frexp(x)
-        risky |= np.isfinite(x) & (x != 0) & (np.abs(exponent) > _SAFE)
-    finite = np.logical_and.reduce([np.isfinite(x) for x in operands])
-    # an exact zero from operands that are none, and what overflowed, is decided by the rationals too
-    risky = finite & (risky | ~np.isfinite(value) | (value == 0))
-    if risky.any():
-        result = np.array(result)
-        for index in zip(*np.nonzero(risky), strict=True) if risky.ndim else [()]:
-            result[index] = exactly(name, mode, *(float(x[index]) for x in operands))
-    return result
 
 
 def add(a: Array, b: Array, element: Element, mode: str = "nearest_even", ftz: bool = False) -> Array:
@@ -481,35 +411,29 @@ def add(a: Array, b: Array, element: Element, mode: str = "nearest_even", ftz: b
     >>> float(add(one, tiny, ELEMENTS["f32"], "positive_inf")[0])
     1.0000001192092896
     """
-    return _rounded("add", _sum, np.add, element, mode, ftz, (a, b))
+    return _rounded("add", element, mode, ftz, a, b)
 
 
 def subtract(a: Array, b: Array, element: Element, mode: str = "nearest_even", ftz: bool = False) -> Array:
-    return _rounded("add", _sum, np.add, element, mode, ftz, (a, -b))
+    return _rounded("add", element, mode, ftz, a, -b)
 
 
 def multiply(a: Array, b: Array, element: Element, mode: str = "nearest_even", ftz: bool = False) -> Array:
-    return _rounded("multiply", _product, np.multiply, element, mode, ftz, (a, b))
+    return _rounded("multiply", element, mode, ftz, a, b)
 
 
 def divide(a: Array, b: Array, element: Element, mode: str = "nearest_even", ftz: bool = False) -> Array:
     mode = "nearest_even" if mode in ("approx", "full") else mode
-    return _rounded("divide", _quotient, np.divide, element, mode, ftz, (a, b))
+    return _rounded("divide", element, mode, ftz, a, b)
 
 
 def root(a: Array, element: Element, mode: str = "nearest_even", ftz: bool = False) -> Array:
     mode = "nearest_even" if mode == "approx" else mode
-    return _rounded("root", _float_root, np.sqrt, element, mode, ftz, (a,))
+    return _rounded("root", element, mode, ftz, a)
 
 
 def fma(a: Array, b: Array, c: Array, element: Element, mode: str = "nearest_even", ftz: bool = False) -> Array:
-    if element.name == "f64":
-        return _rounded("fma", _fused, None, element, mode, ftz, (a, b, c))
-
-    def exact(x: Array, y: Array, z: Array) -> tuple[Array, Array]:
-        return _two_sum(x * y, z)  # the product of narrow floats is exact in float64
-
-    return _rounded("fma", exact, None, element, mode, ftz, (a, b, c))
+    return _rounded("fma", element, mode, ftz, a, b, c)
 
 
 def _float_extreme(a: Array, b: Array, element: Element, propagate: bool, ftz: bool, larger: bool) -> Array:

@@ -17,7 +17,7 @@ from tensorir.ir.nodes import Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT64, Interval, TensorType
 from tensorir.lifting.emission.tensors import spread
 from tensorir.lifting.program import Argument
-from tensorir.lifting.region.checker import check_region
+from tensorir.lifting.region import check_region
 from tensorir.lifting.region.nodes import Atomic, Buffer, Check, For, If, Let, Node, Read, Region, Rule, While, Write
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tile.lift.arithmetic import ELEMENTWISE, fused_once, low_of, narrowed, signless

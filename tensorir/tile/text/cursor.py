@@ -10,6 +10,7 @@ Literals of constants as text: integers, floats, bits in hexadecimal, lists of t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -60,6 +61,10 @@ class Cursor:
             start, stop = self.pos, self.token_end()
         raise DiagnosticError(Diagnostic(code, message, Span(self.source, start, stop or start + 1), help=help))
 
+    def wrong(self, code: str, message: str, start: int, help: str = "") -> NoReturn:
+        """Refuse what was taken since `start`."""
+        self.fail(code, message, help, start, self.span(start).stop)
+
     def token_end(self) -> int:
         found = _TOKEN.match(self.text, self.pos)
         return found.end() if found else self.pos
@@ -84,9 +89,22 @@ class Cursor:
             return True
         return False
 
-    def expect(self, literal: str, where: str = "") -> None:
-        if not self.accept(literal):
-            self.fail("TM01", f"'{literal}' is expected{where and f' {where}'}, and here stands {self.shown()}.")
+    def expect(self, *literals: str, where: str = "") -> None:
+        for literal in literals:
+            if not self.accept(literal):
+                self.missing(f"'{literal}' is expected{where and f' {where}'}")
+
+    def missing(self, said: str, code: str = "TM01") -> NoReturn:
+        """Refuse the next token, where something else has to stand."""
+        self.fail(code, f"{said}, and here stands {self.shown()}.")
+
+    def items(self, close: str) -> Iterator[None]:
+        """One turn for each item up to a closing bracket, with commas between them."""
+        while not self.accept(close):
+            yield
+            if not self.accept(","):
+                self.expect(close)
+                return
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         found = pattern.match(self.text, self.pos)
@@ -107,12 +125,12 @@ class Cursor:
     def keyword(self, what: str) -> str:
         found = self._take(_NAME)
         if found is None:
-            self.fail("TM01", f"{what} is expected, and here stands {self.shown()}.")
+            self.missing(f"{what} is expected")
         return found[0]
 
-    def value_name(self) -> str | None:
+    def value_name(self, expected: str) -> str:
         found = self._take(_VALUE)
-        return found[1] if found else None
+        return found[1] if found else self.missing(expected)
 
     def float_text(self) -> str | None:
         found = self._take(_FLOAT)
@@ -127,7 +145,7 @@ class Cursor:
         start = self.pos
         text = self.integer_text()
         if text is None:
-            self.fail("TM01", f"{what} is expected, and here stands {self.shown()}.")
+            self.missing(f"{what} is expected")
         if len(text) > 100:
             self.fail("TM02", "this number is longer than any that fits.", "", start, start + len(text))
         return int(text, 16 if "x" in text else 10)
@@ -139,7 +157,7 @@ class Cursor:
     def symbol(self, what: str = "a name with '@'") -> str:
         found = self._take(_SYMBOL)
         if found is None:
-            self.fail("TM01", f"{what} is expected, and here stands {self.shown()}.")
+            self.missing(f"{what} is expected")
         return found[1] if found[1] is not None else self.unescaped(found[2], found.start())
 
     def unescaped(self, text: str, start: int) -> str:
@@ -182,7 +200,7 @@ def read_number(c: Cursor, element: Element) -> int:
         return rounded_bits(element, text)
     text = c.integer_text()
     if text is None:
-        c.fail("TM20", f"a number of type {element} is expected, and here stands {c.shown()}.")
+        c.missing(f"a number of type {element} is expected", "TM20")
     stop = c.span(start).stop
     if "x" not in text or text.startswith("-"):
         c.fail("TM20", f"a float has a point, and {text[:40]} has none.", f"write {text[:40]}.0.", start, stop)
@@ -199,7 +217,7 @@ def _integer(c: Cursor, element: Element, start: int) -> int:
                 return bit
     text = c.integer_text()
     if text is None:
-        c.fail("TM20", f"a number of type {element} is expected, and here stands {c.shown()}.")
+        c.missing(f"a number of type {element} is expected", "TM20")
     stop = c.span(start).stop
     if c.peek("."):
         c.fail("TM20", f"an integer has no point, and the elements are {element}.", "", start, stop)
@@ -234,7 +252,7 @@ def read_dense(c: Cursor, element: Element) -> tuple[tuple[int, ...] | None, byt
             c.expect("]")
             depth, count = len(counts), counts.pop()
             if complete.setdefault(depth, count) != count:
-                c.fail("TM22", "lists of one depth have one length.", "", start, c.span(start).stop)
+                c.wrong("TM22", "lists of one depth have one length.", start)
             if counts:
                 counts[-1] += 1
         if not counts:

@@ -43,8 +43,7 @@ class LocationReader:
         c = self.cursor
         if not c.text.startswith("loc", c.pos) or not c.peek("loc"):
             return None
-        c.expect("loc")
-        c.expect("(")
+        c.expect("loc", "(")
         found = self.location()
         c.expect(")")
         return found
@@ -81,18 +80,15 @@ class LocationReader:
                 c.expect(">")
             c.expect("[")
             parts: list[Location] = []
-            while not c.accept("]"):
+            for _ in c.items("]"):
                 if (part := self.location()) is not None:
                     parts.append(part)
-                if not c.accept(","):
-                    c.expect("]")
-                    break
             return Fused(tuple(parts))
         if c.peek("#"):
             return self._named()
         text = c.string()
         if text is None:
-            c.fail("TM01", f"a location is expected, and here stands {c.shown()}.")
+            c.missing("a location is expected")
         if c.accept(":"):
             line = c.integer("a line")
             c.expect(":")
@@ -121,13 +117,7 @@ class LocationReader:
             scope = self.scope()
             c.expect(">")
             if not isinstance(place, Place) or isinstance(scope, File | CompileUnit):
-                c.fail(
-                    "TM37",
-                    "di_loc is a file, a line and a column in a subprogram or a lexical block.",
-                    "",
-                    start,
-                    c.span(start).stop,
-                )
+                c.wrong("TM37", "di_loc is a file, a line and a column in a subprogram or a lexical block.", start)
             return Scoped(place, scope)
         found = self.aliases.get(word)
         return None if isinstance(found, File | CompileUnit | Subprogram | LexicalBlock) else found
@@ -163,14 +153,11 @@ class LocationReader:
         c = self.cursor
         c.expect("<")
         fields: dict[str, Any] = {}
-        while not c.accept(">"):
+        for _ in c.items(">"):
             name = c.keyword("the name of a field")
             c.expect("=")
             text = c.string()
             fields[name] = text if text is not None else self.scope() if c.peek("#") else c.integer()
-            if not c.accept(","):
-                c.expect(">")
-                break
         try:
             if kind == "di_compile_unit":
                 return CompileUnit(fields["file"])
@@ -181,7 +168,7 @@ class LocationReader:
                 )  # fmt: skip
             return LexicalBlock(fields["scope"], fields["file"], fields["line"], fields.get("column", 0))
         except KeyError as missing:
-            c.fail("TM37", f"{kind} needs the field {missing}.", "", start, c.span(start).stop)
+            c.wrong("TM37", f"{kind} needs the field {missing}.", start)
 
     def define(self, name: str) -> bool:
         """An alias of a location or a scope, `#l = loc(...)`; False where it is neither."""

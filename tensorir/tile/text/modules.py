@@ -63,8 +63,7 @@ def _whole(r: Reader) -> Module:
         elif wrappers and c.accept("}"):
             wrappers -= 1
             if generic:
-                c.expect(")")
-                c.expect(":")
+                c.expect(")", ":")
                 r.types.function()
             r.locations.trailing()
         elif c.accept("{-#"):
@@ -91,13 +90,7 @@ def _symbol(r: Reader) -> Operation:
     start = c.pos
     op = r.operation()
     if op.name not in ("module", "entry", "global", "testing$func"):
-        c.fail(
-            "TM49",
-            f"'{op.name}' stands outside of an entry.",
-            "a module holds entries and globals.",
-            start,
-            c.span(start).stop,
-        )
+        c.wrong("TM49", f"'{op.name}' stands outside of an entry.", start, "a module holds entries and globals.")
     return op
 
 
@@ -124,13 +117,11 @@ def _generic_head(r: Reader) -> None:
     """`"builtin.module"() <{...}> ({`."""
     c = r.c
     c.string()
-    c.expect("(")
-    c.expect(")")
+    c.expect("(", ")")
     if c.accept("<"):
         r.attributes.dictionary()
         c.expect(">")
-    c.expect("(")
-    c.expect("{")
+    c.expect("(", "{")
 
 
 def _alias(r: Reader) -> None:
@@ -138,7 +129,7 @@ def _alias(r: Reader) -> None:
     c = r.c
     found = _ALIAS.match(c.text, c.pos)
     if found is None:
-        c.fail("TM01", f"an alias ('!name = type') or an operation is expected, and here stands {c.shown()}.")
+        c.missing("an alias ('!name = type') or an operation is expected")
     known: Any = r.types.aliases if found[1] == "!" else r.attributes.aliases
     if found[2] in known or found[2] in r.locations.aliases:
         c.fail("TM42", f"the alias '{found[1]}{found[2]}' is defined already.", "", found.start(), found.end())

@@ -135,7 +135,7 @@ def _entry(r: Reader, f: Filling) -> None:
     c.expect("(")
     arguments: list[tuple[str, Type, int]] = []
     named: bool | None = None
-    while not c.accept(")"):
+    for _ in c.items(")"):
         place = c.pos
         has_name = c.peek("%")
         if named is not None and named != has_name:
@@ -145,19 +145,13 @@ def _entry(r: Reader, f: Filling) -> None:
         if c.peek("{"):
             r.attributes.dictionary()  # attributes of arguments say nothing, and are not kept
         r.locations.trailing()
-        if not c.accept(","):
-            c.expect(")")
-            break
     results: list[Type] = []
     if c.accept("->"):
         if c.accept("("):
-            while not c.accept(")"):
+            for _ in c.items(")"):
                 results.append(r.types.read())
                 if c.peek("{"):
                     r.attributes.dictionary()
-                if not c.accept(","):
-                    c.expect(")")
-                    break
         else:
             results = [r.types.read()]
     signature = Function(tuple(t for _, t, _ in arguments), tuple(results))
@@ -170,8 +164,7 @@ def _entry(r: Reader, f: Filling) -> None:
     outer, r.scope = r.scope, {}
     f.regions.append(r.region(f.row.name, arguments))
     r.scope = outer
-    if c.peek("{"):
-        r.dictionary(f)
+    r.accept_dictionary(f)
 
 
 def _module(r: Reader, f: Filling) -> None:
@@ -197,8 +190,7 @@ def _if(r: Reader, f: Filling) -> None:
     f.regions.append(r.region("if"))
     if c.accept("else"):
         f.regions.append(r.region("if"))
-    if c.peek("{"):
-        r.dictionary(f)
+    r.accept_dictionary(f)
 
 
 def _for(r: Reader, f: Filling) -> None:
@@ -207,16 +199,12 @@ def _for(r: Reader, f: Filling) -> None:
     if c.accept("unsigned"):
         f.attributes[0] = True
     place = c.pos
-    name = c.value_name()
-    if name is None:
-        c.fail("TM01", f"the name of the loop's variable is expected, and here stands {c.shown()}.")
-    c.expect("in")
-    c.expect("(")
+    name = c.value_name("the name of the loop's variable is expected")
+    c.expect("in", "(")
     for operand, after in (("lowerBound", "to"), ("upperBound", ","), ("step", ")")):
         _operand(r, f, operand)
         if after == ",":
-            c.expect(",")
-            c.expect("step")
+            c.expect(",", "step")
         else:
             c.expect(after)
     c.expect(":")
@@ -232,8 +220,7 @@ def _for(r: Reader, f: Filling) -> None:
     _same_count(r, names, types, place)
     carried = [(n, t, p) for n, t, p in zip(names, types, places, strict=True)]
     f.regions.append(r.region("for", [(name, type, place), *carried]))
-    if c.peek("{"):
-        r.dictionary(f)
+    r.accept_dictionary(f)
 
 
 def _loop(r: Reader, f: Filling) -> None:
@@ -252,8 +239,7 @@ def _loop(r: Reader, f: Filling) -> None:
     types = f.types["initValues"]
     _same_count(r, names, types, place)
     f.regions.append(r.region("loop", list(zip(names, types, places, strict=True))))
-    if c.peek("{"):
-        r.dictionary(f)
+    r.accept_dictionary(f)
 
 
 def _carried(r: Reader, f: Filling) -> tuple[list[str], list[int]]:
@@ -263,18 +249,13 @@ def _carried(r: Reader, f: Filling) -> tuple[list[str], list[int]]:
     values: list[Value] = []
     if c.accept("iter_values"):
         c.expect("(")
-        while not c.accept(")"):
+        for _ in c.items(")"):
             places.append(c.pos)
-            name = c.value_name()
-            if name is None:
-                c.fail("TM01", f"the name of a carried value is expected, and here stands {c.shown()}.")
+            name = c.value_name("the name of a carried value is expected")
             names.append(name)
             c.expect("=")
             f.places.append(c.pos)
             values.append(r.value())
-            if not c.accept(","):
-                c.expect(")")
-                break
     f.operands[f.row.operand_index["initValues"]] = tuple(values)
     return names, places
 
@@ -300,22 +281,17 @@ def _make_tensor_view(r: Reader, f: Filling) -> None:
         if not c.accept(",") and word == "shape":
             break
         c.expect(word)
-        c.expect("=")
-        c.expect("[")
+        c.expect("=", "[")
         items: list[int | Value] = []
-        while not c.accept("]"):
+        for _ in c.items("]"):
             if c.peek("%"):
                 f.places.append(c.pos)
                 items.append(r.value())
             else:
                 items.append(c.integer("an extent, or a value"))
-            if not c.accept(","):
-                c.expect("]")
-                break
         written[word] = items
         f.operands[f.row.operand_index[operand]] = tuple(x for x in items if isinstance(x, Value))
-    if c.peek("{"):
-        r.dictionary(f)
+    r.accept_dictionary(f)
     c.expect(":")
     dynamic = [x for items in written.values() for x in items if isinstance(x, Value)]
     type: Type | None = None
@@ -326,14 +302,14 @@ def _make_tensor_view(r: Reader, f: Filling) -> None:
         start = c.pos
         first = r.types.read()
     if not isinstance(first, TensorView):
-        c.fail("TM47", f"make_tensor_view gives a tensor_view, and {first} is none.", "", start, c.span(start).stop)
+        c.wrong("TM47", f"make_tensor_view gives a tensor_view, and {first} is none.", start)
     if (type is None) == bool(dynamic):
         said = (
             "the type of its dynamic extents and strides stands before '->'"
             if dynamic
             else "without dynamic extents no type stands before '->'"
         )
-        c.fail("TM45", f"make_tensor_view: {said}.", "", start, c.span(start).stop)
+        c.wrong("TM45", f"make_tensor_view: {said}.", start)
     for word, expected in (("shape", first.shape), ("strides", first.strides)):
         _agree(r, word, written.get(word, []), expected, start)
     if type is not None:
@@ -358,19 +334,12 @@ def _make_view(r: Reader, f: Filling) -> None:
     """`make_partition_view V [attributes] : partition_view<...>`."""
     c = r.c
     _operand(r, f, "tensor_view")
-    if c.peek("{"):
-        r.dictionary(f)
+    r.accept_dictionary(f)
     c.expect(":")
     start = c.pos
     type = r.types.read()
     if not f.row.results[0].types.holds(type):
-        c.fail(
-            "TM47",
-            f"{f.row.name} gives {f.row.results[0].types.noun}, and {type} is none.",
-            "",
-            start,
-            c.span(start).stop,
-        )
+        c.wrong("TM47", f"{f.row.name} gives {f.row.results[0].types.noun}, and {type} is none.", start)
     f.types["result"] = [type]
     f.types["tensor_view"] = [type.tensor]  # type: ignore[union-attr]
 
@@ -379,19 +348,12 @@ def _shape_of(r: Reader, f: Filling) -> None:
     """`get_tensor_shape V : T -> T`: one type, for as many results as dims."""
     c = r.c
     _operand(r, f, "src")
-    if c.peek("{"):
-        r.dictionary(f)
+    r.accept_dictionary(f)
     c.expect(":")
     start = c.pos
     type = r.types.read()
     if not f.row.operands[0].types.holds(type):
-        c.fail(
-            "TM47",
-            f"{f.row.name} takes {f.row.operands[0].types.noun}, and {type} is none.",
-            "",
-            start,
-            c.span(start).stop,
-        )
+        c.wrong("TM47", f"{f.row.name} takes {f.row.operands[0].types.noun}, and {type} is none.", start)
     f.types["src"] = [type]
     c.expect("->")
     rank = len(type.shape) if isinstance(type, TensorView) else len(type.tile)  # type: ignore[union-attr]
@@ -411,12 +373,9 @@ def _index(r: Reader, f: Filling) -> None:
     c = r.c
     c.expect("[")
     values: list[Value] = []
-    while not c.accept("]"):
+    for _ in c.items("]"):
         f.places.append(c.pos)
         values.append(r.value())
-        if not c.accept(","):
-            c.expect("]")
-            break
     f.operands[f.row.operand_index["index"]] = tuple(values)
 
 
@@ -441,7 +400,7 @@ def _view_and_index(r: Reader, f: Filling) -> None:
     f.types["view"] = [r.types.read()]
     if not f.row.operands[f.row.operand_index["view"]].types.holds(f.types["view"][0]):
         noun = f.row.operands[f.row.operand_index["view"]].types.noun
-        c.fail("TM47", f"{f.row.name} takes {noun}, and {f.types['view'][0]} is none.", "", start, c.span(start).stop)
+        c.wrong("TM47", f"{f.row.name} takes {noun}, and {f.types['view'][0]} is none.", start)
     types: list[Type] = []
     while c.accept(","):
         types.append(r.types.read())

@@ -82,12 +82,9 @@ def generic_operation(reader: Reader, row: Row, start: int, names: list[tuple[st
     c.expect("(")
     places: list[int] = []
     given: list[Value] = []
-    while not c.accept(")"):
+    for _ in c.items(")"):
         places.append(c.pos)
         given.append(reader.value())
-        if not c.accept(","):
-            c.expect(")")
-            break
     entries: dict[str, Attribute] = {}
     before = c.pos
     if c.accept("<"):
@@ -95,24 +92,15 @@ def generic_operation(reader: Reader, row: Row, start: int, names: list[tuple[st
         c.expect(">")
     regions: list[Region] = []
     if c.accept("("):
-        while not c.accept(")"):
+        for _ in c.items(")"):
             regions.append(reader.region(""))
-            if not c.accept(","):
-                c.expect(")")
-                break
     if c.text.startswith("{", c.pos):
         entries.update(reader.attributes.dictionary().entries)
     c.expect(":")
     type_place = c.pos
     signature = reader.types.function()
     if len(signature.params) != len(given):
-        c.fail(
-            "TM45",
-            f"{len(given)} operands have {len(signature.params)} types here.",
-            "",
-            type_place,
-            c.span(type_place).stop,
-        )
+        c.wrong("TM45", f"{len(given)} operands have {len(signature.params)} types here.", type_place)
     for place, value, type in zip(places, given, signature.params, strict=True):
         if value.type != type:
             span = c.span_of_token(place)
@@ -159,9 +147,7 @@ def _slots(reader: Reader, row: Row, given: list[Value], sizes: Attribute | None
     )  # fmt: skip
     if not fits:
         needed = f"{fixed} operand{'s' * (fixed != 1)}" if not loose else f"at least {fixed}"
-        reader.c.fail(
-            "TM45", f"{row.name} takes {needed}, and {len(given)} do not fit.", "", start, reader.c.span(start).stop
-        )
+        reader.c.wrong("TM45", f"{row.name} takes {needed}, and {len(given)} do not fit.", start)
     slots: list[Slot] = []
     place = 0
     for operand, count in zip(row.operands, counts, strict=True):
@@ -175,21 +161,9 @@ def _counts(reader: Reader, row: Row, regions: list[Region], results: tuple[Type
     c = reader.c
     optional = 1 if row.name == "if" else 0
     if not len(row.regions) - optional <= len(regions) <= len(row.regions):
-        c.fail(
-            "TM48",
-            f"{row.name} has {len(row.regions)} region(s), and here are {len(regions)}.",
-            "",
-            start,
-            c.span(start).stop,
-        )
+        c.wrong("TM48", f"{row.name} has {len(row.regions)} region(s), and here are {len(regions)}.", start)
     if not any(r.any for r in row.results) and len(results) != len(row.results):
-        c.fail(
-            "TM44",
-            f"{row.name} has {len(row.results)} result(s), and {len(results)} types are given.",
-            "",
-            start,
-            c.span(start).stop,
-        )
+        c.wrong("TM44", f"{row.name} has {len(row.results)} result(s), and {len(results)} types are given.", start)
 
 
 # Operations as text: the names in scope, results, regions, and the syntax of the table's rows.
@@ -244,9 +218,7 @@ class Reader:
         """The value that a name stands for; of several results without a number it is the first."""
         c = self.c
         start = c.pos
-        name = c.value_name()
-        if name is None:
-            c.fail("TM01", f"a value ('%name') is expected, and here stands {c.shown()}.")
+        name = c.value_name("a value ('%name') is expected")
         values = self.scope.get(name)
         if values is None:
             near = did_you_mean(f"%{name}", [f"%{n}" for n in self.scope])
@@ -255,9 +227,7 @@ class Reader:
             c.pos += 1
             number = c.integer("the number of a result")
             if not 0 <= number < len(values):
-                c.fail(
-                    "TM41", f"'%{name}' is {len(values)} values, and has no #{number}.", "", start, c.span(start).stop
-                )
+                c.wrong("TM41", f"'%{name}' is {len(values)} values, and has no #{number}.", start)
             return values[number]
         return values[0]
 
@@ -270,15 +240,13 @@ class Reader:
         names: list[tuple[str, int, int]] = []
         while c.text.startswith("%", c.pos):
             place = c.pos
-            name = c.value_name()
-            if name is None:
-                c.fail("TM01", f"the name of a result is expected, and here stands {c.shown()}.")
+            name = c.value_name("the name of a result is expected")
             count = c.integer("the number of results") if c.accept(":") else 1
             if not 0 < count <= 65536:
-                c.fail("TM44", "a name stands for 1 to 65536 results.", "", place, c.span(place).stop)
+                c.wrong("TM44", "a name stands for 1 to 65536 results.", place)
             names.append((name, count, place))
             if not c.accept(","):
-                c.expect("=", "after the names of results")
+                c.expect("=", where="after the names of results")
                 break
         begin = c.pos
         if c.text.startswith('"', c.pos):
@@ -292,7 +260,7 @@ class Reader:
     def row_of(self, name: str | None, start: int) -> Row:
         c = self.c
         if name is None:
-            c.fail("TM43", f"an operation is expected, and here stands {c.shown()}.")
+            c.missing("an operation is expected", "TM43")
         short = name.removeprefix("cuda_tile.")
         row = TABLE.get(OTHER_NAMES.get(short, short))
         if row is None:
@@ -390,7 +358,7 @@ class Reader:
             match step:
                 case s.Literal(text):
                     if not c.accept(text):
-                        c.expect(text, f"in {filling.row.name}")
+                        c.expect(text, where=f"in {filling.row.name}")
                 case s.OperandStep(_, index, any):
                     self._operands(filling, index, any)
                 case s.TypeStep(name, any):
@@ -402,8 +370,7 @@ class Reader:
                 case s.FlagsStep(indices):
                     self._flags(filling, indices)
                 case s.DictStep():
-                    if c.text.startswith("{", c.pos):
-                        self.dictionary(filling)
+                    self.accept_dictionary(filling)
                 case s.RegionStep():
                     filling.regions.append(self.argument_region(filling.row.name))
                 case s.Group():
@@ -415,13 +382,7 @@ class Reader:
         parts = [o.types for o in row.operands if o.name == name] + [r.types for r in row.results if r.name == name]
         for type in filling.types[name]:
             if not parts[0].holds(type):
-                self.c.fail(
-                    "TM47",
-                    f"{row.name} takes {parts[0].noun} here, and {type} is none.",
-                    "",
-                    start,
-                    self.c.span(start).stop,
-                )
+                self.c.wrong("TM47", f"{row.name} takes {parts[0].noun} here, and {type} is none.", start)
 
     def _operands(self, filling: Filling, index: int, any: bool) -> None:
         c = self.c
@@ -478,7 +439,7 @@ class Reader:
             case "string":
                 text = c.string()
                 if text is None:
-                    c.fail("TM01", f"a string is expected, and here stands {c.shown()}.")
+                    c.missing("a string is expected")
                 return text
             case "symbol" | "reference":
                 return c.symbol()
@@ -497,9 +458,7 @@ class Reader:
         low = attr.least if attr.least is not None else -(1 << 63)
         high = (1 << 31 if attr.kind == "int32" else 1 << 63) - 1
         if not low <= number <= high:
-            self.c.fail(
-                "TM21", f"'{attr.name}' is {low} to {high}, and {number} is not.", "", start, self.c.span(start).stop
-            )
+            self.c.wrong("TM21", f"'{attr.name}' is {low} to {high}, and {number} is not.", start)
         return number
 
     def _case(self, attr: Attr) -> str | None:
@@ -533,24 +492,15 @@ class Reader:
         start = c.pos
         element = self.types.read()
         if not isinstance(element, Element) or element.name == "i4":
-            c.fail(
-                "TM14", f"the elements of a constant are numbers, and {element} is none.", "", start, c.span(start).stop
-            )
+            c.wrong("TM14", f"the elements of a constant are numbers, and {element} is none.", start)
         c.expect(":")
         start = c.pos
         shape, data = read_dense(c, element)
-        c.expect(">")
-        c.expect(":")
+        c.expect(">", ":")
         place = c.pos
         type = self.types.read()
         if not isinstance(type, Tile) or type.element != element:
-            c.fail(
-                "TM14",
-                f"a constant of {element} is a tile of {element}, and {type} is none.",
-                "",
-                place,
-                c.span(place).stop,
-            )
+            c.wrong("TM14", f"a constant of {element} is a tile of {element}, and {type} is none.", place)
         if filling.row.results:
             filling.types["result"] = [type]
         return constant(c, type, shape, data, start)
@@ -566,6 +516,10 @@ class Reader:
             else:
                 filling.attributes[index] = accept_attribute(self, filling.row.attributes[index], value, start)
         filling.further = tuple(further)
+
+    def accept_dictionary(self, filling: Filling) -> None:
+        if self.c.text.startswith("{", self.c.pos):
+            self.dictionary(filling)
 
     # regions
 
@@ -604,14 +558,11 @@ class Reader:
         c.word()
         values: list[Value] = []
         if c.accept("("):
-            while not c.accept(")"):
+            for _ in c.items(")"):
                 name, type, place = self.argument()
                 values.append(Value(type, name))
                 self.define(name, (values[-1],), place)
                 self.locations.trailing()
-                if not c.accept(","):
-                    c.expect(")")
-                    break
         c.expect(":")
         return tuple(values)
 
@@ -619,23 +570,18 @@ class Reader:
         """`%name: type`."""
         c = self.c
         place = c.pos
-        name = c.value_name()
-        if name is None:
-            c.fail("TM01", f"an argument ('%name: type') is expected, and here stands {c.shown()}.")
+        name = c.value_name("an argument ('%name: type') is expected")
         c.expect(":")
         return name, self.types.read(), place
 
     def argument_region(self, owner: str) -> Region:
         """`(%a: T, ...) { operations }`."""
         c = self.c
-        c.expect("(", f"before the arguments of the body of {owner}")
+        c.expect("(", where=f"before the arguments of the body of {owner}")
         arguments: list[tuple[str, Type, int]] = []
-        while not c.accept(")"):
+        for _ in c.items(")"):
             arguments.append(self.argument())
             self.locations.trailing()
-            if not c.accept(","):
-                c.expect(")")
-                break
         return self.region(owner, arguments)
 
 

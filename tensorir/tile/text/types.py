@@ -193,7 +193,7 @@ class TypeReader:
             return self.aliases[alias[1]]
         found = _HEAD.match(c.text, c.pos)
         if found is None:
-            c.fail("TM12", f"a type is expected, and here stands {c.shown()}.")
+            c.missing("a type is expected", "TM12")
         word = found[1]
         if word in ELEMENTS:
             c.pos = found.end()
@@ -220,7 +220,7 @@ class TypeReader:
         start = c.pos
         type = self._read()
         if not isinstance(type, Element):
-            c.fail("TM14", f"a number type is expected here, and {type} is none.", "", start, c.span(start).stop)
+            c.wrong("TM14", f"a number type is expected here, and {type} is none.", start)
         return type
 
     def _extents(self) -> list[int | None]:
@@ -247,9 +247,7 @@ class TypeReader:
         place = c.pos
         element = self._read()
         if not isinstance(element, Element | Pointer):
-            c.fail(
-                "TM14", f"a tile holds numbers or pointers, and {element} is neither.", "", place, c.span(place).stop
-            )
+            c.wrong("TM14", f"a tile holds numbers or pointers, and {element} is neither.", place)
         c.expect(">")
         return Tile(extents, element)
 
@@ -272,9 +270,8 @@ class TypeReader:
         element = self._element()
         strides: list[int | None] = []
         if extents:
-            c.expect(",", "before the strides")
-            c.expect("strides")
-            c.expect("=")
+            c.expect(",", where="before the strides")
+            c.expect("strides", "=")
             strides = self._integers(dynamic=True)
         elif c.peek(","):
             c.fail("TM14", "a tensor_view of rank 0 has no strides.")
@@ -302,15 +299,13 @@ class TypeReader:
 
     def _view(self, word: str) -> Type:
         c = self.cursor
-        c.expect("<")
-        c.expect("tile")
-        c.expect("=")
-        c.expect("(")
+        c.expect("<", "tile")
+        c.expect("=", "(")
         tile: list[int] = []
         while not c.peek(")"):
             found = _NUMBER.match(c.text, c.pos)
             if found is None:
-                c.fail("TM01", f"an extent is expected, and here stands {c.shown()}.")
+                c.missing("an extent is expected")
             tile.append(self._number(found[0]))
             c.pos = found.end()
             c.skip()
@@ -318,13 +313,11 @@ class TypeReader:
                 c.pos += 1
                 c.skip()
             elif not c.peek(")"):
-                c.fail("TM01", f"'x' or ')' is expected, and here stands {c.shown()}.")
-        c.expect(")")
-        c.expect(",")
+                c.missing("'x' or ')' is expected")
+        c.expect(")", ",")
         traversal: list[int | None] = []
         if word == "strided_view":
-            c.expect("traversal_strides")
-            c.expect("=")
+            c.expect("traversal_strides", "=")
             traversal = self._integers()
             c.accept(",")  # the document's own examples leave it out before the tensor_view
         padding: str | None = None
@@ -344,16 +337,13 @@ class TypeReader:
         place = c.pos
         tensor = self._read()
         if not isinstance(tensor, TensorView):
-            c.fail("TM14", f"a view is of a tensor_view, and {tensor} is none.", "", place, c.span(place).stop)
+            c.wrong("TM14", f"a view is of a tensor_view, and {tensor} is none.", place)
         dim_map, sparse = tuple(range(len(tile))), 0
         if word == "gather_scatter_view":
-            c.expect(",")
-            c.expect("sparse_dim")
-            c.expect("=")
+            c.expect(",", "sparse_dim", "=")
             sparse = self._bounded(c.pos)
         elif c.accept(",") and not c.peek(">"):
-            c.expect("dim_map")
-            c.expect("=")
+            c.expect("dim_map", "=")
             dim_map = tuple(n for n in self._integers() if n is not None)
         c.expect(">")
         shape = tuple(tile)
@@ -406,11 +396,8 @@ class AttributeReader:
             return Symbol(name)
         if c.accept("["):
             items: list[Attribute] = []
-            while not c.accept("]"):
+            for _ in c.items("]"):
                 items.append(self.read())
-                if not c.accept(","):
-                    c.expect("]")
-                    break
             return Array(tuple(items))
         if c.peek("{"):
             return self.dictionary()
@@ -431,26 +418,23 @@ class AttributeReader:
             return self._number()
         if self.types.starts():
             return Typed(self.types.read())
-        c.fail("TM30", f"an attribute is expected, and here stands {c.shown()}.")
+        c.missing("an attribute is expected", "TM30")
 
     def dictionary(self) -> Dictionary:
         """`{name = attribute, flag}`, in the order of the names."""
         c = self.cursor
         c.expect("{")
         entries: dict[str, Attribute] = {}
-        while not c.accept("}"):
+        for _ in c.items("}"):
             start = c.pos
             name = c.string()
             if name is None:
                 name = c.word()
             if name is None:
-                c.fail("TM30", f"the name of an attribute is expected, and here stands {c.shown()}.")
+                c.missing("the name of an attribute is expected", "TM30")
             if name in entries:
                 c.fail("TM31", f"the attribute '{name}' is given twice.", "", start, start + len(name))
             entries[name] = self.read() if c.accept("=") else Unit()
-            if not c.accept(","):
-                c.expect("}")
-                break
         return Dictionary(tuple(sorted(entries.items())))
 
     def hints(self) -> Hints:
@@ -458,7 +442,7 @@ class AttributeReader:
         c = self.cursor
         c.expect("<")
         entries: dict[str, Dictionary] = {}
-        while not c.accept(">"):
+        for _ in c.items(">"):
             start = c.pos
             name = c.string()
             if name is None:
@@ -469,11 +453,8 @@ class AttributeReader:
             place = c.pos
             value = self.read()
             if not isinstance(value, Dictionary):
-                c.fail("TM32", f"the hints for '{name}' are a dictionary in braces.", "", place, c.span(place).stop)
+                c.wrong("TM32", f"the hints for '{name}' are a dictionary in braces.", place)
             entries[name] = value
-            if not c.accept(","):
-                c.expect(">")
-                break
         return hints_of(entries.items())
 
     def predicate(self) -> DivBy | SameElements | Bounded:
@@ -528,11 +509,8 @@ class AttributeReader:
         c = self.cursor
         c.expect("[")
         values: list[int] = []
-        while not c.accept("]"):
+        for _ in c.items("]"):
             values.append(self._int64(bits))
-            if not c.accept(","):
-                c.expect("]")
-                break
         return tuple(values)
 
     def _int64(self, bits: int = 64) -> int:
@@ -548,7 +526,7 @@ class AttributeReader:
         c.expect("#")
         word = c.word()
         if word is None:
-            c.fail("TM30", f"the name of an attribute is expected, and here stands {c.shown()}.")
+            c.missing("the name of an attribute is expected", "TM30")
         if word in self.aliases:
             return self.aliases[word]
         own = word.removeprefix("cuda_tile.")
@@ -586,7 +564,7 @@ class AttributeReader:
             return Number(element, rounded_bits(element, text))
         text = c.integer_text()
         if text is None:
-            c.fail("TM30", f"a number is expected, and here stands {c.shown()}.")
+            c.missing("a number is expected", "TM30")
         element = self._element_after(ELEMENTS["i64"], start)
         value = int(text, 16 if "x" in text else 10) if len(text) < 40 else 1 << 100
         bits = element.bits
@@ -606,14 +584,13 @@ class AttributeReader:
             return ELEMENTS["i64"]
         type = self.types.read()
         if not isinstance(type, Element):
-            c.fail("TM14", f"the type of a number is a number type, and {type} is none.", "", start, c.span(start).stop)
+            c.wrong("TM14", f"the type of a number is a number type, and {type} is none.", start)
         return type
 
     def _array(self) -> Attribute:
         """`array<i32: 1, 0>`."""
         c = self.cursor
-        c.expect("array")
-        c.expect("<")
+        c.expect("array", "<")
         self.types.read()
         values: list[int] = []
         if c.accept(":"):
@@ -632,13 +609,11 @@ class AttributeReader:
         """`dense<[1, 2]> : tile<2xi32>`; a quoted string holds the storage in hexadecimal."""
         c = self.cursor
         start = c.pos
-        c.expect("dense")
-        c.expect("<")
+        c.expect("dense", "<")
         before = c.pos
         # the type stands behind: find it first
         self._skip_to_close(before)
-        c.expect(">")
-        c.expect(":")
+        c.expect(">", ":")
         after_type = c.pos
         type = self._shaped()
         end = c.pos
@@ -681,5 +656,5 @@ class AttributeReader:
         # builtin tensors and vectors are spelled as tiles are
         type = self.types.tile() if c.accept("tensor") or c.accept("vector") else self.types.read()
         if not isinstance(type, Tile):
-            c.fail("TM14", f"dense elements are of a tile, and {type} is none.", "", start, c.span(start).stop)
+            c.wrong("TM14", f"dense elements are of a tile, and {type} is none.", start)
         return type

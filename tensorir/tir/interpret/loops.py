@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import numpy as np
 from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Effect
-from tensorir.tir.interpret.folds import Fold, create, fold_of
+from tensorir.tir.interpret.accesses import create, update_of
 from tensorir.tir.interpret.machine import Act, Machine, compiled, error, execute
 from tensorir.tir.interpret.memory import Axis, Conflict, Level, lane_numbers
 from tensorir.tir.interpret.values import Value, is_array
@@ -32,9 +31,10 @@ _HARMLESS = (Effect.PURE, Effect.EXPR_ANNOTATION, Effect.READ_STATE, Effect.EMBE
 
 @dataclass(slots=True)
 class Facts:
-    """`lanes`: the loop variables that every write depends on; none where the body has other effects."""
+    """Loop variables that every write depends on, and every write that is no update; none with other effects."""
 
     lanes: frozenset[n.Var]
+    folding: frozenset[n.Var]
     written: frozenset[n.Buffer]
     pure: bool
 
@@ -46,7 +46,9 @@ class _Search:
     loops: frozenset[n.Var]
     depends: dict[n.Var, frozenset[n.Var]]
     lanes: frozenset[n.Var]
+    folding: frozenset[n.Var]
     written: set[n.Buffer] = field(default_factory=set[n.Buffer])
+    updated: set[n.Buffer] = field(default_factory=set[n.Buffer])
     own: set[n.Buffer] = field(default_factory=set[n.Buffer])
     own_data: set[n.Var] = field(default_factory=set[n.Var])
     pure: bool = True
@@ -85,8 +87,12 @@ class _Search:
                 self.of(value)
                 found = frozenset[n.Var]().union(*(self.of(index) for index in indices))
                 if buffer not in self.own and buffer.data not in self.own_data:
-                    self.written.add(buffer)
                     self.lanes &= found
+                    if inner or buffer in self.updated or update_of(node) is None:
+                        self.folding &= found
+                    else:
+                        self.updated.add(buffer)
+                    self.written.add(buffer)
             case n.For(loop_var, low, extent, n.ForKind.THREAD_BINDING):
                 self.pure = False
             case n.For(loop_var, low, extent):
@@ -144,15 +150,17 @@ class _Search:
         offset = frozenset[n.Var]().union(*(self.of(r.min) for r in match.source.region))
         self.written.add(match.source.buffer)
         self.lanes &= offset
+        self.folding &= offset
 
 
 def facts(loops: tuple[n.Var, ...], body: n.Stmt) -> Facts:
     """Facts of a nest of loops over a body."""
     names = frozenset(loops)
-    search = _Search(names, {var: frozenset([var]) for var in loops}, names)
+    search = _Search(names, {var: frozenset([var]) for var in loops}, names, names)
     search.statement(body, False)
     matched = {b for b in search.written if b not in search.own}
-    return Facts(search.lanes if search.pure else frozenset(), frozenset(matched), search.pure)
+    lanes, folding = (search.lanes, search.folding) if search.pure else (frozenset[n.Var](), frozenset[n.Var]())
+    return Facts(lanes, folding, frozenset(matched), search.pure)
 
 
 def written_alike(loop: n.For) -> frozenset[Span]:
@@ -161,7 +169,7 @@ def written_alike(loop: n.For) -> frozenset[Span]:
     `for i in T.parallel(8): A[0] = B[1]` writes B[1] whichever iteration comes last.
     """
     names = frozenset([loop.loop_var])
-    search = _Search(names, {loop.loop_var: names}, names)
+    search = _Search(names, {loop.loop_var: names}, names, names)
     search.statement(loop.body, False)
     if not search.pure:
         return frozenset()
@@ -228,10 +236,8 @@ class Nest:
 
     loops: list[Loop]
     facts: Facts | None = None
-    fold: Fold | None = None
     failures: int = 0
-    misfolds: int = 0
-    claims: bool = field(default=False)
+    folds: bool = True
 
 
 def compile_loop(node: n.For) -> Act:
@@ -247,10 +253,10 @@ def compile_loop(node: n.For) -> Act:
         step = None if current.step is None else compiled(current.step)
         loops.append(Loop(current, compiled(current.min), compiled(current.extent), step, execute_later(current.body)))
         current = current.body
-    nest = Nest(loops, fold=fold_of(loops[-1].node.body), claims=any(loop.node.kind in AT_ONCE for loop in loops))
+    nest = Nest(loops)
 
     def run(m: Machine) -> None:
-        if m.count < ENOUGH_LANES and (nest.failures < TRIES or nest.fold is not None) and _at_once(m, nest):
+        if m.count < ENOUGH_LANES and (nest.failures < TRIES or nest.folds) and _at_once(m, nest):
             return
         _in_order(m, loops[0], loops[0].body)
 
@@ -334,14 +340,14 @@ def _in_order(m: Machine, loop: Loop, body: Act) -> None:
 
 
 def _at_once(m: Machine, nest: Nest) -> bool:
-    """Try the nest as a fold, or with its loops as lanes; False, with nothing changed, where that does not work."""
+    """Try the nest with its loops as lanes; False, with nothing changed, where that does not work."""
     if nest.facts is None:
         nest.facts = facts(tuple(loop.node.loop_var for loop in nest.loops), nest.loops[-1].node.body)
-    known = nest.facts
-    if not known.lanes:
-        nest.failures = TRIES
-        if nest.fold is None:
+        nest.folds = nest.facts.folding != nest.facts.lanes
+        nest.failures = 0 if nest.facts.lanes else TRIES
+        if not nest.facts.folding:
             return False
+    known = nest.facts
     try:
         bounds = [_bounds(m, loop) for loop in nest.loops]
     except DiagnosticError:
@@ -350,36 +356,42 @@ def _at_once(m: Machine, nest: Nest) -> bool:
         return False
     if any(extent <= 0 for _, extent, _ in bounds):
         return True
+    lanes, wide = _chosen(m, nest, known.lanes, bounds)
+    strict = nest.failures < TRIES and wide >= FEWEST_LANES
+    if nest.folds and not (m.checked and (m.kernel is not None or any(x.node.kind in AT_ONCE for x in nest.loops))):
+        folding, every = _chosen(m, nest, known.folding, bounds)
+        # folds are in the order of the text: the loops that are no lanes are the outer ones
+        suffix = folding == list(range(len(bounds) - len(folding), len(bounds)))
+        if suffix and every >= FEWEST_LANES and not (strict and wide * wide >= every):
+            if _attempt(m, nest, folding, bounds, True):
+                return True
+            nest.folds = False
+    return strict and _attempt(m, nest, lanes, bounds)
+
+
+def _chosen(
+    m: Machine, nest: Nest, among: frozenset[n.Var], bounds: list[tuple[Value, Value, int]]
+) -> tuple[list[int], int]:
+    """The loops that are lanes, inner ones first of all, and how many lanes they are."""
     chosen: list[int] = []
-    total = m.count
+    wide = 1
     for place in reversed(range(len(bounds))):
-        if nest.loops[place].node.loop_var in known.lanes and total * bounds[place][1] <= MOST_LANES:
+        if nest.loops[place].node.loop_var in among and m.count * wide * bounds[place][1] <= MOST_LANES:
             chosen.insert(0, place)
-            total *= bounds[place][1]
-    wide, every = total // m.count, math.prod(extent for _, extent, _ in bounds)
-    lanes = nest.failures < TRIES and wide >= FEWEST_LANES
-    folds = (
-        nest.misfolds < TRIES
-        and m.count * every <= MOST_LANES
-        and not (m.checked and (nest.claims or m.kernel is not None))
-    )
-    if nest.fold is not None and folds and every >= FEWEST_LANES and not (lanes and wide * wide >= every):
-        if _attempt(m, nest, list(range(len(bounds))), bounds, nest.fold):
-            return True
-        nest.misfolds += 1
-    return lanes and _attempt(m, nest, chosen, bounds)
+            wide *= bounds[place][1]
+    return chosen, wide
 
 
 def _attempt(
-    m: Machine, nest: Nest, chosen: list[int], bounds: list[tuple[Value, Value, int]], fold: Fold | None = None
+    m: Machine, nest: Nest, chosen: list[int], bounds: list[tuple[Value, Value, int]], folding: bool = False
 ) -> bool:
-    """Run the chosen loops as lanes: the others inside of them, or all as one fold."""
+    """Run the chosen loops as lanes, the others inside of them; `folding` says that lanes meet in updates."""
     depth = len(m.levels)
     outermost = m.undo is None
     if m.undo is None:
         m.undo = []
     start = len(m.undo)
-    before = (m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, len(m.blocks), m.indexing)
+    before = (m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, len(m.blocks), m.indexing, m.fold)
     trace = m.trace
     traced = len(trace)
     for place in chosen:
@@ -392,26 +404,24 @@ def _attempt(
     assert nest.facts is not None
     done, own = False, None
     try:
-        if fold is not None:
-            done = fold.run(m)
-            return done
         memories = {id(m.view(buffer).memory) for buffer in nest.facts.written}
         sites = m.sites if m.checked else None
-        own = Level(m.axes, depth, lane_numbers(m.axes), memories, sites=sites)
+        own = Level(m.axes, depth, lane_numbers(m.axes), memories, sites=sites, folds=folding)
         m.levels.append(own)
+        m.fold = own if folding else m.fold
         rest = [loop for place, loop in enumerate(nest.loops) if place not in chosen]
         _nested(m, rest, nest.loops[-1].body)
         done = True
     except Conflict as conflict:
-        nest.failures += fold is None
+        nest.failures += not folding
         # whether lanes outside may meet is for their own level to say, which looked before this one did
         if conflict.depth < depth and conflict.level is not own:
             raise
     except DiagnosticError:
-        nest.failures = TRIES if fold is None else nest.failures
+        nest.failures = nest.failures if folding else TRIES
     finally:
         del m.levels[depth:]
-        m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, blocks, m.indexing = before
+        m.axes, m.count, m.mask, m.broken, m.continued, m.jumps, m.returned, blocks, m.indexing, m.fold = before
         del m.blocks[blocks:]
         del trace[traced:]
         if not done:

@@ -145,6 +145,7 @@ class Machine:
     axes: tuple[Axis, ...] = ()
     count: int = 1
     levels: list[Level] = field(default_factory=list[Level])
+    fold: Level | None = None  # the lanes that may meet in updates
     undo: list[tuple[Any, Any, Any]] | None = None
     watched: dict[str, View] = field(default_factory=dict[str, View])
     # control: lanes that left the iteration, the loop, the function
@@ -402,10 +403,6 @@ class Machine:
             if level.watches(memory):
                 level.note(memory, np.asarray(place), mask, write, span, shape, vector, atomic)
 
-    def note(self, view: View, place: Value, mask: Value, write: bool, span: Span) -> None:
-        """Tell the logs of an access that is made elsewhere (by a fold)."""
-        self._note(view.memory, place, mask, write, view.dtype.itemsize, span, False)
-
     def updated(self, memory: Memory, place: Value, itemsize: int, span: Span) -> None:
         """Tell the logs of an atomic update."""
         self._note(memory, place, self.mask, True, itemsize, span, False, atomic=True)
@@ -422,6 +419,26 @@ class Machine:
         target = memory.typed(view.dtype)
         if self.undo is not None:
             self.undo.append((target, place[live], target[place[live]]))
+        fold.at(target, place[live], values[live])
+
+    def update(self, view: View, address: Value, values: Value, fold: np.ufunc, span: Span) -> None:
+        """Join values with the elements at addresses, lanes that meet in the order of the text."""
+        memory, itemsize = view.memory, view.dtype.itemsize
+        place = address if isinstance(memory.copy, int) else address + memory.copy * (memory.size // itemsize)
+        levels = self.levels
+        self.levels = levels[:-1]  # lanes further out read and write, one after the other
+        try:
+            for write in (False, True):
+                self._note(memory, place, self.mask, write, itemsize, span, False)
+        finally:
+            self.levels = levels
+        if levels[-1].watches(memory):
+            levels[-1].note(memory, np.asarray(place), self.mask, True, span, np.shape(place), False, True)
+        place, values = (np.broadcast_to(x, self.lanes).T for x in (place, values))
+        live = np.broadcast_to(self.active(), self.lanes).T
+        target = memory.typed(view.dtype)
+        assert self.undo is not None
+        self.undo.append((target, place[live], target[place[live]]))
         fold.at(target, place[live], values[live])
 
     def _know(self, memory: Memory, place: Value, mask: Value, write: bool, span: Span) -> None:

@@ -231,7 +231,8 @@ class Level:
 
     `once` says that lanes which do the same thing with the same element do it once (threads), and not one by one: such
     a set of lanes has the number of its first lane, and `span` more for every pattern of axes along which it extends.
-    `alike` says where the stores stand that write one value in all lanes: these do not matter to each other.
+    `alike` says where the stores stand that write one value in all lanes: these do not matter to each other. `folds`
+    says that lanes are in the order of the text, so that one may update what an earlier one has written.
     """
 
     axes: tuple[Axis, ...]
@@ -242,6 +243,7 @@ class Level:
     enabled: bool = True
     sites: list[Span] | None = None
     alike: frozenset[Span] = frozenset()
+    folds: bool = False
     span: int = 0
     start: int = field(default=0)
 
@@ -294,8 +296,11 @@ class Level:
             return
         lanes = lanes + self.start
         if atomic:
-            for log, verb, sites in ((writer, "written", wrote_at), (reader, "read", read_at)):
-                self._meet(memory, places, lanes, log, (verb, sites), "updated atomically", span)
+            self._meet(memory, places, lanes, reader, ("read", read_at), "updated atomically", span)
+            before = writer[places]
+            clash = (before >= self.start) & (before > lanes if self.folds else before != lanes)
+            if clash.any():
+                self._clash(memory, places, lanes, clash, before, ("written", wrote_at), "updated atomically", span)
             self._read(updater, updated_at, places, lanes, span)
             return
         self._meet(memory, places, lanes, updater, ("updated atomically", updated_at), _verb(write), span)

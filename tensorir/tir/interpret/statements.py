@@ -9,9 +9,8 @@ import numpy as np
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
 from tensorir.tir.interpret import loops, threads
-from tensorir.tir.interpret.accesses import access, check_declared
+from tensorir.tir.interpret.accesses import access, check_declared, create, entering, matched, update_of, whole
 from tensorir.tir.interpret.expressions import store
-from tensorir.tir.interpret.folds import create, entering, matched, whole
 from tensorir.tir.interpret.machine import Act, Machine, compiled, error, execute
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 from tensorir.tir.interpret.values import Value, cast
@@ -91,8 +90,17 @@ def _store(node: n.BufferStore) -> Act:
     vector = node.value.dtype.lanes != 1
     source, target = node.value.dtype.element, node.buffer.dtype.element
     convert = source != target
+    fold, term = (None, None) if (update := update_of(node)) is None else (update[0], compiled(update[1]))
 
     def run(m: Machine) -> None:
+        if m.fold is not None and fold is not None and term is not None and m.levels[-1] is m.fold:
+            view, address = place(m)
+            limit = view.memory.size // view.dtype.itemsize
+            if view.memory.unit == view.dtype.itemsize and np.all((address >= 0) & (address < limit)):
+                if m.blocks and m.checked:
+                    check_declared(m, buffer, True, span)
+                m.update(view, address, term(m), fold, span)
+                return
         new = value(m)
         if convert:
             new = cast(new, source, target)

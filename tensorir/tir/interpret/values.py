@@ -30,6 +30,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from tensorir.reference.numerics import leading_zeros, ones, quotient, remainder, shifted
 from tensorir.tir.builtins import BUILTINS
 from tensorir.tir.dtypes import DataType
 
@@ -76,24 +77,6 @@ def cast(value: Value, source: DataType, target: DataType) -> Value:
     return value.astype(target.numpy)
 
 
-def _nonzero(function: Binary) -> Binary:
-    """An integer division that gives 0 where the divisor is 0."""
-
-    def divide(a: Value, b: Value) -> Value:
-        zero = b == 0
-        if not np.any(zero):
-            return function(a, b)
-        one = np.ones((), np.asarray(b).dtype)[()]
-        whole = function(a, np.where(zero, one, b))
-        return plain(np.where(zero, np.zeros_like(whole), whole))
-
-    return divide
-
-
-def _quotient(a: Value, b: Value) -> Value:
-    return (a - np.fmod(a, b)) // b
-
-
 def _smaller(a: Value, b: Value) -> Value:
     return plain(np.where(a < b, a, b))
 
@@ -122,10 +105,10 @@ _FLOAT: dict[str, Binary] = {
     "FloorMod": lambda a, b: a - np.floor(a / b) * b,
 }
 _INTEGER: dict[str, Binary] = {
-    "Div": _nonzero(_quotient),
-    "Mod": _nonzero(np.fmod),
-    "FloorDiv": _nonzero(lambda a, b: a // b),
-    "FloorMod": _nonzero(lambda a, b: a % b),
+    "Div": quotient,
+    "Mod": remainder,
+    "FloorDiv": lambda a, b: quotient(a, b, "down"),
+    "FloorMod": lambda a, b: remainder(a, b, "down"),
     "Min": np.minimum,
     "Max": np.maximum,
 }
@@ -187,36 +170,6 @@ _erf: Any = np.frompyfunc(math.erf, 1, 1)
 
 def _erf_of(x: Value) -> Value:
     return plain(np.asarray(_erf(np.asarray(x, np.float64)), np.float64).astype(x.dtype))
-
-
-def _unsigned(value: Value) -> Value:
-    bits = np.asarray(value)
-    return bits.view(f"u{bits.dtype.itemsize}") if bits.dtype.kind == "i" else bits
-
-
-def _popcount(dtype: DataType, x: Value) -> Value:
-    return plain(np.bitwise_count(_unsigned(x)).astype(dtype.numpy))
-
-
-def _clz(dtype: DataType, x: Value) -> Value:
-    bits = _unsigned(x).astype(np.uint64)
-    width = np.asarray(x).dtype.itemsize * 8
-    for shift in (1, 2, 4, 8, 16, 32):
-        bits = bits | (bits >> np.uint64(shift))
-    return plain((width - np.bitwise_count(bits).astype(np.int64)).astype(dtype.numpy))
-
-
-def _shift(function: Any) -> Meaning:
-    """Shifts by a negative number, or by the width or more, give 0."""
-
-    def compute(dtype: DataType, x: Value, by: Value) -> Value:
-        fits = (by >= 0) & (by < dtype.bits)
-        if np.all(fits):
-            return function(x, by)
-        shifted = function(x, np.where(fits, by, 0).astype(np.asarray(by).dtype))
-        return plain(np.where(fits, shifted, np.zeros((), dtype.numpy)))
-
-    return compute
 
 
 def _q_multiply_shift(dtype: DataType, x: Value, y: Value, q: Value, s: Value) -> Value:
@@ -318,10 +271,10 @@ _OWN: dict[str, Meaning] = {
     "isnan": _classify(np.isnan, False),
     "isinf": _classify(np.isinf, False),
     "isfinite": _classify(np.isfinite, True),
-    "popcount": _popcount,
-    "clz": _clz,
-    "shift_left": _shift(np.left_shift),
-    "shift_right": _shift(np.right_shift),
+    "popcount": lambda dtype, x: ones(x),
+    "clz": lambda dtype, x: leading_zeros(x, x.dtype.itemsize * 8),
+    "shift_left": lambda dtype, x, by: shifted(x, by, dtype.bits, True, 0),
+    "shift_right": lambda dtype, x, by: shifted(x, by, dtype.bits, False, 0),
     "q_multiply_shift": _q_multiply_shift,
     "q_multiply_shift_per_axis": lambda dtype, x, y, ls, rs, q, is_lshift, is_rshift: _q_multiply_shift(
         dtype,

@@ -9,7 +9,7 @@ from functools import reduce
 
 from tensorir.integers.affine import number
 from tensorir.ir.types import BOOL, INT32, Scalar
-from tensorir.lifting.accesses.inverse import at_iteration
+from tensorir.lifting.accesses.overlap import at_iteration
 from tensorir.lifting.accesses.sets import both
 from tensorir.lifting.nests.nest import Check, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, loads

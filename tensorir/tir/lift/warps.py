@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from tensorir.ir.types import BOOL, INT32, SCALARS
-from tensorir.lifting.emission.folds import neutral
+from tensorir.lifting.emission.tensors import neutral
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Loop, Node, Store
-from tensorir.lifting.nests.numbers import values
-from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term
+from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term, values
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked

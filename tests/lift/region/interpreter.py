@@ -3,7 +3,7 @@
 Iterations of every loop run in ascending order, but for lockstep ones, in which each statement reads in all of them
 before it writes in any.
 
->>> from tensorir.lifting.region.parser import parse_region
+>>> from tensorir.lifting.region.text import parse_region
 >>> region = parse_region("region r { argument A: int32[n=3]; for i in 0:3 { A[i] ← i × i; } }")
 >>> interpret(region, {"A": np.zeros(3, "int32")})["A"].tolist()
 [0, 1, 4]

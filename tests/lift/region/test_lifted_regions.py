@@ -9,7 +9,7 @@ from tensorir import reference
 from tensorir.lifting.dataflow.flow import flow_of
 from tensorir.lifting.dataflow.statements import Uncovered, statements_of
 from tensorir.lifting.region import parse_region, print_region
-from tensorir.lifting.schedule.program import lifted
+from tensorir.lifting.schedule.run import lifted
 from tests.lift.region.generated_regions import regions
 from tests.lift.region.interpreter import interpret
 from tests.lift.region.matmul import MATMUL
