@@ -113,8 +113,7 @@ def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
         except OSError as problem:
-            told = f"'{folder}' cannot hold compilations: {problem.strerror}."
-            raise refuse("A30", told, "name a folder.") from None
+            raise refuse("A30", f"'{folder}' cannot hold compilations: {problem.strerror}.", "name a folder.") from None
         # JAX leaves out what compiles within a second, and most programs do
         _SWITCHES.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         _SWITCHES.update("jax_persistent_cache_min_entry_size_bytes", -1)

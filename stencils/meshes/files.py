@@ -97,8 +97,7 @@ def horizontal(file: str, a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[
         if spherical:
             names = " and ".join(f"'{c.name}'" for c in pair)
             told = f"{file} does not say which of {names} is the longitude"
-            hint = f"say it: data['{a.name}'].attrs['standard_name'] = 'longitude'."
-            raise refuse("F08", f"{told}.", hint)
+            raise refuse("F08", f"{told}.", f"say it: data['{a.name}'].attrs['standard_name'] = 'longitude'.")
         first = "X"  # UGRID has x in front of y
     if first == second:
         raise _refused(file, b, f"is the axis {second}, and so is '{a.name}'")

@@ -32,7 +32,7 @@ from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, TensorType
 from tensorir.reference import ABSENT, Interpreter
 from tensorir.reference.tensors import points as points_of
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import did_you_mean, refusal
 
 MAX_COMPUTED = 50_000
 """Entries of a computed table that are looked at before a program runs; a larger one reads its whole source."""
@@ -83,9 +83,7 @@ def domains(
     bound = BoundProgram.of(program)
     fencil = bound.program
     if not isinstance(fencil, Fencil):
-        raise DiagnosticError(
-            Diagnostic("B09", f"'{bound.name}' has sizes that are not known yet.", help="bind them: f.bind(n=10).")
-        )
+        raise refusal("B09", f"'{bound.name}' has sizes that are not known yet.", help="bind them: f.bind(n=10).")
     closures = with_values(fencil.closures, inlined(values(fencil.closures)))
     flat = Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers)
     reads = Reads(flat, bound, boxes)
@@ -121,9 +119,7 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     dims = [d for p in fencil.results for d in p.type.dims]
     for key in map(str, out):
         if key not in names and key not in dims:
-            raise DiagnosticError(
-                Diagnostic("A15", f"no output has a dim {key}.", help=did_you_mean(key, [*dims, *names]))
-            )
+            raise refusal("A15", f"no output has a dim {key}.", help=did_you_mean(key, [*dims, *names]))
     found: dict[Var, Dims] = {}
     for p in fencil.results:
         own = {str(k): v for k, v in out.items() if str(k) not in names}
@@ -135,12 +131,10 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
             if have is None:
                 continue
             if not have.covers(interval):
-                raise DiagnosticError(
-                    Diagnostic(
-                        "A16",
-                        f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'.",
-                        help=f"ask for a part of {dim}{have}.",
-                    )
+                raise refusal(
+                    "A16",
+                    f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'.",
+                    help=f"ask for a part of {dim}{have}.",
                 )
             part = part.with_interval(dim, interval)
         found[p] = part

@@ -17,7 +17,7 @@ from tensorir.ir.rewrite import postorder, substitute_all, values, with_label
 from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.passes.simplify import UnrollLoops
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import refusal
 
 # Loops and conditionals of a block: every device runs as many rounds, or takes the same branch, on its own points.
 #
@@ -423,7 +423,7 @@ def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
         return call("gather", x, *indices, static=node.static, span=node.span)
     if any(own.reframed(i, frame) for i in node.args[1:]):
         told = "indices that are checked are read across a periodic boundary of what is distributed."
-        raise DiagnosticError(Diagnostic("D04", told, node.span, help="clamp them: gather(I, clamp)(x, i)."))
+        raise refusal("D04", told, node.span, help="clamp them: gather(I, clamp)(x, i).")
     known: list[Expr] = []
     for dim, index, made in zip(dims, node.args[1:], indices, strict=True):
         inside = own.inside(index.tensor.dims, None, frame)

@@ -122,8 +122,7 @@ def _update(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 def _merge(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     inner = node.static.inner
     if own.varies(node.args[0], inner):
-        told = f"'merge_dims' counts by the extent of {inner}, which is a size."
-        raise refused(node, told, FIXED.format(inner))
+        raise refused(node, f"'merge_dims' counts by the extent of {inner}, which is a size.", FIXED.format(inner))
     return unchanged(own, node, args)
 
 
@@ -183,8 +182,7 @@ def _counted(own: Masking, node: Expr, dim: str) -> Expr | None:
     sizes.
     """
     if dim.startswith("_NB_") and own.varies(node, dim):
-        told = f"how many neighbours there are along {dim} is a size."
-        raise refused(node, told, FIXED.format(dim))
+        raise refused(node, f"how many neighbours there are along {dim} is a size.", FIXED.format(dim))
     return own.inside(node, [dim])
 
 

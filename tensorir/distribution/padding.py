@@ -32,7 +32,7 @@ from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rewrite_all
 from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TensorType
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refusal
 
 Ends = tuple[Affine, Affine]
 """Where an interval starts and stops."""
@@ -101,15 +101,14 @@ class AffineEnds:
         for known, node in zip(self.nodes, sample.nodes, strict=True):
             forms = self.forms[id(known)]
             if _agreed(forms, sample.sizes, node) != forms:
-                told = f"with {_told(sizes)} its intervals are not those that sums of sizes give."
-                raise refused(known, told, HINT)
+                raise refused(known, f"with {_told(sizes)} its intervals are not those that sums of sizes give.", HINT)
 
 
 HINT = "give such sizes their values: n=10 instead of a bound."
 
 
 def refused(node: Expr, told: str, hint: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic("B13", told, node.span, help=hint))
+    return refusal("B13", told, node.span, help=hint)
 
 
 def affine_ends(specialise: Callable[..., Fencil], most: Mapping[str, int], others: Mapping[str, int]) -> AffineEnds:

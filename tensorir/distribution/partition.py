@@ -285,8 +285,7 @@ def checked_owners(dim: str, owners: Any, size: int, parts: int) -> Owners:
         raise refuse("D11", told, "count parts from 0, one for each device.")
     empty = np.flatnonzero(np.bincount(found, minlength=parts) == 0)
     if len(empty):
-        told = f"part {int(empty[0])} has no point of {dim}."
-        raise refuse("D11", told, "make fewer parts, or give it points.")
+        raise refuse("D11", f"part {int(empty[0])} has no point of {dim}.", "make fewer parts, or give it points.")
     return found.astype(np.int32)
 
 

@@ -531,8 +531,7 @@ def _comparable(f: Member | Called, g: Member | Called) -> None:
         kinds = [[(m.element(p), p.type.dims.shape) for p in ps] for m, ps in ((f, xs), (g, ys))]
         if kinds[0] != kinds[1]:
             told = [", ".join(f"{p.name}: {p.type}" for p in ps) or "none" for ps in (xs, ys)]
-            message = f"the programs have different {what}: {told[0]} and {told[1]}."
-            raise refuse("TL04", message, _kept(f, g) or _SAME)
+            raise refuse("TL04", f"the programs have different {what}: {told[0]} and {told[1]}.", _kept(f, g) or _SAME)
         for p in xs:
             if not isinstance(p.type.element, Scalar):
                 raise refuse("TL04", f"'{p.name}' holds tuples, of which none are generated.", "compare its members.")

@@ -87,8 +87,7 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
         unknown = [str(d) for d, n in zip(array.dims, array.shape, strict=True) if n != n]
         if unknown:
             told = f"how long the blocks of '{name}' along {unknown[0]} are is not known before they are computed"
-            hint = f"compute these: {name}.copy(data={name}.data.compute_chunk_sizes())."
-            raise refuse("A36", f"{told}.", hint)
+            raise refuse("A36", f"{told}.", f"compute these: {name}.copy(data={name}.data.compute_chunk_sizes()).")
     if not any(getattr(v, "chunks", None) for v in arrays.values()):
         return operator(**given)
     stand_in = {n: v.copy(data=_blank(v, n)) for n, v in arrays.items()}

@@ -64,7 +64,7 @@ from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.staggering import halves
 from tensorir.ir.types import Dims, Scalar, TensorType, TupleElement, bcast
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed, Span, did_you_mean
+from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refusal
 from tensorir.runtime.locations import assigned, here, located, of_function
 from tensorir.runtime.memory import SIZES, RecentCache
 
@@ -549,7 +549,7 @@ def table_value(param: Var, table: Any) -> Any:
 
 def at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
     """A diagnostic at the line where a function is defined."""
-    return DiagnosticError(Diagnostic(code, message, of_function(function), help=help))
+    return refusal(code, message, of_function(function), help=help)
 
 
 # The decorator of functions on fields; what it is told of the function's result is what calls are said to give.

@@ -49,7 +49,7 @@ from tensorir.ir.rewrite import postorder, rebuild, with_label
 from tensorir.ir.staggering import partners
 from tensorir.ir.types import FLOAT64, INT64, Scalar
 from tensorir.reference.scalars import SCALAR
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refusal
 from tensorir.runtime.locations import here, warn
 
 
@@ -246,9 +246,7 @@ def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
     told = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
     if len(others) == len(have):
         pairs = ", ".join(f"{a}='{b}'" for a, b in _renamed(others, missing))
-        raise DiagnosticError(
-            Diagnostic("V40", told, trace.missed[missing[0]], help=f"call them so: x.rename({pairs}).")
-        )
+        raise refusal("V40", told, trace.missed[missing[0]], help=f"call them so: x.rename({pairs}).")
     warn(f"{told} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
 
 
@@ -270,4 +268,4 @@ def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]
 
 def fail(code: str, message: str, help: str = "") -> NoReturn:
     """Raise a diagnostic at the user's line."""
-    raise DiagnosticError(Diagnostic(code, message, here(), help=help))
+    raise refusal(code, message, here(), help=help)

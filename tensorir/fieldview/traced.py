@@ -37,7 +37,7 @@ from tensorir.ir.types import (
 )
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.runtime.assembly import inline_program
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, did_you_mean, refusal
 from tensorir.runtime.locations import assigned, here, raised_at
 
 # The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions.
@@ -366,8 +366,7 @@ def foreign(problem: Exception) -> DiagnosticError | None:
     ):
         return None
     place = raised_at(problem)
-    told = "JAX cannot compute with fields of an operator."
-    return DiagnosticError(Diagnostic("V05", told, place, help=_instead(place)))
+    return refusal("V05", "JAX cannot compute with fields of an operator.", place, help=_instead(place))
 
 
 def _instead(place: Span | None = None) -> str:

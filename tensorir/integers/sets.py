@@ -309,8 +309,7 @@ class IntegerSet:
             yield tuple(row)
 
     def __contains__(self, point: Sequence[int]) -> bool:
-        inside = Dims(tuple((n, Interval(c, c + 1)) for n, c in zip(self.names, point, strict=True)))
-        return bool(self.within(inside))
+        return bool(self.within(Dims(tuple((n, Interval(c, c + 1)) for n, c in zip(self.names, point, strict=True)))))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IntegerSet) or set(self.names) != set(other.names):

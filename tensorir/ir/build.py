@@ -52,7 +52,7 @@ from tensorir.ir.types import (
     TensorType,
 )
 from tensorir.ir.typing_rules import reduced_dim, scanned_dim
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean, refusal
 
 __all__ = [
     "DEFINITIONS", "apply", "call", "cartesian_shift", "closure", "coerced", "cut", "definition", "displaced", "fencil",
@@ -86,13 +86,11 @@ def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> 
         if int(value) not in element.range:
             limits = element.range
             wider = next((k for k in ("int64", "uint64") if int(value) in SCALARS[k].range), "float64")
-            raise DiagnosticError(
-                Diagnostic(
-                    "S12",
-                    f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}.",
-                    span,
-                    help=f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one.",
-                )
+            raise refusal(
+                "S12",
+                f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}.",
+                span,
+                help=f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one.",
             )
         return Literal(int(value), element, span)
     if element.is_float:
@@ -125,17 +123,15 @@ def call(op: str, *args: Expr, static: Sequence[Any] = (), span: Span = NOWHERE)
     """A builtin applied to operands; `static` are its other parameters, in the order of its form."""
     row = TABLE.get(op)
     if row is None:
-        raise DiagnosticError(Diagnostic("N03", f"there is no builtin '{op}'.", span, help=did_you_mean(op, TABLE)))
+        raise refusal("N03", f"there is no builtin '{op}'.", span, help=did_you_mean(op, TABLE))
     if "xs" not in (slots := [s for group in row.form for s in group]):
         arity = sum(s in ("x", "f") for s in slots)
         if len(args) != arity:
-            raise DiagnosticError(
-                Diagnostic(
-                    "T06",
-                    f"'{op}' takes {arity} operand{'s' * (arity != 1)}, and there {_are(len(args))}.",
-                    span,
-                    help=row.doc.splitlines()[0],
-                )
+            raise refusal(
+                "T06",
+                f"'{op}' takes {arity} operand{'s' * (arity != 1)}, and there {_are(len(args))}.",
+                span,
+                help=row.doc.splitlines()[0],
             )
     return _located(lambda: Call(op, args, tuple(static), span), args, span)
 

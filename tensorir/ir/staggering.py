@@ -19,7 +19,7 @@ import numpy as np
 
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Interval
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import refusal
 
 HALF = "Half"
 """What the name of a dim ends in whose points lie half way between."""
@@ -62,7 +62,7 @@ def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> D
         lies = (
             f"those of {dim} lie {other.shift:+} points from those of {other.whole}" for dim, other in known.items()
         )
-        raise DiagnosticError(Diagnostic("V41", f"{wrong}.", help=f"{next(lies, 'a shift is -0.5 or 0.5')}."))
+        raise refusal("V41", f"{wrong}.", help=f"{next(lies, 'a shift is -0.5 or 0.5')}.")
     STATED[str(half)] = told
     return half if isinstance(half, Dimension) else Dimension(half, whole.kind)
 

@@ -43,7 +43,7 @@ from tensorir.iterator.nodes import (
     TupleType,
     refused,
 )
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, refusal
 
 # What programs evaluate to is of many kinds, which only running tells.
 
@@ -133,7 +133,7 @@ def axis_of(node: Any) -> Axis:
 def _scalar(node: Any) -> Scalar:
     name = node.kind.name.lower()
     if name not in SCALARS:
-        raise DiagnosticError(Diagnostic("TI02", f"there is no element type '{name}' here."))
+        raise refusal("TI02", f"there is no element type '{name}' here.")
     return SCALARS[name]
 
 

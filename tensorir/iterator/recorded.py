@@ -356,8 +356,7 @@ def record(*, names: Mapping[str, Any] = NOTHING, host_writes: str = "refuse", c
     TI16 for a block that calls nothing and for calls of another thread, TI17 for fields that overlap in part.
     """
     if host_writes not in ("refuse", "constant"):
-        said = f"host_writes is {host_writes!r}."
-        raise refused("TI16", said, help='it is "refuse" or "constant".')
+        raise refused("TI16", f"host_writes is {host_writes!r}.", help='it is "refuse" or "constant".')
     return RecordedStep(names, host_writes, checkpoint)
 
 

@@ -64,12 +64,12 @@ def unsigned(x: Integers) -> Integers:
 
 
 def ones(x: Integers) -> Integers:
-    """How many bits are set."""
+    """The number of bits that are set."""
     return np.bitwise_count(unsigned(x)).astype(x.dtype)
 
 
 def leading_zeros(x: Integers, bits: int) -> Integers:
-    """How many bits are zero in front of the first that is set."""
+    """The number of zeros in front of the first bit that is set."""
     smeared = unsigned(x).astype(np.uint64)
     for places in (1, 2, 4, 8, 16, 32):
         smeared = smeared | (smeared >> np.uint64(places))

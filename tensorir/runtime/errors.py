@@ -190,6 +190,11 @@ class DiagnosticError(Displayed, ValueError):
         return DiagnosticError, (self.diagnostics,)
 
 
+def refusal(code: str, message: str, span: Span = NOWHERE, *notes: Note | str, help: str = "") -> DiagnosticError:
+    """One diagnostic as an exception."""
+    return DiagnosticError(Diagnostic(code, message, span, notes, help))
+
+
 class NoAttribute(DiagnosticError, AttributeError):
     """A diagnostic about an attribute that an object lacks: for `hasattr` and `getattr` it is one."""
 

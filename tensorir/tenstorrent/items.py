@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import NoReturn
 
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import Span, refusal
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.staging import staged
 from tensorir.tir import nodes as n
@@ -97,7 +97,7 @@ Item = Move | Compute | Control
 
 
 def refuse(message: str, span: Span, help: str, code: str = "TN07") -> NoReturn:
-    raise DiagnosticError(Diagnostic(code, message, span, help=help))
+    raise refusal(code, message, span, help=help)
 
 
 def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Span, refusal
 from tensorir.tenstorrent.grid import layout_of
 from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.metal.values import TILE, Card, Shapes, matrix_box, shapes_of
@@ -105,9 +105,7 @@ def _number(expr: n.Expr, env: dict[n.Var, Numbers], core: Numbers) -> Numbers:
 
 
 def _unknown(message: str, span: Span, help: str) -> NoReturn:
-    raise DiagnosticError(
-        Diagnostic("TN20", f"{message}, and what a program moves is counted before.", span, help=help)
-    )
+    raise refusal("TN20", f"{message}, and what a program moves is counted before.", span, help=help)
 
 
 def moves(program: Program, role: str) -> list[tuple[Reached, Box, str, int]]:
@@ -242,7 +240,7 @@ _OTHER = "choose cores and blocks so that each core moves the tiles of its shard
 
 
 def _refuse(message: str, span: Span, help: str) -> NoReturn:
-    raise DiagnosticError(Diagnostic("TN21", message, span, help=f"{help}; or leave it in DRAM: dram_interleaved."))
+    raise refusal("TN21", message, span, help=f"{help}; or leave it in DRAM: dram_interleaved.")
 
 
 def _grids(cores: int, wide: int) -> Mapping[str, tuple[int, int]]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refusal
 from tensorir.tenstorrent.grid import (
     AXES,
     DEFAULTS,
@@ -107,7 +107,7 @@ def verify(
     extents = grid_of(before).extents
     if not is_persistent(after) or [p.name for p in after.params[-4:]] != list(RUNTIME_ARGS):
         message = f"{after.name!r} is no loop over the tiles of a core."
-        raise DiagnosticError(Diagnostic("TN03", message, after.span, help="run ti.tt.persistent on it."))
+        raise refusal("TN03", message, after.span, help="run ti.tt.persistent on it.")
     tiles = extents[0] * extents[1] * extents[2]
     asked = () if cores is None else (cores,) if isinstance(cores, int) else tuple(cores)
     chosen(after)

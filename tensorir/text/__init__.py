@@ -21,7 +21,7 @@ from typing import Any
 
 from tensorir.ir.nodes import Expr, Fencil, Var
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean, refusal
 from tensorir.text.elaborate import elaborate, elaborate_expression
 from tensorir.text.lexer import ELEMENTS, MAX_TEXT
 from tensorir.text.parser import parse_expression, parse_programs
@@ -92,13 +92,11 @@ def read_text(path: str | PathLike[str]) -> str:
     source = Source(str(path), "")
     size = Path(path).stat().st_size
     if size > MAX_TEXT:
-        raise DiagnosticError(
-            Diagnostic(
-                "S08",
-                f"the file has {size} bytes, and {MAX_TEXT} is the limit.",
-                Span(source, 0, 0),
-                help="split it into several files.",
-            )
+        raise refusal(
+            "S08",
+            f"the file has {size} bytes, and {MAX_TEXT} is the limit.",
+            Span(source, 0, 0),
+            help="split it into several files.",
         )
     data = Path(path).read_bytes()
     try:
@@ -115,7 +113,7 @@ def _source(name: str, text: object) -> Source:
     if not isinstance(text, str):
         kind = type(text).__name__
         hint = "for a file, ti.parse(path.read_text(encoding='utf-8'))."
-        raise DiagnosticError(Diagnostic("S15", f"a program is a text, and this is of type {kind}.", help=hint))
+        raise refusal("S15", f"a program is a text, and this is of type {kind}.", help=hint)
     return Source(name, text)
 
 
@@ -124,39 +122,29 @@ def _chosen(programs: tuple[Program, ...], wanted: str | None, source: Source) -
     seen: set[str] = set()
     for program in programs:
         if program.name in seen:
-            message = f"there are two fencils named '{program.name}'."
-            raise DiagnosticError(Diagnostic("N12", message, program.span, help="rename one."))
+            raise refusal("N12", f"there are two fencils named '{program.name}'.", program.span, help="rename one.")
         seen.add(program.name)
     if not programs:
-        raise DiagnosticError(
-            Diagnostic(
-                "N08",
-                "there is no fencil in this text.",
-                Span(source, 0, 0),
-                help="write name(out: tensor<float, I[0:5]>, ...) { out ← e; }.",
-            )
+        raise refusal(
+            "N08",
+            "there is no fencil in this text.",
+            Span(source, 0, 0),
+            help="write name(out: tensor<float, I[0:5]>, ...) { out ← e; }.",
         )
     names = [p.name for p in programs]
     if wanted is None and len(programs) > 1:
         listed = ", ".join(f"'{n}'" for n in names)
-        raise DiagnosticError(
-            Diagnostic(
-                "N08",
-                f"there are {len(programs)} fencils here: {listed}.",
-                programs[1].span,
-                help=f'name the one that you want: fencil="{names[0]}".',
-            )
+        raise refusal(
+            "N08",
+            f"there are {len(programs)} fencils here: {listed}.",
+            programs[1].span,
+            help=f'name the one that you want: fencil="{names[0]}".',
         )
     for program in programs:
         if wanted in (None, program.name):
             return program
-    raise DiagnosticError(
-        Diagnostic(
-            "N08",
-            f"there is no fencil '{wanted}' in this text.",
-            Span(source, 0, 0),
-            help=did_you_mean(str(wanted), names),
-        )
+    raise refusal(
+        "N08", f"there is no fencil '{wanted}' in this text.", Span(source, 0, 0), help=did_you_mean(str(wanted), names)
     )
 
 

@@ -32,7 +32,7 @@ from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.builtins import Builtin
 from tensorir.ir.types import Dims, Element, Interval, TupleElement
 from tensorir.ir.typing_rules import MODES
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, did_you_mean
+from tensorir.runtime.errors import Span, did_you_mean, refusal
 from tensorir.text.lexer import (
     ELEMENTS,
     KEYWORDS,
@@ -129,8 +129,7 @@ class Cursor:
             )
 
     def fail(self, code: str, message: str, where: Token | Span, help: str = "") -> NoReturn:
-        span = where if isinstance(where, Span) else self.span(where)
-        raise DiagnosticError(Diagnostic(code, message, span, help=help))
+        raise refusal(code, message, where if isinstance(where, Span) else self.span(where), help=help)
 
     def missing(self, what: str, help: str = "") -> NoReturn:
         """Something else stands where `what` is needed."""

@@ -30,7 +30,7 @@ import numpy as np
 from tensorir.integers.affine import Affine
 from tensorir.ir.builtins import TABLE, Builtin
 from tensorir.ir.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, SCALARS, Scalar
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, refusal
 
 # What the notation accepts at most. Text beyond a limit gets a diagnostic that states the limit.
 
@@ -226,13 +226,11 @@ def tokenize(source: Source) -> Tokens:
     text = source.text
     found: list[Diagnostic] = []
     if len(text) > MAX_TEXT:
-        raise DiagnosticError(
-            Diagnostic(
-                "S08",
-                f"the text has {len(text)} characters, and {MAX_TEXT} is the limit.",
-                Span(source, 0, 0),
-                help="split it into several files.",
-            )
+        raise refusal(
+            "S08",
+            f"the text has {len(text)} characters, and {MAX_TEXT} is the limit.",
+            Span(source, 0, 0),
+            help="split it into several files.",
         )
     tokens: list[Token] = []
     match, place, end = _TOKEN.match, 0, len(text)

@@ -11,7 +11,7 @@ from tensorir.integers.affine import Affine, number
 from tensorir.ir import build, nodes
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Complaint, Dims, Element, Interval, Scalar, TensorType, scalar_of
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, refusal
 from tensorir.text import syntax
 from tensorir.text.layout import Structure
 from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET, affine_text
@@ -55,13 +55,11 @@ def _type_of(name: str, table: Any, span: Span) -> WrittenType:
     names, shape = getattr(table, "dims", None), getattr(table, "shape", None)
     element: Scalar | None = scalar_of(table.dtype) if hasattr(table, "dtype") else None
     if names is None or shape is None or element is None:
-        raise DiagnosticError(
-            Diagnostic(
-                "B07",
-                f"the offset provider's '{name}' is {type(table).__name__}, which does not name its dims.",
-                span,
-                help="give the name of a dim or of a parameter, a Dimension, or a field or DataArray with named dims.",
-            )
+        raise refusal(
+            "B07",
+            f"the offset provider's '{name}' is {type(table).__name__}, which does not name its dims.",
+            span,
+            help="give the name of a dim or of a parameter, a Dimension, or a field or DataArray with named dims.",
         )
     ranges = tuple(Range(str(d), number(0), number(int(n))) for d, n in zip(names, shape, strict=True))
     return WrittenType(element, ranges, span)

@@ -28,7 +28,7 @@ from tensorir.binding.arrays import size_of
 from tensorir.integers.affine import Affine
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.assembly import bind_program, call_program, parse_program, print_program
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed, Span, did_you_mean
+from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refusal
 from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache
 from tensorir.text.elaborate import elaborate
 from tensorir.text.lexer import affine_text
@@ -71,24 +71,20 @@ class Template(CacheOwner, Displayed):
         """The typed fencil for a value of every size; made once per set of sizes."""
         for name in sizes:
             if name not in self.sizes:
-                raise DiagnosticError(
-                    Diagnostic(
-                        "B05",
-                        f"'{self.name}' has no size '{name}'.",
-                        self.program.span,
-                        help=did_you_mean(name, self.sizes),
-                    )
+                raise refusal(
+                    "B05",
+                    f"'{self.name}' has no size '{name}'.",
+                    self.program.span,
+                    help=did_you_mean(name, self.sizes),
                 )
         unbound = [name for name in self.sizes if name not in sizes]
         if unbound:
             shown = " and ".join(f"'{name}'" for name in unbound)
-            raise DiagnosticError(
-                Diagnostic(
-                    "B01",
-                    f"the size{'s' * (len(unbound) > 1)} {shown} {'is' if len(unbound) == 1 else 'are'} not bound.",
-                    self.program.span,
-                    help=f"give {'it a value' if len(unbound) == 1 else 'them values'}: {unbound[0]}=10.",
-                )
+            raise refusal(
+                "B01",
+                f"the size{'s' * (len(unbound) > 1)} {shown} {'is' if len(unbound) == 1 else 'are'} not bound.",
+                self.program.span,
+                help=f"give {'it a value' if len(unbound) == 1 else 'them values'}: {unbound[0]}=10.",
             )
         key = tuple(size_of(sizes[name], name) for name in self.sizes)
         return self.specialisations.of(key, lambda: elaborate(self.program, dict(zip(self.sizes, key, strict=True))))
@@ -197,7 +193,7 @@ def solve(template: Template, shapes: Mapping[str, Shape], sizes: Mapping[str, i
 
 
 def _error(code: str, message: str, span: Span, help: str = "") -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code, message, span, help=help))
+    return refusal(code, message, span, help=help)
 
 
 def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equation]:

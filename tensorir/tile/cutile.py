@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, refusal
 from tensorir.runtime.memory import SIZES, RecentCache
 from tensorir.tile.bytecode import from_bytecode
 from tensorir.tile.interpret.meanings import MEANINGS
@@ -299,7 +299,7 @@ def _leaving(op: Operation) -> Operation | None:
 
 
 def _refused(code: str, message: str, op: Operation, help: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code, message, op.span, help=help))
+    return refusal(code, message, op.span, help=help)
 
 
 # Kernels of cuTile Python as modules of Tile IR: cuTile compiles them to bytecode without a GPU, and that is read.
@@ -324,11 +324,11 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
         from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
     except ImportError:
         help = "pip install cuda-tile==1.7.0, or tensorir[peers]."
-        raise DiagnosticError(Diagnostic("TK07", "cuTile is not installed.", NOWHERE, help=help)) from None
+        raise refusal("TK07", "cuTile is not installed.", NOWHERE, help=help) from None
     function = getattr(getattr(kernel, "_annotated_function", None), "pyfunc", None)
     if function is None:
         message = f"a kernel of cuTile is needed, and this is of type {type(kernel).__name__}."
-        raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, help="write @ct.kernel above the function."))
+        raise refusal("TK06", message, NOWHERE, help="write @ct.kernel above the function.")
     file = io.BytesIO()
     try:
         nodes = [*kernel._annotated_function.parameter_annotations, *[None] * len(args)]

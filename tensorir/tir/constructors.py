@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias, cast
 
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean
+from tensorir.runtime.errors import Source, Span, did_you_mean, refusal
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq, true
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, VOID, DataType
@@ -74,7 +74,7 @@ def is_constructed(text: str) -> bool:
 
 
 def fail(span: Span, message: str, help: str = "") -> NoReturn:
-    raise DiagnosticError(Diagnostic("TS50", message, span, help=help))
+    raise refusal("TS50", message, span, help=help)
 
 
 def parse_terms(source: Source) -> list[Term]:

@@ -34,11 +34,12 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.lifting.program import Lifted
 from tensorir.runtime.errors import DiagnosticError
 from tests.lift.harness import agree, figures, given, near, parsed, reference, same_values, steps_of
 
 WAYS = {"either", "filled", "asked", "bits", "exact", "compiled", "unchecked"}
-CLOSE = {"rtol": 1e-5, "atol": 1e-6}
+CLOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def as_expected(function: Any, arrays: list[Any], words: list[str], base: Progra
                 agree(function, *arrays, compiled=True, checked=False, on_hazard=hazard, **CLOSE)
             return
         case _:
-            options = {"numerics": "exact"} if "exact" in words else {}
+            options: dict[str, Any] = {"numerics": "exact"} if "exact" in words else {}
             compiled, checked = "compiled" in words, "unchecked" not in words
             program = agree(function, *arrays, compiled=compiled, checked=checked, **options, **CLOSE)
     counts = figures(program).split()
@@ -164,7 +165,7 @@ def as_expected(function: Any, arrays: list[Any], words: list[str], base: Progra
             assert not others
 
 
-def either(function: Any, arrays: list[Any], **options: Any) -> ti.Lifted:
+def either(function: Any, arrays: list[Any], **options: Any) -> Lifted:
     program = ti.lift(function, **options)
     try:
         wanted = ti.tir.interpret(function, *arrays, checked=True)
@@ -177,7 +178,7 @@ def either(function: Any, arrays: list[Any], **options: Any) -> ti.Lifted:
     return program
 
 
-def filled(program: ti.Lifted, function: Any, arrays: list[Any], need_not: bool) -> None:
+def filled(program: Lifted, function: Any, arrays: list[Any], need_not: bool) -> None:
     without = [None if a.written else x for a, x in zip(program.arguments, arrays, strict=True)]
     if need_not:
         wanted = ti.tir.interpret(function, *arrays)

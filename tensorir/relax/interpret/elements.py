@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.tir.dtypes import FLOAT32, DataType
-from tensorir.tir.interpret.values import cast, meaning, operator
+from tensorir.tir.interpret.values import cast, meaning, operator, sorting
 
 Array = Any
 Meaning = Callable[..., Any]
@@ -95,23 +95,24 @@ def _data_type(dtype: Any) -> DataType:
     return dtype if isinstance(dtype, DataType) else DataType.parse(str(dtype))
 
 
-def _typed(dtype: Any, otherwise: Any) -> Any:
+def typed(dtype: Any, otherwise: Any) -> Any:
+    """The type of NumPy of an attribute; of one that is left out, or void, another."""
     return otherwise if dtype in (None, "void", "") or str(dtype) == "void" else _data_type(dtype).numpy
 
 
 def _arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Array:
     first, last = (0, start) if end is None else (start, end)
     real = any(np.asarray(number).dtype.kind == "f" for number in (first, last, step))
-    return np.arange(first, last, step).astype(_typed(dtype, np.float32 if real else np.int64))
+    return np.arange(first, last, step).astype(typed(dtype, np.float32 if real else np.int64))
 
 
 def _hamming(size: Any, periodic: Any, alpha: Any, beta: Any, dtype: Any) -> Array:
     size = int(size)
     if size == 1:
-        return np.ones(1, _typed(dtype, np.float32))
+        return np.ones(1, typed(dtype, np.float32))
     length = size + 1 if periodic else size
     window = alpha - beta * np.cos(2 * np.pi * np.arange(length) / (length - 1))
-    return window[:size].astype(_typed(dtype, np.float32))
+    return window[:size].astype(typed(dtype, np.float32))
 
 
 def _quantize(x: Array, scale: Array, zero: Array, axis: int, out_dtype: Any) -> Array:
@@ -198,17 +199,17 @@ ELEMENTWISE: dict[str, Meaning] = {
     "grad.end_checkpoint": lambda x: x,
     "to_vdevice": lambda x, **_: x,
     "hint_on_device": lambda x, **_: x,
-    "full": lambda shape, value, dtype=None: np.full(shape, value, _typed(dtype, np.asarray(value).dtype)),
-    "full_like": lambda x, value, dtype=None: np.full(x.shape, value, _typed(dtype, x.dtype)),
-    "ones_like": lambda x, dtype=None: np.ones(x.shape, _typed(dtype, x.dtype)),
-    "zeros_like": lambda x, dtype=None: np.zeros(x.shape, _typed(dtype, x.dtype)),
+    "full": lambda shape, value, dtype=None: np.full(shape, value, typed(dtype, np.asarray(value).dtype)),
+    "full_like": lambda x, value, dtype=None: np.full(x.shape, value, typed(dtype, x.dtype)),
+    "ones_like": lambda x, dtype=None: np.ones(x.shape, typed(dtype, x.dtype)),
+    "zeros_like": lambda x, dtype=None: np.zeros(x.shape, typed(dtype, x.dtype)),
     "ones": lambda shape, dtype: np.ones(shape, _data_type(dtype).numpy),
     "zeros": lambda shape, dtype: np.zeros(shape, _data_type(dtype).numpy),
     "arange": _arange,
     "eye": lambda n, m=None, k=0, dtype="float32": np.eye(
         int(n), None if m is None else int(m), int(k), dtype=_data_type(dtype).numpy
     ),
-    "eye_like": lambda x, k=0, dtype=None: np.eye(x.shape[0], x.shape[1], int(k), dtype=_typed(dtype, x.dtype)),
+    "eye_like": lambda x, k=0, dtype=None: np.eye(x.shape[0], x.shape[1], int(k), dtype=typed(dtype, x.dtype)),
     "hamming_window": _hamming,
     "quantize": _quantize,
     "dequantize": _dequantize,
@@ -390,7 +391,7 @@ def _layout(x: Array, index_map: Any, pad_value: Any = None, **_: Any) -> Array:
 
 def _view(x: Array, shape: Any = None, dtype: Any = None, offset: Any = None) -> Array:
     data = np.ascontiguousarray(x).reshape(-1)
-    kind = x.dtype if dtype is None else (dtype if isinstance(dtype, DataType) else DataType.parse(str(dtype))).numpy
+    kind = typed(dtype, x.dtype)
     elements = data.view(np.uint8)[int(offset or 0) :].view(kind)
     shape = x.shape if shape is None else shape
     return elements[: int(np.prod(shape))].reshape(shape).copy()
@@ -483,8 +484,7 @@ def _arg(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _scan(function: Callable[..., Any], first: int) -> Callable[..., Any]:
     def compute(x: Array, axis: Any = None, dtype: Any = None, exclusive: Any = False) -> Array:
-        known = dtype not in (None, "", "void") and str(dtype) != "void"
-        kind = (dtype if isinstance(dtype, DataType) else DataType.parse(str(dtype))).numpy if known else x.dtype
+        kind = typed(dtype, x.dtype)
         values, along = (x.ravel(), 0) if axis is None else (x, int(axis))
         found = function(values, axis=along, dtype=kind)
         if exclusive:
@@ -495,24 +495,13 @@ def _scan(function: Callable[..., Any], first: int) -> Callable[..., Any]:
     return compute
 
 
-def _order(x: Array, axis: int, descending: bool) -> Array:
-    if not descending:
-        return np.argsort(x, axis=axis, kind="stable")
-    length = x.shape[axis]
-    return np.flip(length - 1 - np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
-
-
 def _topk(x: Array, k: int, axis: int, ret_type: str, largest: bool, dtype: Any) -> Any:
-    order = _order(x, axis, bool(largest))
+    order = sorting(x, axis, not largest)
     if k > 0:
         order = np.take(order, np.arange(min(k, x.shape[axis])), axis)
     values = np.take_along_axis(x, order, axis)
-    kind = (dtype if isinstance(dtype, DataType) else DataType.parse(str(dtype))).numpy
+    kind = _data_type(dtype).numpy
     return {"both": (values, order.astype(kind)), "values": values, "indices": order.astype(kind)}[ret_type]
-
-
-def _kind(dtype: Any) -> Any:
-    return (dtype if isinstance(dtype, DataType) else DataType.parse(str(dtype))).numpy
 
 
 def _median(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
@@ -533,7 +522,7 @@ def _multinomial(prob: Array, samples: Array, rows: Array, dtype: Any = "int64")
     """For every sample the first place at which the probabilities of its row, added up, exceed it."""
     totals = np.cumsum(prob, axis=1, dtype=prob.dtype)[rows.reshape(-1)]
     exceeds = totals > samples.reshape(-1, 1)
-    return np.argmax(exceeds, axis=1).astype(_kind(dtype)).reshape(rows.shape)
+    return np.argmax(exceeds, axis=1).astype(_data_type(dtype).numpy).reshape(rows.shape)
 
 
 def _bucketize(x: Array, bounds: Array, out_int32: bool = False, right: bool = False) -> Array:
@@ -555,8 +544,10 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "argmin": _arg(np.argmin),
     "cumsum": _scan(np.cumsum, 0),
     "cumprod": _scan(np.cumprod, 1),
-    "sort": lambda x, axis=-1, descending=False: np.take_along_axis(x, _order(x, axis, descending), axis),
-    "argsort": lambda x, axis=-1, descending=False, dtype="int32": _order(x, axis, descending).astype(_kind(dtype)),
+    "sort": lambda x, axis=-1, descending=False: np.take_along_axis(x, sorting(x, axis, not descending), axis),
+    "argsort": lambda x, axis=-1, descending=False, dtype="int32": sorting(x, axis, not descending).astype(
+        _data_type(dtype).numpy
+    ),
     "topk": _topk,
     "multinomial_from_uniform": _multinomial,
     "bucketize": _bucketize,

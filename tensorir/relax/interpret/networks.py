@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.relax.interpret.elements import ELEMENTWISE, REDUCTIONS, SHAPES
+from tensorir.relax.interpret.elements import ELEMENTWISE, REDUCTIONS, SHAPES, typed
 from tensorir.relax.operators import reordered, sides_of, with_last_windows
-from tensorir.tir.dtypes import DataType
 
 Array = Any
 
@@ -28,14 +27,8 @@ def _wide(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind not in "iub" else x
 
 
-def _kind(out_dtype: Any, otherwise: Any) -> Any:
-    if out_dtype in (None, "", "void") or str(out_dtype) == "void":
-        return otherwise
-    return (out_dtype if isinstance(out_dtype, DataType) else DataType.parse(str(out_dtype))).numpy
-
-
 def _matmul(x: Array, y: Array, out_dtype: Any = None) -> Array:
-    kind = _kind(out_dtype, x.dtype)
+    kind = typed(out_dtype, x.dtype)
     wide = _summed_in(kind)
     return np.asarray(np.matmul(x.astype(wide), y.astype(wide))).astype(kind)
 
@@ -90,7 +83,7 @@ def _conv(count: int) -> Callable[..., Array]:
         out_layout: Any = None,
         out_dtype: Any = None,
     ) -> Array:
-        kind = _kind(out_dtype, data.dtype)
+        kind = typed(out_dtype, data.dtype)
         wide = _summed_in(kind)
         x = _ordered(data, data_layout, f"NC{spatial}").astype(wide)
         w = _ordered(weight, kernel_layout, f"OI{spatial}").astype(wide)
@@ -124,7 +117,7 @@ def _conv_transpose(count: int) -> Callable[..., Array]:
         out_layout: Any = None,
         out_dtype: Any = None,
     ) -> Array:
-        kind = _kind(out_dtype, data.dtype)
+        kind = typed(out_dtype, data.dtype)
         wide = _summed_in(kind)
         x = _ordered(data, data_layout, f"NC{spatial}").astype(wide)
         w = _ordered(weight, kernel_layout, f"IO{spatial}").astype(wide)
@@ -565,7 +558,7 @@ def _resize(
         outside = outside | ((where < 0) | (where > old - 1)).reshape(shape)
     if mode == "tf_crop_and_resize":
         found = np.where(outside, np.float32(extrapolation_value), found)
-    kind = data.dtype if out_dtype in (None, "", "void") else DataType.parse(str(out_dtype)).numpy
+    kind = typed(out_dtype, data.dtype)
     return found.astype(kind)
 
 

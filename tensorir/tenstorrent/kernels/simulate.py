@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import NOWHERE, did_you_mean, refusal
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
@@ -84,7 +84,7 @@ class Simulation:
     def arrays(self) -> tuple[Any, ...]:
         """One array for each parameter of the grid kernel; raises TN11 where a fault stopped the run."""
         if self.fault is not None:
-            raise DiagnosticError(Diagnostic("TN11", f"the simulation stopped: {self.fault}"))
+            raise refusal("TN11", f"the simulation stopped: {self.fault}")
         return self.found
 
     def __bool__(self) -> bool:
@@ -157,8 +157,7 @@ def simulate(
     known = by_name.get(order)
     if known is None:
         hint = did_you_mean(order, ORDERS)
-        message = f"there is no order {order!r}; there are {', '.join(ORDERS)}."
-        raise DiagnosticError(Diagnostic("TN12", message, NOWHERE, help=hint))
+        raise refusal("TN12", f"there is no order {order!r}; there are {', '.join(ORDERS)}.", NOWHERE, help=hint)
     capacities(program)
     func = program.func
     plan = schedule_of(func)

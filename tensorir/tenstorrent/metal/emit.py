@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import did_you_mean, refusal
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.kernels.printing import RESERVED, cpp_type, free
@@ -432,15 +432,13 @@ def _agrees(program: Program, card: Card, formats: Mapping[str, str]) -> None:
         message = f"{func.name!r} runs on {cores} cores, and a {card.name} has {card.cores}: {_by(card.grid)}."
         _limit(message, f"schedule it anew: ti.tt.schedule(f, cores={card.cores}).", func)
     if faults := check(program):
-        raise DiagnosticError(
-            Diagnostic("TN19", f"the program stops: {faults[0]}", func.span, help="emit what split made.")
-        )
+        raise refusal("TN19", f"the program stops: {faults[0]}", func.span, help="emit what split made.")
     buffers = {b.name: b for b in func.buffer_map.values()}
     for name, word in formats.items():
         if name not in buffers or word != "bfp8" or str(buffers[name].dtype) != "float32":
             message = f"{name!r} is given the format {word!r}, and float32 buffers are stored as bfp8 only."
             help = did_you_mean(name, buffers) if name not in buffers else "write formats={'A': 'bfp8'}."
-            raise DiagnosticError(Diagnostic("TN19", message, func.span, help=help))
+            raise refusal("TN19", message, func.span, help=help)
 
 
 def _by(sizes: tuple[int, ...]) -> str:
@@ -448,7 +446,7 @@ def _by(sizes: tuple[int, ...]) -> str:
 
 
 def _limit(message: str, help: str, func: n.PrimFunc) -> None:
-    raise DiagnosticError(Diagnostic("TN17", message, func.span, help=help))
+    raise refusal("TN17", message, func.span, help=help)
 
 
 MOST_ARGUMENTS = 341

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, NoReturn, TypeAlias
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean
+from tensorir.runtime.errors import NOWHERE, Span, did_you_mean, refusal
 from tensorir.tenstorrent.items import in_words
 from tensorir.tenstorrent.kernels.nodes import Kernel, Program, Work, ops_of
 from tensorir.tir import nodes as n
@@ -68,12 +68,12 @@ def card_named(name: str) -> Card:
     if (found := CARDS.get(name)) is not None:
         return found
     message = f"there is no card {name!r}; there are {' and '.join(CARDS)}."
-    raise DiagnosticError(Diagnostic("TN18", message, n.NOWHERE, help=did_you_mean(name, CARDS) or "write wormhole."))
+    raise refusal("TN18", message, n.NOWHERE, help=did_you_mean(name, CARDS) or "write wormhole.")
 
 
 def refuse(message: str, span: Span, help: str, code: str = "TN16") -> NoReturn:
     """Raise what the card has no call for, where it stands."""
-    raise DiagnosticError(Diagnostic(code, message, span, help=help))
+    raise refusal(code, message, span, help=help)
 
 
 # Expressions of tiles: what the elements of a block are, made of tiles, of vectors along them, and of numbers.
@@ -198,7 +198,7 @@ def extents(buffer: n.Buffer) -> tuple[int, ...]:
     found = tuple(e.value for e in buffer.shape if isinstance(e, n.IntImm))
     if len(found) < len(buffer.shape):
         message = f"{buffer.name!r} has extents that only a call tells, and its tiles are counted before."
-        raise DiagnosticError(Diagnostic("TN02", message, buffer.span, help="give its sizes: ti.tt.sized(f, m=64)."))
+        raise refusal("TN02", message, buffer.span, help="give its sizes: ti.tt.sized(f, m=64).")
     return found
 
 
@@ -230,9 +230,7 @@ def shapes_of(program: Program) -> Shapes:
         if found[0] != kind:
             message = f"{buffer.name!r} is a {kind} of its tiles here and a {found[0]} elsewhere, and it lies one way."
             span = node.span if isinstance(node, n.Stmt | n.Expr) else buffer.span
-            raise DiagnosticError(
-                Diagnostic("TN16", message, span, help="copy it into another vector where it is loaded.")
-            )
+            raise refusal("TN16", message, span, help="copy it into another vector where it is loaded.")
 
     for kernel in program.kernels:
         for node in _nodes(kernel):

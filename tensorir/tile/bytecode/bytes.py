@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
+from tensorir.runtime.errors import NOWHERE, Source, Span, refusal
 from tensorir.tile.nodes import Dense
 from tensorir.tile.types import (
     PADDINGS,
@@ -48,7 +48,7 @@ def version_of(text: object) -> Version:
         if text in (spelled(version), version):
             return version
     known = ", ".join(map(spelled, VERSIONS))
-    raise DiagnosticError(Diagnostic("TB05", f"bytecode has no version {text!r}.", help=f"the versions are {known}."))
+    raise refusal("TB05", f"bytecode has no version {text!r}.", help=f"the versions are {known}.")
 
 
 class ByteSpan(Span):
@@ -93,6 +93,8 @@ class ByteSpan(Span):
 # A place in bytes: numbers of variable length taken, complaints located by their byte.
 
 PADDING = 0xCB
+MAX_PARTS = 65536
+"""Numbers of a list, items of an array, or parameters of a signature that are read."""
 
 
 class Bytes:
@@ -114,7 +116,7 @@ class Bytes:
     def fail(self, code: str, message: str, start: int | None = None, help: str = "") -> NoReturn:
         """Refuse the file, at the next byte or at one that is given."""
         place = min(self.pos if start is None else start, max(len(self.data) - 1, 0))
-        raise DiagnosticError(Diagnostic(code, message, self.span(place), help=help))
+        raise refusal(code, message, self.span(place), help=help)
 
     def byte(self, what: str) -> int:
         if self.pos >= self.end:
@@ -154,6 +156,11 @@ class Bytes:
             self.fail("TB02", f"{what} takes {count} bytes, and {self.end - self.pos} are left.")
         self.pos += count
         return self.data[self.pos - count : self.pos]
+
+    def list(self, width: int) -> tuple[int, ...]:
+        """Numbers of so many bytes each, after their count."""
+        raw = self.take(width * self.varint("the length of a list", MAX_PARTS), "a list")
+        return tuple([int.from_bytes(raw[k : k + width], "little", signed=True) for k in range(0, len(raw), width)])
 
     def align(self, alignment: int) -> None:
         """Past the padding before a place that is a multiple of `alignment` in the file."""
@@ -205,7 +212,7 @@ class Output:
             else f"cannot be written to bytecode {version}"
         )
         help = f"write version {spelled(since)}." if since else ""
-        raise DiagnosticError(Diagnostic("TB07" if since else "TB13", f"{what} {said}.", self.at, help=help))
+        raise refusal("TB07" if since else "TB13", f"{what} {said}.", self.at, help=help)
 
     def raw(self, data: bytes) -> None:
         self.buffer += data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
+from tensorir.runtime.errors import NOWHERE, refusal
 from tensorir.tile.bytecode.bytes import Bytes, Sections, sections_of, spelled
 from tensorir.tile.bytecode.tables import Tables, flag_bits
 from tensorir.tile.bytecode.tagged import Debug, read_hints, read_tagged
@@ -46,7 +46,7 @@ def from_bytecode(data: object, name: str = "<bytecode>", debug: bool = True) ->
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         message = f"bytecode is bytes, and this is of type {type(data).__name__}."
-        raise DiagnosticError(Diagnostic("TB01", message, NOWHERE, help="ti.tile.parse reads text."))
+        raise refusal("TB01", message, NOWHERE, help="ti.tile.parse reads text.")
     c = Bytes(bytes(data), name)  # pyright: ignore[reportUnknownArgumentType]
     running = gc.isenabled()
     gc.disable()  # nodes only grow here: looking for cycles in them takes a third of the time
@@ -54,9 +54,7 @@ def from_bytecode(data: object, name: str = "<bytecode>", debug: bool = True) ->
         return _Reading(sections_of(c), debug).module()
     except RecursionError:
         # The limits of nesting leave room; a caller deep in a recursion of its own may use that up.
-        raise DiagnosticError(
-            Diagnostic("TB12", "the file is nested too deeply to be read from here.", NOWHERE)
-        ) from None
+        raise refusal("TB12", "the file is nested too deeply to be read from here.", NOWHERE) from None
     finally:
         if running:
             gc.enable()
@@ -217,9 +215,7 @@ class _Reading:
             case "dense":
                 return self.tables.dense(c, types[0])
             case "int32_list":
-                count = c.varint("the length of a list", 1 << 16)
-                raw = c.take(4 * count, "a list")
-                return tuple(int.from_bytes(raw[k : k + 4], "little", signed=True) for k in range(0, len(raw), 4))
+                return c.list(4)
             case "numbers":
                 count = c.varint("the length of an array", 1 << 16)
                 return Array(tuple(read_tagged(c, self.tables) for _ in range(count)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tensorir.tile.bytecode.bytes import Bytes, Sections, Table, Version, spelled, table_of
+from tensorir.tile.bytecode.bytes import MAX_PARTS, Bytes, Sections, Table, Version, spelled, table_of
 from tensorir.tile.nodes import Dense, dense
 from tensorir.tile.operations import Row
 from tensorir.tile.types import (
@@ -45,8 +45,6 @@ def flag_bits(row: Row, version: Version) -> dict[str, int]:
 
 DYNAMIC = -(1 << 63)
 """What stands for an extent or a stride that only a launch tells."""
-MAX_PARTS = 65536
-"""Parameters of a signature, or numbers of a list, that are read."""
 _ELEMENTS = {e.tag: e for e in ELEMENTS.values()}
 
 
@@ -123,10 +121,10 @@ class Tables:
                 element = self.type(e)
                 if not isinstance(element, Element | Pointer):
                     e.fail("TB10", f"a tile holds numbers or pointers, and {element} is neither.", place)
-                return Tile(tuple(self._list(e, 8)), element)
+                return Tile(e.list(8), element)
             case 14:
                 element = self._element(e)
-                shape, strides = (tuple(None if n == DYNAMIC else n for n in self._list(e, 8)) for _ in range(2))
+                shape, strides = (tuple(None if n == DYNAMIC else n for n in e.list(8)) for _ in range(2))
                 return TensorView(element, shape, strides)
             case 16:
                 sides: list[tuple[Type, ...]] = []
@@ -155,15 +153,10 @@ class Tables:
             e.fail("TB10", f"a number type is needed, and {type} is none.", start)
         return type
 
-    def _list(self, e: Bytes, width: int) -> list[int]:
-        count = e.varint("the length of a list", MAX_PARTS)
-        raw = e.take(count * width, "a list")
-        return [int.from_bytes(raw[k : k + width], "little", signed=True) for k in range(0, len(raw), width)]
-
     def _view(self, e: Bytes, tag: int, start: int) -> Type:
         flags = e.varint("the flags of a view", 2) if self.version >= (13, 3) else None
-        tile = tuple(self._list(e, 4))
-        traversal = tuple(self._list(e, 4)) if tag == 21 else ()
+        tile = e.list(4)
+        traversal = e.list(4) if tag == 21 else ()
         place = e.pos
         tensor = self.type(e)
         if not isinstance(tensor, TensorView):
@@ -172,7 +165,7 @@ class Tables:
         if tag == 20:
             sparse = e.varint("the sparse dim of a view")
         else:
-            dim_map = tuple(self._list(e, 4))
+            dim_map = e.list(4)
         padded = e.varint("whether a view has padding", 2) if flags is None else flags
         padding = PADDINGS[e.varint("the padding of a view", len(PADDINGS))] if padded else None
         if not padded and e.pos < e.end:

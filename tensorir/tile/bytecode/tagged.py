@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorir.tile.bytecode.bytes import PADDING, Bytes, Output, Table, table_of
+from tensorir.tile.bytecode.bytes import MAX_PARTS, PADDING, Bytes, Output, Table, table_of
 from tensorir.tile.bytecode.bytes import Tables as Written
 from tensorir.tile.bytecode.tables import Tables
 from tensorir.tile.nodes import (
@@ -37,8 +37,6 @@ from tensorir.tile.types import Element
 
 MAX_NESTING = 64
 """How deeply attributes nest."""
-MAX_ITEMS = 65536
-"""Items of an array or a dictionary that are read."""
 
 
 def read_tagged(c: Bytes, t: Tables, depth: int = 0) -> Attribute:
@@ -65,7 +63,7 @@ def read_tagged(c: Bytes, t: Tables, depth: int = 0) -> Attribute:
         case 5:
             return t.string(c, "a string")
         case 6:
-            count = c.varint("the length of an array", MAX_ITEMS)
+            count = c.varint("the length of an array", MAX_PARTS)
             return Array(tuple(read_tagged(c, t, depth + 1) for _ in range(count)))
         case 7:
             return t.dense(c, t.type(c))
@@ -76,10 +74,7 @@ def read_tagged(c: Bytes, t: Tables, depth: int = 0) -> Attribute:
             along = c.signed("a group's dim") if flags & 2 else None
             return DivBy(divisor, every, along)
         case 9:
-            count = c.varint("the length of a list", MAX_ITEMS)
-            raw = c.take(8 * count, "a list")
-            numbers = (int.from_bytes(raw[k : k + 8], "little", signed=True) for k in range(0, len(raw), 8))
-            return SameElements(tuple(numbers))
+            return SameElements(c.list(8))
         case 10:
             return Dictionary(read_dictionary(c, t, depth))
         case 11:
@@ -107,7 +102,7 @@ def read_hints(c: Bytes, t: Tables, depth: int = 0) -> Hints:
 def read_dictionary(c: Bytes, t: Tables, depth: int = 0) -> tuple[tuple[str, Attribute], ...]:
     """Attributes by name, without the tag of their dictionary, in the order of the names."""
     entries: dict[str, Attribute] = {}
-    for _ in range(c.varint("the length of a dictionary", MAX_ITEMS)):
+    for _ in range(c.varint("the length of a dictionary", MAX_PARTS)):
         start = c.pos
         name = t.string(c, "the name of an attribute")
         if name in entries:
@@ -161,8 +156,7 @@ def write_tagged(out: Output, value: Attribute) -> None:
             _optional(out, every, along)
         case SameElements(extents):
             out.varint(9)
-            out.varint(len(extents))
-            out.raw(b"".join(n.to_bytes(8, "little", signed=True) for n in extents))
+            out.list(extents, 8)
         case Dictionary(entries):
             out.varint(10)
             write_dictionary(out, entries)
@@ -194,8 +188,6 @@ def _optional(out: Output, first: int | None, second: int | None) -> None:
 
 
 # The debug section: where each operation comes from, by function and number, and its attributes.
-
-"""How deeply scopes and calls nest."""
 
 
 class Debug:

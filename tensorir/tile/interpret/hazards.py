@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Note
+from tensorir.runtime.errors import Diagnostic, Note, refusal
 from tensorir.tile.nodes import Operation
 from tensorir.tile.types import Element, GatherScatterView, PartitionView, StridedView, TileView
 
@@ -118,7 +118,7 @@ class Access:
         return f"in block {self.block}"
 
     def fail(self, code: str, message: str, help: str = "") -> NoReturn:
-        raise DiagnosticError(Diagnostic(code, message, self.op.span, help=help))
+        raise refusal(code, message, self.op.span, help=help)
 
     def refuse_pointer(self, lanes: Any) -> NoReturn:
         lane = 0 if lanes is ... else int(lanes[0])

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tensorir.ir.types import scalar_of
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, did_you_mean, refusal
 from tensorir.tile.bytecode.bytes import ByteSpan
 from tensorir.tile.interpret.elements import pack, unpack
 from tensorir.tile.interpret.hazards import Watch
@@ -56,7 +56,7 @@ class Arguments:
                 self._array(array, raw)
 
     def _fail(self, code: str, message: str, help: str = "") -> NoReturn:
-        raise DiagnosticError(Diagnostic(code, message, self.entry.span, help=help))
+        raise refusal(code, message, self.entry.span, help=help)
 
     @property
     def name(self) -> str:
@@ -303,7 +303,7 @@ def entry_of(module: Module, name: str | None) -> Operation:
         return next(iter(entries.values()))
     if name not in entries:
         said = "which entry is meant is not said." if name is None else f"there is no entry '{name}' in this module."
-        raise DiagnosticError(Diagnostic("TK01", said, NOWHERE, help=did_you_mean(str(name), entries)))
+        raise refusal("TK01", said, NOWHERE, help=did_you_mean(str(name), entries))
     return entries[name]
 
 
@@ -320,6 +320,6 @@ def grid_of(entry: Operation, grid: Any) -> tuple[int, int, int]:
         message = (
             f"{tuple(numbers)} is no grid: it has one to three numbers, each from 1 to {MAX_AXIS}, at most 2^31 blocks."
         )
-        raise DiagnosticError(Diagnostic("TK05", message, entry.span))
+        raise refusal("TK05", message, entry.span)
     x, y, z = (int(n) for n in (*numbers, 1, 1, 1)[:3])
     return x, y, z

@@ -393,8 +393,7 @@ class _Checker:
         wanted = node.buffer.dtype.with_lanes(lanes * node.buffer.dtype.lanes)
         value = node.value.dtype
         if value.lanes != wanted.lanes:
-            message = f"a value of {value.lanes} lanes is stored where there are {wanted.lanes}."
-            self.wrong("TC55", message, node.span)
+            self.wrong("TC55", f"a value of {value.lanes} lanes is stored where there are {wanted.lanes}.", node.span)
         elif value.code == "handle" and wanted.code != "handle" and not _is_of_a_device(node.value):
             self.wrong("TC56", f"a handle is stored into {node.buffer.name!r}, which holds {wanted}.", node.span)
         elif value != wanted and value.code != "handle":

@@ -40,8 +40,7 @@ def check_bounds(
         if np.any(bad) and np.any(bad := live(m, bad, wide)):
             shown = int(np.broadcast_to(index, np.shape(bad))[bad][0])
             where = f"dimension {place} of {buffer.name!r}, which has {int(np.max(extent))} elements"
-            message = f"index {shown} is outside of {where}."
-            raise error("TR01", message, span, *iteration(m, bad, wide))
+            raise error("TR01", f"index {shown} is outside of {where}.", span, *iteration(m, bad, wide))
     if m.blocks:
         m.blocks[-1].last[buffer] = (indices, vector)
 
@@ -391,8 +390,7 @@ def _bind(m: Machine, declared: n.Expr, value: Value, name: str, what: str, span
         return
     known = compiled(declared)(m)
     if np.any(m.narrowed(known != value)):
-        message = f"{name!r} declares the {what} {_shown(known)}, but the region has {_shown(value)}."
-        raise error("TR11", message, span)
+        raise error("TR11", f"{name!r} declares the {what} {_shown(known)}, but the region has {_shown(value)}.", span)
 
 
 def _shown(value: Value) -> object:

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from tensorir.ir.types import scalar_of
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, refusal
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.machine import held_type
@@ -27,7 +27,7 @@ def take(func: n.PrimFunc, arrays: Sequence[object]) -> list[Value]:
     if len(arrays) != len(func.params):
         names = ", ".join(_name(func, p) for p in func.params)
         message = f"{func.name!r} takes {len(func.params)} arguments ({names}), but got {len(arrays)}."
-        raise DiagnosticError(Diagnostic("TA02", message, func.span))
+        raise refusal("TA02", message, func.span)
     return [_take(func, param, value) for param, value in zip(func.params, arrays, strict=True)]
 
 
@@ -68,21 +68,20 @@ def _buffer(func: n.PrimFunc, buffer: n.Buffer, value: object) -> Pointer:
     wanted = held_type(buffer.dtype, buffer.span)
     array = _as_array(func, buffer, value)
     if array.dtype != wanted:
-        message = f"{buffer.name!r} holds {buffer.dtype}, but the array holds {array.dtype}."
-        raise DiagnosticError(Diagnostic("TA05", message, buffer.span))
+        raise refusal("TA05", f"{buffer.name!r} holds {buffer.dtype}, but the array holds {array.dtype}.", buffer.span)
     shape = array.shape
     if buffer.dtype.lanes != 1:
         if not shape or shape[-1] != buffer.dtype.lanes:
             message = f"{buffer.name!r} holds {buffer.dtype}: its array ends in an axis of {buffer.dtype.lanes}."
-            raise DiagnosticError(Diagnostic("TA05", message, buffer.span))
+            raise refusal("TA05", message, buffer.span)
         shape = shape[:-1]
     if len(shape) != len(buffer.shape):
         message = f"{buffer.name!r} has {len(buffer.shape)} dimensions, but the array has {len(shape)}."
-        raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+        raise refusal("TA03", message, buffer.span)
     for place, (declared, extent) in enumerate(zip(buffer.shape, shape, strict=True)):
         if isinstance(declared, n.IntImm) and declared.value != extent:
             message = f"dimension {place} of {buffer.name!r} has {declared.value} elements, but the array has {extent}."
-            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+            raise refusal("TA03", message, buffer.span)
     if buffer.strides and buffer.dtype.lanes == 1:
         return _strided(buffer, array)
     memory = Memory.of(np.ascontiguousarray(array).reshape(-1), buffer.name)
@@ -108,13 +107,12 @@ def _as_array(func: n.PrimFunc, buffer: n.Buffer, value: object) -> np.ndarray[A
     """The argument as a NumPy array; narrow floats may come as unsigned integers of their width."""
     if value is None or isinstance(value, str | bytes | dict | set):
         message = f"{buffer.name!r} of {func.name!r} needs an array, and this is of type {type(value).__name__}."
-        raise DiagnosticError(Diagnostic("TA04", message, buffer.span))
+        raise refusal("TA04", message, buffer.span)
     if not hasattr(value, "dtype") and hasattr(value, "__dlpack__"):
         value = np.from_dlpack(value)  # type: ignore[arg-type]
     array = np.asarray(value)
     if array.dtype.kind == "O":
-        message = f"{buffer.name!r} of {func.name!r} needs an array of numbers."
-        raise DiagnosticError(Diagnostic("TA04", message, buffer.span))
+        raise refusal("TA04", f"{buffer.name!r} of {func.name!r} needs an array of numbers.", buffer.span)
     wanted = buffer.dtype.element.numpy
     narrow = hasattr(ml_dtypes, wanted.name) and wanted.itemsize in _CARRIERS
     if narrow and array.dtype == _CARRIERS[wanted.itemsize]:

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tensorir.runtime.assembly import compile_expression, compile_statement
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Note, Span
+from tensorir.runtime.errors import refusal as error
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.memory import Axis, Conflict, Level, Memory, Pointer, View, row_major
@@ -110,11 +111,6 @@ def execute(node: n.Stmt) -> Act:
 
 MEMORY_LIMIT = 1 << 32
 """Bytes that one allocation may have, copies for lanes included."""
-
-
-def error(code: str, message: str, span: Span, *notes: Note | str, help: str = "") -> DiagnosticError:
-    """The diagnostic as an exception."""
-    return DiagnosticError(Diagnostic(code, message, span, tuple(notes), help))
 
 
 def scalable(dtype: DataType, span: Span) -> DiagnosticError:

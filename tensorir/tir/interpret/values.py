@@ -307,7 +307,7 @@ _OWN: dict[str, Meaning] = {
 Array = Any
 
 
-def _order(data: Array, axis: int, ascending: bool) -> Array:
+def sorting(data: Array, axis: int, ascending: bool) -> Array:
     """Indices that sort, equal elements in the order in which they stand."""
     if ascending:
         return np.argsort(data, axis=axis, kind="stable")
@@ -317,12 +317,12 @@ def _order(data: Array, axis: int, ascending: bool) -> Array:
 
 
 def _sort(data: Array, out: Array, axis: Any = -1, ascending: Any = True) -> None:
-    order = _order(data, int(axis), bool(ascending))
+    order = sorting(data, int(axis), bool(ascending))
     out[...] = np.take_along_axis(data, order, int(axis))
 
 
 def _argsort(data: Array, out: Array, axis: Any = -1, ascending: Any = True, *_: Any) -> None:
-    out[...] = _order(data, int(axis), bool(ascending))
+    out[...] = sorting(data, int(axis), bool(ascending))
 
 
 def _argsort_nms(data: Array, counts: Array, out: Array, axis: Any = 0, ascending: Any = True) -> None:
@@ -331,7 +331,7 @@ def _argsort_nms(data: Array, counts: Array, out: Array, axis: Any = 0, ascendin
     for place in np.ndindex(*moved.shape[:-1]):
         valid = int(counts.ravel()[np.ravel_multi_index(place, moved.shape[:-1])] if place else counts.ravel()[0])
         row: Array = np.arange(moved.shape[-1])
-        row[:valid] = _order(moved[place][:valid], 0, bool(ascending))
+        row[:valid] = sorting(moved[place][:valid], 0, bool(ascending))
         target[place] = row
 
 
@@ -340,7 +340,7 @@ def _topk(data: Array, *rest: Any) -> None:
     arrays = [item for item in rest if is_array(item) and item.ndim > 0]
     k, axis, which, ascending = rest[len(arrays) :][:4]
     axis = int(axis)
-    order = _order(data, axis, bool(ascending))
+    order = sorting(data, axis, bool(ascending))
     k = int(k)
     if k > 0:
         order = np.take(order, np.arange(min(k, data.shape[axis])), axis)

@@ -14,8 +14,6 @@ import numpy as np
 import tensorir as ti
 from tests.corpus import corpus
 
-__all__ = ["by_numpy", "function_of", "textbook"]
-
 LOOPS = corpus(Path(__file__).with_name("loops.txt"))
 
 
