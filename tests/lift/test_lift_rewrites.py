@@ -52,6 +52,9 @@ ROWS = [
     ("concat_of_concat", "concat(concat(subset(x, I[0:2]), subset(y, I[2:6])), z)"),
     ("point_of_shifted", "gather(J, clamp)(cartesian_shift(I, 1)(a), 2)"),
     ("merge_of_whole", "merge_dims(A, B, I)(exp(split_dim(I, A, B, 3)(x)))"),
+    ("rename_of_subset", "rename(K → L)(subset(rename(I → K)(x), K[1:3]))"),
+    ("shift_of_shift", "cartesian_shift(I, 2)(cartesian_shift(I, -3)(x))"),
+    ("shift_of_subset", "cartesian_shift(I, 2)(subset(x, I[1:3]))"),
     ("split_of_merged", "split_dim(K, A, B, 3)(merge_dims(I, J, K)(a))"),
     ("split_of_renamed", "split_dim(K, A, B, 3)(rename(I → K)(x))"),
 ]

@@ -140,6 +140,33 @@ def plus_nothing(e: Call) -> Expr | None:
     return None
 
 
+def shift_of_shift(e: Call) -> Expr | None:
+    """Shifts along one dim add up."""
+    match e.args, e.static:
+        case (Call("cartesian_shift", (x,), (d, j)),), (dim, i) if d == dim:
+            return shifted(x, dim, i + j)
+        case _:
+            return None
+
+
+def shift_of_subset(e: Call) -> Expr | None:
+    """A part that is shifted is a part of what is shifted."""
+    match e.args, e.static:
+        case (Call("subset", (x,)) as part,), (dim, by) if dim in part.tensor.dims:
+            return cut(shifted(x, dim, by), dict(e.tensor.dims.items))
+        case _:
+            return None
+
+
+def rename_of_subset(e: Call) -> Expr | None:
+    """A part under other names, which were given before, is a part of what had them."""
+    match e.args[0]:
+        case Call("subset", (Call("rename") as named,)):
+            return cut(renamed(named, dict(e.static[0])), dict(e.tensor.dims.items))
+        case _:
+            return None
+
+
 # Splits of merges
 
 
@@ -583,9 +610,9 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "add_dim": (added_point,),
     "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat),
     "gather": (point_of_shifted,),
-    "rename": (simplify.rename_to_itself, simplify.rename_of_rename),
+    "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added),
-    "cartesian_shift": (simplify.shift_of_added,),
+    "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
     "merge_dims": (simplify.merge_of_split, merge_of_whole),
     "split_dim": (split_of_merged, split_of_renamed),
     "update": (simplify.update_of_all, simplify.update_of_nothing),
