@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from tensorir.integers.affine import Affine, Quotient, number, variable
@@ -36,6 +37,7 @@ from tensorir.lifting.emission.tensors import (
     constant_of,
     cut,
     filled,
+    neutral,
     position,
     renamed,
     shifted,
@@ -237,6 +239,112 @@ def fold_of_fold(e: Call) -> Expr | None:
             state = TensorType(e.tensor.element, e.tensor.dims)
             return reduce(operator(op, state, rest), init, made, dim=whole.dim, span=e.span)
     return None
+
+
+def contraction_of_parts(e: Call) -> Expr | None:
+    """A contraction over both parts of a dim, which both factors have, is one over the dim.
+
+    >>> from tensorir.lifting.rewrites.canonical import Canonical
+    >>> from tensorir.passes.base import show
+    >>> factors = "(split_dim(K, K_0, K_1, 3)(x), split_dim(K, K_0, K_1, 3)(y))"
+    >>> show(Canonical(), f"contract(float, K_0, K_1){factors}", x={"I": (0, 2), "K": (0, 6)}, y={"K": (0, 6)})
+    contract(float, K)(x, y)
+    """
+    element, dims = e.static
+    x, y = e.args
+    for k, (a, b) in enumerate(pairwise(dims)):
+        if any(n not in f.tensor.dims for n in (a, b) for f in (x, y)):
+            continue
+        for outer, part in ((a, b), (b, a)):
+            name = _name(call("multiplies", x, y) if x.tensor.element == y.tensor.element else x, outer, part)
+            if name in x.tensor.dims or name in y.tensor.dims:
+                continue
+            whole = _Whole(outer, part, len(x.tensor.dims[part]), name)
+            made = [f for f in map(whole.of, (x, y)) if f is not None]
+            if len(made) == 2:
+                return call("contract", *made, static=(element, (*dims[:k], name, *dims[k + 2 :])), span=e.span)
+    return None
+
+
+def fold_of_merged(e: Call) -> Expr | None:
+    """A fold over two dims that were merged for it is one over both.
+
+    >>> from tensorir.lifting.rewrites.canonical import Canonical
+    >>> from tensorir.passes.base import show
+    >>> show(Canonical(), "reduce(+, 0.0, K)(merge_dims(I, J, K)(x))", x={"I": (0, 2), "J": (0, 3)})
+    reduce(+, 0.0, I)(reduce(+, 0.0, J)(x))
+    """
+    match e:
+        case Call("reduce", (Operator(op), init, Call("merge_dims", (x,), (a, b, merged))), (dim,)) if merged == dim:
+            element = x.tensor.element
+            if not TABLE[op].associative or not isinstance(element, Scalar) or {a, b} & set(init.tensor.dims):
+                return None
+            within = fold_like(op, literal(neutral(op, element), element), x, b, e)
+            return fold_like(op, init, within, a, e)
+        case _:
+            return None
+
+
+def row_of_split(e: Call) -> Expr | None:
+    """A row of a dim that is split into rows is a part of the dim.
+
+    >>> from tensorir.passes.base import show
+    >>> from tensorir.lifting.rewrites.canonical import Canonical
+    >>> show(Canonical(), "gather(a, clamp)(split_dim(I, a, b, 2)(x), 1)", x={"I": (0, 6)})
+    rename(I → b)(subset(⟪I, 2⟫(x), I[0:2]))
+    """
+    x, *indices = e.args
+    dims, mode = e.static
+    for dim, index in zip(dims, indices, strict=True):
+        if not isinstance(index, Literal) or int(index.value) not in x.tensor.dims[dim]:
+            continue
+        part = _row(x, dim, int(index.value))
+        if part is not None:
+            rest = {d: i for d, i in zip(dims, indices, strict=True) if d != dim}
+            return call("gather", part, *rest.values(), static=(tuple(rest), mode), span=e.span) if rest else part
+    return None
+
+
+def _row(x: Expr, outer: str, row: int) -> Expr | None:
+    match x:
+        case Call("split_dim", (y,), (dim, name, inner, size)) if name == outer:
+            part = shifted(cut(y, {dim: Interval(row * size, (row + 1) * size)}), dim, row * size)
+            return renamed(part, {dim: inner})
+        case Call("split_dim", (y,), _) if outer in y.tensor.dims:
+            part = _row(y, outer, row)
+            return None if part is None else call("split_dim", part, static=x.static, span=x.span)
+        case _:
+            return None
+
+
+def sum_from_nothing(e: Call) -> Expr | None:
+    """Nothing is added by 0 to a sum that starts from 0, which is never -0.
+
+    >>> from tensorir.lifting.rewrites.canonical import Canonical
+    >>> from tensorir.passes.base import show
+    >>> show(Canonical(exact=True), "0.0 + reduce(+, 0.0, I)(x)", x={"I": (0, 2)})
+    reduce(+, 0.0, I)(x)
+    """
+    x, y = e.args
+    for one, other in ((x, y), (y, x)):
+        added = constant_of(other)
+        if added is None or added.value != 0 or not set(other.tensor.dims) <= set(one.tensor.dims):
+            continue
+        match one:
+            case Call("contract") | Call("reduce", (Operator("plus"), Literal(0, _), _)) if not _is_negative(one):
+                return one
+            case _:
+                pass
+    return None
+
+
+def _is_negative(e: Expr) -> bool:
+    """True if a sum starts from -0."""
+    match e:
+        case Call("reduce", (_, Literal(start), _)):
+            return str(start).startswith("-")
+        case _:
+            return False
 
 
 def rounds(e: Call) -> bool:
@@ -594,7 +702,7 @@ def _neutral(op: str, element: Scalar) -> Any:
 
 RULES: dict[str, tuple[simplify.Rule, ...]] = {
     **dict.fromkeys(MIRRORED, (small_first,)),
-    "plus": (plus_nothing,),
+    "plus": (plus_nothing, sum_from_nothing),
     "minus": (simplify.minus_zero,),
     "multiplies": (simplify.times_one,),
     "divides": (simplify.by_one,),
@@ -605,11 +713,12 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
-    "reduce": (start_of_added, fold_of_fold),
+    "reduce": (start_of_added, fold_of_fold, fold_of_merged),
+    "contract": (contraction_of_parts,),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
     "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat),
-    "gather": (point_of_shifted,),
+    "gather": (row_of_split, point_of_shifted),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset),
     "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
@@ -619,7 +728,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-REORDERING = frozenset([fold_of_fold])
+REORDERING = frozenset([fold_of_fold, contraction_of_parts, fold_of_merged])
 """Rules that add up the same terms in another order."""
 
 LOOSE = REORDERING | frozenset([plus_nothing])
