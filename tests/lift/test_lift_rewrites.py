@@ -22,6 +22,7 @@ KINDS = {
     "a": tensor("float", I=(0, 4), J=(0, 3)),
     "b": tensor("float", I=(0, 4), J=(0, 3)),
     "p": tensor("float"),
+    "n": tensor("int"),
     "t": tensor("bool", I=(0, 6)),
 }
 PARTS = "gather(I, clamp)(x, 3 × pos(A, add_dim(A, 0, 2, 0)) + pos(B, add_dim(B, 0, 3, 0)) - 1)"
@@ -55,6 +56,14 @@ ROWS = [
     ("rename_of_subset", "rename(K → L)(subset(rename(I → K)(x), K[1:3]))"),
     ("shift_of_shift", "cartesian_shift(I, 2)(cartesian_shift(I, -3)(x))"),
     ("shift_of_subset", "cartesian_shift(I, 2)(subset(x, I[1:3]))"),
+    ("sum_from_nothing", "add_dim(I, 0, 4, 0.0) + reduce(+, 0.0, J)(a)"),
+    ("sum_from_nothing", "contract(float, I)(x, y) + 0.0"),
+    ("row_of_split", "gather(A, clamp)(split_dim(J, B, C, 3)(split_dim(I, A, K, 2)(a)), 1)"),
+    ("row_of_split", "gather(C, A, clamp)(split_dim(J, B, C, 3)(split_dim(I, A, K, 2)(a)), n, 0)"),
+    ("contraction_of_parts", "contract(float, A, B)(split_dim(I, A, B, 3)(x), split_dim(I, A, B, 3)(y))"),
+    ("contraction_of_parts", "contract(float, J, B, A)(split_dim(I, A, B, 2)(a), split_dim(I, A, B, 2)(b))"),
+    ("fold_of_merged", "reduce(+, p, K)(merge_dims(I, J, K)(a))"),
+    ("fold_of_merged", "reduce(max, -9.0, K)(merge_dims(J, I, K)(add_dim(L, 0, 2, a)))"),
     ("split_of_merged", "split_dim(K, A, B, 3)(merge_dims(I, J, K)(a))"),
     ("split_of_renamed", "split_dim(K, A, B, 3)(rename(I → K)(x))"),
 ]
