@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import takewhile
 
 from tensorir.integers.affine import variable
@@ -112,7 +111,7 @@ def _dropped(nodes: Sequence[Node]) -> Conditions:
             continue
         around = {loop.name for loop in _common(touching)}
         each = [frozenset(_keys(leaf, b, around, stored)) for leaf in touching]
-        if conditions := reduce(frozenset.intersection, each):
+        if conditions := each[0].intersection(*each[1:]):
             dropped[b] = conditions
     return dropped
 
