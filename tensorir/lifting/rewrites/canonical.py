@@ -804,8 +804,8 @@ def _renamed_at_the_edges(f: Fencil) -> Fencil:
     new = {v: _under(v, names[v]) for v in names}
 
     def rule(e: Expr) -> Expr | None:
-        if isinstance(e, Call) and e.op == "rename" and e.args[0] in new:
-            return new[e.args[0]]  # type: ignore[index]
+        if isinstance(e, Call) and e.op == "rename" and isinstance(v := e.args[0], Var):
+            return new.get(v)
         return None
 
     roots = list(rewrite_all(roots, rule))
