@@ -98,8 +98,13 @@ def _folded(x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any
     if isinstance(element, TupleElement):
         fail("V17", "a tuple cannot be folded as a whole.", "fold its members.")
     if (element == BOOL) != (op in ("and", "or")):
-        message = f"ti.{name} is for fields of {'bools' if element != BOOL else 'numbers'}, and this is one of {element}."
-        fail("V17", message, "compare first: ti.any(x > 0)." if element != BOOL else "convert it: ti.astype(x, ti.int32).")
+        takes = "bools" if element != BOOL else "numbers"
+        message = f"ti.{name} is for fields of {takes}, and this is one of {element}."
+        fail(
+            "V17",
+            message,
+            "compare first: ti.any(x > 0)." if element != BOOL else "convert it: ti.astype(x, ti.int32).",
+        )
     if op == "plus" and element.is_integer and element.bits < 32:
         message = f"a sum of {element} would wrap around in {element} (xarray's has 64 bits)."
         fail("V17", message, f"convert it: ti.{name}(ti.astype(x, ti.int32)).")
