@@ -22,6 +22,7 @@ from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.nests.nest import Loop, SymbolicNest
 from tensorir.lifting.nests.terms import Number
+from tensorir.passes.pipeline import Stages
 from tensorir.runtime.assembly import device_array
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span
 from tensorir.runtime.memory import SIZES, RecentCache
@@ -186,6 +187,34 @@ class Lifted:
         """The schedule of each loop, with its reason; raised operations are asked of the backend when it is shown."""
         special = self._only()
         return replace(special.plain.report, ask=partial(special.raised, self.numerics))
+
+    def pipeline(self) -> Stages[Any]:
+        """The program before and after each pass of the lift, with the reason, as `ti.compile(f).pipeline()` has them.
+
+        Passes over loops are shown as regions, which are made when they are printed; sizes are those of the last call.
+
+        >>> import tensorir as ti
+        >>> module = ti.tir.parse('''
+        ... @T.prim_func
+        ... def main(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
+        ...     for i in range(6):
+        ...         B[i // 3 + i % 3 * 2] = A[i]
+        ... ''')
+        >>> print(ti.lift(module["main"]).pipeline()["unfuse"])
+        unfuse: a loop whose variable is divided is a nest, and iterations that do nothing go
+        region main {
+          argument A: float32[A_0=6];
+          argument B: float32[B_0=6];
+          for i_1 in 0:2 {
+            for i_2 in 0:3 {
+              v1: tensor<float32> ← A[3*i_1 + i_2];
+              B[i_1 + 2*i_2] ← v1;
+            }
+          }
+        }
+        """
+        built = self._only().plain
+        return Stages(built.stages[0].before if built.stages else built.fencil, built.stages)
 
     def __str__(self) -> str:
         return str(self.fencil)
