@@ -15,7 +15,7 @@ a set larger than it is, and `exact` says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tensorir.integers.affine import Affine, Ranges, number
@@ -228,15 +228,13 @@ def both(a: Term, b: Term) -> Term:
     return Op("if", (a, b, Number(False, BOOL)), BOOL) if loads(b) else Op("and", (a, b), BOOL)
 
 
+@dataclass(frozen=True, slots=True)
 class Domain:
     """The iterations of a leaf: constraints on its loops' variables, and whether they say all."""
 
-    __slots__ = ("constraints", "exact", "names")
-
-    def __init__(self, names: Mapping[str, str], constraints: list[str], exact: bool) -> None:
-        self.names: Mapping[str, str] = names
-        self.constraints: list[str] = constraints
-        self.exact: bool = exact
+    names: Mapping[str, str]
+    constraints: list[str]
+    exact: bool
 
 
 def domain(

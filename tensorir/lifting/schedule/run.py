@@ -14,9 +14,9 @@ from typing import Any
 
 from tensorir.integers.affine import Affine, number, variable
 from tensorir.integers.sets import isl
-from tensorir.ir.build import call, fencil, literal
+from tensorir.ir.build import call, literal
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Var
+from tensorir.ir.nodes import Call, Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.accesses.space import as_it_is, boxed, in_order
@@ -24,7 +24,7 @@ from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_
 from tensorir.lifting.dataflow.opaque import Opaque
 from tensorir.lifting.dataflow.propagation import forwarded, live, through_copies, with_reads_once
 from tensorir.lifting.dataflow.statements import Statement, Uncovered, statements_of
-from tensorir.lifting.emission.emit import Emitter, ordered_closures
+from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import holding
 from tensorir.lifting.emission.tensors import constant_of, cut, fold_of, folded, neutral, rounds, shifted, spread
 from tensorir.lifting.nests.linear import settled, term_of
@@ -616,14 +616,6 @@ def _operands(e: Expr) -> tuple[Expr, ...]:
             return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lifted:
-    """The program of a region, and how each loop runs."""
-
-    fencil: Fencil
-    decided: tuple[Decided, ...]
-
-
 def values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
     asked: Collection[str] | None = None,
@@ -669,19 +661,3 @@ def _values_of(
             wanted = names_along(statements[writers[-1]]) if writers else []
             found[s.buffer.name] = run.end(s, emitter.dims_of(arguments[s.buffer.name], wanted))
     return found, run.decided
-
-
-def lifted(region: Region, exact: bool = False) -> Lifted:
-    """The tensor program of a region. Raises Uncovered for what is not covered."""
-    from tensorir.lifting.rewrites.canonical import tidied
-
-    arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
-
-    emitter = Emitter(taken=set(arguments))
-    values, decided = values_of(region, emitter, arguments, exact)
-    params = [emitter.param(b) for b in arguments.values()]
-    if not values:
-        raise Uncovered("a program that writes no argument")
-    stores, buffers = ordered_closures([(arguments[name], x) for name, x in values.items()], params, emitter)
-    made = tidied(fencil(region.name, [*params, *buffers], stores), exact)
-    return Lifted(replace(made, buffers=frozenset(b.name for b in buffers)), tuple(decided))
