@@ -85,12 +85,12 @@ class Built:
 
     @property
     def positional(self) -> Set[Span]:
-        """Where the source computes with tensors whose dims it does not name."""
+        """True if the source computes with tensors whose dims it does not name."""
         return frozenset()
 
     @property
     def tables(self) -> Mapping[str, Any]:
-        """What the program passes itself."""
+        """Tables that the program itself passes."""
         return {}
 
 
@@ -261,7 +261,7 @@ def assemble(
 def _emitted(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool, exact: bool, report: Report
 ) -> Emitter:
-    """What arguments become, by exact dataflow; the report gets how loops run."""
+    """Final values of arguments, by exact dataflow; the report gets the schedule of each loop."""
     try:
         translated = region_of(name, arguments, nodes)
         notes = ["assertion"] if any(isinstance(node, Check) for node in walk(translated.region.body)) else []

@@ -30,7 +30,7 @@ from tensorir.runtime.memory import SIZES, RecentCache
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a caller passes for a parameter: its name, its NumPy type, and whether it is one number."""
+    """An argument for a parameter: its name, its NumPy type, and whether it is one number."""
 
     name: str
     dtype: np.dtype[Any]
@@ -99,14 +99,14 @@ class Specialised:
         return self._compiled[key]
 
     def raised(self, numerics: str) -> tuple[tuple[str, str], ...]:
-        """What the backend has operations for: rules and expressions; nothing where it does not say."""
+        """Expressions that the backend raises to operations, with their rules; none where it does not say."""
         if numerics not in self._raised:
             said = getattr(self.compiled(False, numerics), "raised", tuple)
             self._raised[numerics] = tuple(said())
         return self._raised[numerics]
 
     def ready(self, arguments: Sequence[Argument], checked: bool, numerics: str) -> Ready:
-        """What a call needs."""
+        """The compiled program and the bindings of a call."""
         built = self.built(checked)
         place = {name: k for k, name in enumerate(built.names)}
         passed = tuple((p.name, place[p.name]) for p in built.fencil.inputs)
@@ -184,7 +184,7 @@ class Lifted:
 
     @property
     def report(self) -> Report:
-        """How each loop was lifted, and why; what was raised is asked of the backend when it is shown."""
+        """The schedule of each loop, with its reason; raised operations are asked of the backend when it is shown."""
         special = self._only()
         return replace(special.plain.report, ask=partial(special.raised, self.numerics))
 
@@ -253,7 +253,7 @@ class Lifted:
         return results
 
     def _with_numbers(self, run: Run, numbers: Sequence[int], arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-        """What a program makes of arrays, and of numbers that are no arrays yet; None where it does not know them."""
+        """Results of a program for arrays, and for numbers that are no arrays yet; None for unknown ones."""
         if len(arrays) != len(self.arguments):
             return None
         given = list(arrays)
