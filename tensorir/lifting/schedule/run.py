@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -618,29 +619,36 @@ def _operands(e: Expr) -> tuple[Expr, ...]:
 
 def values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
-    asked: Collection[str] | None = None,
+    asked: Collection[str] | None = None, covering: dict[str, int] | None = None,
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
-    """Final values of the arguments that a region writes, and the schedule of each loop.
+    """What the arguments that a region writes hold in the end, and how each loop runs.
 
     Without `masked` nothing is asked of a read where its mask does not hold. Of a part of a program it may be `asked`
     what other buffers hold. Copies are seen through, or made where that covers more; what neither covers runs step by
     step along its outermost loops. Raises Uncovered for the rest.
+
+    `covering` has the way that covered a part by its name: parts are asked for again with each way of what is around.
     """
+    covering = {} if covering is None else covering
     outermost = any(isinstance(node, For) and node.rule is not Rule.LOCKSTEP for node in region.body)
-    reasons: list[Uncovered] = []
-    for copies, in_steps in ((True, False), (False, False), *([(True, True)] if outermost else [])):
+    ways = [(True, False), (False, False), *([(True, True)] if outermost else [])]
+    first, reasons = covering.get(region.name, 0) % len(ways), list[Uncovered]()
+    for k in (*range(first, len(ways)), *range(first)):
         asserted = len(emitter.asserted)
         try:
-            return _values_of(region, emitter, arguments, exact, masked, asked, copies, in_steps)
+            made = _values_of(region, emitter, arguments, exact, masked, asked, covering, *ways[k])
         except Uncovered as reason:
             reasons.append(reason)
             del emitter.asserted[asserted:]
+        else:
+            covering[region.name] = k
+            return made
     raise reasons[0]
 
 
 def _values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool, masked: bool,
-    asked: Collection[str] | None, copies: bool, in_steps: bool,
+    asked: Collection[str] | None, covering: dict[str, int], copies: bool, in_steps: bool,
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
     statements = statements_of(region, asked, in_steps)
     direct = flow_of(statements)
@@ -649,7 +657,7 @@ def _values_of(
     needed = live(statements, flow, emitter.checked)
     emitter.taken |= {loop.dim for s in statements for loop in s.loops}
     known = {k: flow[k] for k in needed if k in flow}
-    run = Run(statements, known, emitter, arguments, values_of, exact, masked, needed)
+    run = Run(statements, known, emitter, arguments, partial(values_of, covering=covering), exact, masked, needed)
     run.schedule(needed)
     for s in statements:
         if not s.is_read and s.message is None and s.number not in needed:
