@@ -621,28 +621,26 @@ def values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
     asked: Collection[str] | None = None, covering: dict[str, int] | None = None,
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
-    """What the arguments that a region writes hold in the end, and how each loop runs.
+    """The values of the arguments that a region writes in the end, and the schedule of each loop.
 
     Without `masked` nothing is asked of a read where its mask does not hold. Of a part of a program it may be `asked`
     what other buffers hold. Copies are seen through, or made where that covers more; what neither covers runs step by
-    step along its outermost loops. Raises Uncovered for the rest.
-
-    `covering` has the way that covered a part by its name: parts are asked for again with each way of what is around.
+    step along its outermost loops. Raises Uncovered for the rest. `covering` has the way that covered a part, by its
+    name: parts are asked for again with each way of what is around.
     """
     covering = {} if covering is None else covering
     outermost = any(isinstance(node, For) and node.rule is not Rule.LOCKSTEP for node in region.body)
     ways = [(True, False), (False, False), *([(True, True)] if outermost else [])]
-    first, reasons = covering.get(region.name, 0) % len(ways), list[Uncovered]()
+    first, reasons = covering.get(region.name, 0), list[Uncovered]()
     for k in (*range(first, len(ways)), *range(first)):
         asserted = len(emitter.asserted)
         try:
             made = _values_of(region, emitter, arguments, exact, masked, asked, covering, *ways[k])
+            covering[region.name] = k
+            return made
         except Uncovered as reason:
             reasons.append(reason)
             del emitter.asserted[asserted:]
-        else:
-            covering[region.name] = k
-            return made
     raise reasons[0]
 
 
