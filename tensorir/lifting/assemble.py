@@ -170,7 +170,6 @@ def with_checks(nodes: Nodes, goal: Goal) -> Nodes:
 
 
 Row = tuple[str, str, Callable[[Nodes, Goal], Nodes]]
-"""A pass: its name, what it is for, and the function."""
 
 SOURCE: tuple[Row, ...] = (
     ("left_to_checks", "a check that is known to hold, or that nobody asks for, goes", left_to_checks),

@@ -142,11 +142,7 @@ Unknown = Callable[[Term], str | None]
 """What stands for a condition that depends on data, as isl writes it; None where nothing does."""
 
 
-def _left_out(_: Term) -> None:
-    """A condition that depends on data takes no part."""
-
-
-def condition_text(term: Term, names: Mapping[str, str], unknown: Unknown = _left_out) -> str | None:
+def condition_text(term: Term, names: Mapping[str, str], unknown: Unknown = lambda _: None) -> str | None:
     """A settled condition as isl writes it; None where a part of it depends on data that `unknown` has no word for.
 
     >>> from tensorir.integers.affine import variable
@@ -238,7 +234,7 @@ class Domain:
 
 
 def domain(
-    leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str, unknown: Unknown = _left_out,
+    leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str, unknown: Unknown = lambda _: None,
     guards: int | None = None,
 ) -> Domain:  # fmt: skip
     """The iterations of a leaf; variables of loops outside of `leaf.loops` keep their names as further unknowns.

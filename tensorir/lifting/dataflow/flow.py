@@ -146,7 +146,8 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     solved = inverse(written, dims)
     if solved is None:
         # the place row by row tells an element where all indices but the first are inside
-        box = isl().Set(f"{{ A[{', '.join(f'a{k}' for k in range(len(w.at)))}]{_inside(w, kept[1:])} }}")
+        bounds = " and ".join(["1 = 1", *(f"0 <= a{k} < {w.buffer.shape[k]}" for k in kept[1:])])
+        box = isl().Set(f"{{ A[{', '.join(f'a{k}' for k in range(len(w.at)))}] : {bounds} }}")
         if not decided(lambda: all(maps.element[s.number].range().is_subset(box) for s in (w, r)), PARTS):
             return None
         rows = [number(0), number(0)]
@@ -163,11 +164,6 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     if not decided(lambda: relation.range().is_subset(maps.domain[w.number]), 1 / 4):
         return None
     return Source(w.number, place, maps.domain[r.number], relation)
-
-
-def _inside(s: Statement, dims: Sequence[int]) -> str:
-    bounds = [f"0 <= a{k} < {s.buffer.shape[k]}" for k in dims]
-    return f" : {' and '.join(bounds)}" if bounds else ""
 
 
 def _rounds_in_common(w: Statement, r: Statement) -> list[str] | None:
