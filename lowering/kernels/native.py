@@ -396,10 +396,6 @@ class _Columns(Points):
                     )
                     for j in range(side)
                 ]
-                tile = f"<{side} x {kind}>"
-                sources, targets = (outside, inside) if inwards else (inside, outside)
-                tile = f"<{side} x {kind}>"
-                sources, targets = (outside, inside) if inwards else (inside, outside)
                 for place in outside if inwards else ():
                     # the columns of the next block, which no prefetcher of the processor expects
                     ahead = self._at(place, element, str(stride * self.lanes))
@@ -530,11 +526,9 @@ class _Columns(Points):
             case "convert_element_type":
                 return self._converted(x, element)
             case "bitcast_convert_type":
-                return (
-                    x
-                    if _kind(own) == _kind(element)
-                    else emit(f"bitcast {kind} {x.name} to {self.vector(_kind(element))}")
-                )
+                if _kind(own) == _kind(element):
+                    return Lanes(x.name, element)
+                return emit(f"bitcast {kind} {x.name} to {self.vector(_kind(element))}")
             case "is_finite":
                 size = self._intrinsic("fabs", x)
                 return emit(f"fcmp olt {kind} {size.name}, {number(np.inf).name}", "bool")

@@ -4,40 +4,35 @@ import numpy as np
 from jax import lax
 
 WIDE = "float64", "float32"
-INTEGERS = "int32", "int64", "int8", "uint8", "uint32", "uint64", "int16"
+INTEGERS = "int32", "int64", "int8", "uint8", "uint32", "uint64", "int16", "uint16"
 ELEMENTS = (*WIDE, *WIDE, "int32", "int64", "bool", *INTEGERS)
+COLUMNS = (5,), (9,), (2, 11), (8,), (), (3, 1), (17,), (1,), (4, 3), (33,), (7,), (2,), (2, 3, 4), (1, 9)
 ROUNDED = frozenset(
     ["div", "sqrt", "rsqrt", "logistic", "integer_pow", "exp", "log", "tanh", "atan2", "pow", "sin", "log1p"]
 )
 """Operations on floats whose results are no whole numbers: contraction shows in what is computed of them."""
 
 UNARY = {
-    "f": [
-        "neg",
-        "abs",
-        "sign",
-        "floor",
-        "ceil",
-        "round",
-        "square",
-        "is_finite",
-        *sorted(ROUNDED - {"div", "atan2", "pow"}),
-    ],
-    "i": ["neg", "abs", "sign", "not", "population_count", "clz", "square"],
-    "u": ["not", "sign", "population_count", "clz"],
+    "f": ["neg", "abs", "sign", "floor", "ceil", "round", "to_even", "square", "is_finite",
+          *sorted(ROUNDED - {"div", "atan2", "pow"})],
+    "i": ["neg", "abs", "sign", "not", "population_count", "clz", "square", "cube"],
+    "u": ["not", "neg", "sign", "population_count", "clz"],
     "b": ["not"],
-}
+}  # fmt: skip
 BINARY = {
-    "f": ["add", "sub", "mul", "mul", "add", "max", "min", "div", "rem", "lt", "ge", "eq", "ne", "atan2", "pow"],
+    "f": ["add", "sub", "mul", "mul", "add", "max", "min", "div", "rem", "lt", "ge", "eq", "ne", "gt", "le", "atan2",
+          "pow", "clamp", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod"],
     "i": ["add", "sub", "mul", "max", "min", "div", "rem", "lt", "ge", "eq", "and", "or", "xor", "shift_left",
-          "shift_right_logical", "shift_right_arithmetic"],
+          "shift_right_logical", "shift_right_arithmetic", "clamp", "reduce_sum", "reduce_max", "reduce_and"],
     "u": ["add", "sub", "mul", "max", "min", "div", "rem", "lt", "ge", "ne", "and", "or", "xor", "shift_left",
-          "shift_right_logical", "shift_right_arithmetic"],
-    "b": ["and", "or", "xor", "eq", "ne"],
+          "shift_right_logical", "shift_right_arithmetic", "clamp", "reduce_prod", "reduce_min", "reduce_or"],
+    "b": ["and", "or", "xor", "eq", "ne", "reduce_or", "reduce_and"],
 }  # fmt: skip
 FUNCTIONS = {
-    "sign": lax.sign, "round": lax.round, "integer_pow": lambda x: lax.integer_pow(x, 3), "and": lax.bitwise_and,
-    "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not,
+    "sign": lax.sign, "round": lax.round, "integer_pow": lambda x: lax.integer_pow(x, -3), "and": lax.bitwise_and,
+    "or": lax.bitwise_or, "xor": lax.bitwise_xor, "not": lax.bitwise_not, "cube": lambda x: lax.integer_pow(x, 3),
+    "to_even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+    "clamp": lambda x, y: lax.clamp(lax.full_like(x, 1), y, x),
 }  # fmt: skip
 
 
@@ -50,9 +45,16 @@ def data(rng, shape, element, exact):
         return rng.uniform(0.5, 2.0, shape).astype(element)
     x = rng.integers(-4, 5, shape).astype(element) if kind != "u" else rng.integers(0, 9, shape).astype(element)
     info = np.finfo(element) if kind == "f" else np.iinfo(element)
-    special = [np.nan, np.inf, -np.inf, -0.0, 0.0] if kind == "f" else [info.min, info.max, 0, 63]
+    special = [np.nan, np.inf, -np.inf, -0.0, 0.0, 256, -(2.0**31), 2.0**63] if kind == "f" else [
+        info.min, info.max, 0, 63, 64, 8]  # fmt: skip
     where = rng.random(shape) < 0.15
     return np.where(where, rng.choice(np.array(special).astype(element), shape), x).astype(element)
+
+
+def applied(name, *values):
+    if name.startswith("reduce"):
+        return getattr(lax, name)(lax.concatenate([lax.expand_dims(v, [v.ndim]) for v in values], values[0].ndim), (values[0].ndim,))
+    return FUNCTIONS.get(name, getattr(lax, name, None))(*values)
 
 
 def expression(rng, values, exact, steps):
@@ -60,33 +62,61 @@ def expression(rng, values, exact, steps):
     values = list(values)
     for _ in range(steps):
         x = values[rng.integers(len(values))]
-        kind = x.dtype.kind
-        choice = rng.random()
-        if choice < 0.25:
-            names = [n for n in UNARY[kind] if kind != "f" or not exact or n not in ROUNDED]
-            name = names[rng.integers(len(names))]
-            values.append(FUNCTIONS.get(name, getattr(lax, name, None))(x))
-        elif choice < 0.75:
-            names = [n for n in BINARY[kind] if kind != "f" or not exact or n not in ROUNDED]
-            name = names[rng.integers(len(names))]
-            like = [v for v in values if v.dtype == x.dtype]
-            values.append(FUNCTIONS.get(name, getattr(lax, name, None))(x, like[rng.integers(len(like))]))
-        elif choice < 0.9:
+        kind, choice = x.dtype.kind, rng.random()
+        like = [v for v in values if v.dtype == x.dtype]
+        other = like[rng.integers(len(like))]
+        if choice < 0.7:
+            table, operands = (UNARY, [x]) if choice < 0.25 else (BINARY, [x, other])
+            names = [n for n in table[kind] if kind != "f" or not exact or n not in ROUNDED]
+            values.append(applied(names[rng.integers(len(names))], *operands))
+        elif choice < 0.8:
             if exact or kind != "f":
                 values.append(lax.convert_element_type(x, ELEMENTS[rng.integers(len(ELEMENTS))]))
-        else:
-            like = [v for v in values if v.dtype == x.dtype]
-            conditions = [v for v in values if v.dtype == bool]
-            if conditions:
-                values.append(lax.select(conditions[rng.integers(len(conditions))], x, like[rng.integers(len(like))]))
+        elif choice < 0.84:
+            # a float made of bits would have payloads of NaN, and subnormals
+            if kind in "iu":
+                values.append(lax.bitcast_convert_type(x, f"{'u' if kind == 'i' else ''}int{x.dtype.itemsize * 8}"))
+        elif choice < 0.87:
+            axis = int(rng.integers(max(x.ndim, 1)))
+            if kind != "b" and x.ndim:
+                values.append(lax.broadcasted_iota(x.dtype, x.shape, axis))
+        elif choice < 0.9:
+            values.append(lax.full_like(x, 3))
+        elif conditions := [v for v in values if v.dtype == bool]:
+            values.append(lax.select(conditions[rng.integers(len(conditions))], x, other))
     return values
 
 
+def moved(rng, x, axis):
+    """A part of the same size, shifted along an axis, that is padded, turns around, is reversed, or is gathered."""
+    n, by = x.shape[axis], 0 if x.shape[axis] == 1 else int(rng.integers(1, x.shape[axis]))
+    low, rest = lax.slice_in_dim(x, 0, by, axis=axis), lax.slice_in_dim(x, by, n, axis=axis)
+    width = [(0, 0, 0)] * x.ndim
+    match rng.integers(6):
+        case 0:
+            width[axis] = (0, by, 0)
+            return lax.pad(rest, lax.full_like(x, 1, shape=()), width)
+        case 1:
+            width[axis] = (n - by, 0, 0)
+            return lax.pad(low, lax.full_like(x, 0, shape=()), width)
+        case 2:
+            return lax.concatenate([rest, low], axis)
+        case 3:
+            return lax.rev(x, (axis,))
+        case 4:
+            width[axis] = (by, -by, 0)
+            return lax.pad(x, lax.full_like(x, 0, shape=()), width)
+        case _:
+            at = rng.integers(0, n, n).astype(["int32", "uint8"][rng.integers(2)])
+            table = (slice(None),) * axis + (at,)
+            return x.at[table].get(mode="promise_in_bounds")
+
+
 def generated(seed, exact=True):
-    """A function of arrays, and these: inputs with levels first or last, one or two scans, and what is made of them."""
+    """A function of arrays, and these: inputs with levels first or last, some scans, and what is made of them."""
     rng = np.random.default_rng(seed)
-    columns = [(5,), (9,), (2, 11), (8,), (), (3, 1), (17,), (1,), (4, 3)][rng.integers(9)]
-    levels = int(rng.integers(1, 8))
+    columns = COLUMNS[rng.integers(len(COLUMNS))]
+    levels = [1, 2, 3, 4, 5, 6, 7, 8, 9, 33][rng.integers(10)]
     count = int(rng.integers(1, 4))
     last = [bool(rng.integers(2)) for _ in range(count)]
     elements = [ELEMENTS[rng.integers(len(ELEMENTS))] for _ in range(count)]
@@ -96,52 +126,37 @@ def generated(seed, exact=True):
         for end, e, m in zip(last, elements, extra, strict=True)
     ]
     arrays.append(data(rng, columns, elements[0], exact))
-    plan = [int(rng.integers(1 << 30)) for _ in range(12)]
+    plan = int(rng.integers(1 << 30))
     axes = tuple(range(len(columns)))
 
-    def turned(x):
-        return lax.transpose(x, (len(columns), *axes)) if len(columns) else x
-
-    def levelled(x, end, m, seed):
-        own = np.random.default_rng(seed)
-        first = turned(x) if end else x
+    def levelled(own, x, end, m):
+        first = lax.transpose(x, (len(columns), *axes)) if end else x
         start = int(own.integers(0, m + 1))
         first = lax.slice_in_dim(first, start, start + levels, axis=0)
-        choice = own.integers(4)
-        zero = np.zeros((), x.dtype)
-        if choice == 0 and levels > 1:
-            first = lax.pad(lax.slice_in_dim(first, 1, levels, axis=0), zero, [(0, 1, 0), *[(0, 0, 0)] * len(columns)])
-        if choice == 1 and levels > 1:
-            first = lax.concatenate(
-                [lax.slice_in_dim(first, 0, 1, axis=0), lax.slice_in_dim(first, 0, levels - 1, axis=0)], 0
-            )
-        if choice == 2 and columns and columns[-1] > 1:
-            n, d = columns[-1], len(columns)
-            first = lax.concatenate([lax.slice_in_dim(first, 1, n, axis=d), lax.slice_in_dim(first, 0, 1, axis=d)], d)
-        return first
+        return moved(own, first, int(own.integers(first.ndim))) if own.integers(2) else first
 
     def function(*arrays):
+        own = np.random.default_rng(plan)
         *stacked, constant = arrays
-        xs = [levelled(x, e, m, s) for x, e, m, s in zip(stacked, last, extra, plan, strict=False)]
+        xs = [levelled(own, x, e, m) for x, e, m in zip(stacked, last, extra, strict=True)]
         made = []
-        for number in range(1 + plan[5] % 2):
-            own = np.random.default_rng(plan[6 + number])
-            start = [constant, lax.full_like(lax.index_in_dim(xs[0], 0, keepdims=False), 0)][: 1 + int(own.integers(2))]
+        for _ in range(int(own.integers(1, 4))):
+            start = [constant, lax.full_like(lax.index_in_dim(xs[0], 0, keepdims=False), 0)][: int(own.integers(1, 3))]
 
-            def step(state, level, own_seed=plan[8 + number]):
-                inner = np.random.default_rng(own_seed)
-                found = expression(inner, [*state, *level, constant], exact, 6)
-                new = []
-                for s in state:
-                    like = [v for v in reversed(found) if v.dtype == s.dtype]
-                    new.append(like[0])
+            def step(state, level, seed=int(own.integers(1 << 30))):
+                inner = np.random.default_rng(seed)
+                fixed = [moved(inner, x, int(inner.integers(x.ndim))) for x in (*level, constant) if x.ndim]
+                found = expression(inner, [*state, *level, constant, *fixed[: inner.integers(3)]], exact, 6)
+                new = [next(v for v in reversed(found) if v.dtype == s.dtype) for s in state]
                 return tuple(new), (*new, found[-1])
 
             _, ys = lax.scan(step, tuple(start), tuple(xs), reverse=bool(own.integers(2)))
-            xs = [*xs[: 1 + int(own.integers(len(xs)))], *ys]
             made += ys
-        out = expression(np.random.default_rng(plan[10]), made, exact, 2)
+            xs = [*xs[: 1 + int(own.integers(len(xs)))], *ys]
+            if not own.integers(3):
+                xs[-1] = moved(own, xs[-1], int(own.integers(2)) * int(own.integers(xs[-1].ndim)))
+        out = expression(own, made, exact, 2)
         results = [out[-1], made[0], made[-1]]
-        return [lax.transpose(r, (*(k + 1 for k in axes), 0)) if plan[11] % 2 else r for r in results]
+        return [lax.transpose(r, (*(k + 1 for k in axes), 0)) for r in results] if own.integers(2) else results
 
     return function, arrays
