@@ -242,8 +242,8 @@ def test_a_file_is_filtered_from_the_command_line_and_read_again(tmp_path, monke
 
 
 def test_a_basin_is_driven_by_winds_of_a_store(tmp_path):
-    """An oceanographer drives a year of steps on a C grid of ROMS with monthly winds of a Zarr store, in a calendar
-    without leap days, and gets what a loop with `interp` of xarray gives."""
+    """An oceanographer who drives a C grid of ROMS for a year with monthly winds of a Zarr store, in a calendar without
+    leap days, gets what a loop with `interp` of xarray gives."""
     months = xr.date_range("2001-01-01", periods=13, freq="MS", calendar="noleap", use_cftime=True)
     rng = np.random.default_rng(1)
     wind = xr.Dataset({"stress": (("time", "xi_u"), rng.normal(size=(13, 7)))}, {"time": months})
@@ -277,7 +277,7 @@ def test_a_basin_is_driven_by_winds_of_a_store(tmp_path):
 
 
 def test_temperatures_of_pint_keep_their_units():
-    """A meteorologist whose temperatures have units of pint gets gradients in kelvin per metre."""
+    """A meteorologist who has temperatures with units of pint gets gradients in kelvin per metre."""
     pint = pytest.importorskip("pint")
     units = pint.UnitRegistry()
     x = xr.DataArray(np.arange(5) * 1000.0, dims="x", attrs={"units": "m"})
