@@ -100,7 +100,8 @@ _NUMBERS = WIDE | _INTEGERS
 NATIVE: Mapping[str, Pointwise] = {
     **{name: replace(row, elements=row.elements & (WIDE | _INTEGERS | BOOL)) for name, row in POINTWISE.items()},
     **{name: Pointwise(_NUMBERS) for name in ("add", "sub", "mul", "add_any", "neg", "lt", "le", "gt", "ge", "sign")},
-    **{name: Pointwise(_NUMBERS, 2) for name in ("min", "max", "clamp")},
+    "square": Pointwise(_NUMBERS),
+    **{name: Pointwise(_NUMBERS, 2) for name in ("min", "max", "clamp", "integer_pow")},
     **{name: Pointwise(_NUMBERS, _DEAR) for name in ("div", "rem")},
     **{name: Pointwise(_INTEGERS | BOOL) for name in ("and", "or", "xor", "not")},
     **{name: Pointwise(_NUMBERS | BOOL) for name in ("eq", "ne", "select_n", "convert_element_type", "stop_gradient")},
