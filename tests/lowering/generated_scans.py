@@ -48,7 +48,7 @@ def data(rng, shape, element, exact):
     special = [np.nan, np.inf, -np.inf, -0.0, 0.0, 256, -(2.0**31), 2.0**63] if kind == "f" else [
         info.min, info.max, 0, 63, 64, 8]  # fmt: skip
     where = rng.random(shape) < 0.15
-    return np.where(where, rng.choice(np.array(special).astype(element), shape), x).astype(element)
+    return np.where(where, rng.choice(np.array(special, element), shape), x).astype(element)
 
 
 def applied(name, *values):
@@ -144,8 +144,9 @@ def generated(seed, exact=True):
         made = []
         for _ in range(int(own.integers(1, 4))):
             start = [constant, lax.full_like(lax.index_in_dim(xs[0], 0, keepdims=False), 0)][: int(own.integers(1, 3))]
+            seed = int(own.integers(1 << 30))
 
-            def step(state, level, seed=int(own.integers(1 << 30))):
+            def step(state, level, seed=seed):
                 inner = np.random.default_rng(seed)
                 fixed = [moved(inner, x, int(inner.integers(x.ndim))) for x in (*level, constant) if x.ndim]
                 found = expression(inner, [*state, *level, constant, *fixed[: inner.integers(3)]], exact, 6)
