@@ -81,8 +81,7 @@ POINTWISE: Mapping[str, Pointwise] = {
     "bitcast_convert_type": Pointwise(NUMBERS, 0),
     "is_finite": Pointwise(WIDE, 2),
     "stop_gradient": Pointwise(ELEMENTS, 0),
-    "copy": Pointwise(ELEMENTS, 0, lambda x: x),
-    "copy_p": Pointwise(ELEMENTS, 0, lambda x: x),
+    **{name: Pointwise(ELEMENTS, 0, lambda x: x) for name in ("copy", "copy_p", "pvary")},
     **{name: Pointwise(WIDE) for name in ("floor", "ceil")},
     **{name: Pointwise(WIDE, _DEAR) for name in ("sqrt", "rsqrt")},
     **{

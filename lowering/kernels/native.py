@@ -45,7 +45,7 @@ LIBRARY = frozenset([
 COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 FOLDS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min", "reduce_or": "or",
          "reduce_and": "and"}  # fmt: skip
-SAME = frozenset(["stop_gradient", "copy", "copy_p"])
+SAME = frozenset(["stop_gradient", "copy", "copy_p", "pvary"])
 
 
 @dataclass(frozen=True, slots=True)
