@@ -126,10 +126,12 @@ def __getattr__(name: str) -> Any:
 
 
 def iterate(
-    step: Callable[[Any], Any],
+    step: Callable[..., Any],
     state: Any,
     n: int,
     *,
+    forcing: Any = None,
+    forcing_method: str = "linear",
     every: int | None = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Callable[[Any], Any] | bool = False,
@@ -141,25 +143,49 @@ def iterate(
     checkpoint_dir: str | os.PathLike[str] | None = None,
     on_interrupt: str = "raise",
 ) -> Any:
-    """The state after n steps, which run inside XLA: any pytree of arrays, Fields and DataArrays.
+    """The state after n steps, which run inside XLA, with the labels that it had.
 
-    `callback(k, state)` sees the state after every `every` steps. With `keep` the result is a pair: the state, and what
-    `keep(state)` gives along a dim `time`, which is dt times the number of steps; with a unit, `dt="90 s"`, these are
-    times, and with `start="2026-01-01"` dates, which the DataArrays that come back have as well. `checkpoint` says how
-    many states gradients keep, `progress` whether a bar is drawn. What is kept goes to a file with `to="run.nc"`; a run
-    with a `checkpoint_dir` goes on after it was killed; Ctrl-C raises `ti.Interrupted`, which has the state, or returns
-    it with `on_interrupt="return"`. Raises A19 for a number of steps that is none, A20 for a step that returns another
-    structure or other types, and A42 for times and dates that are none.
+    With `keep` the result is a pair: the state, and what was kept, along a dim `time`.
+
+    Arguments:
+        step: function of a state (and of a record of the forcing) that returns the next state in the same structure. It
+            gets DataArrays as Fields and Datasets as dicts of them.
+        state: any pytree of arrays, Fields, DataArrays and Datasets.
+        n: int, the number of steps.
+        forcing: DataArrays or Datasets along `time`, None by default. A step gets a record, without `time`: the value
+            at the time at which the step begins, which for the k-th is `start + k * dt`.
+        forcing_method: "linear" (default) between two times of the forcing, or "held" from each to the next.
+        every: int, the number of steps between snapshots and between calls of `callback`; by default 50 are made.
+        callback: function of the number of steps that are done and of the state.
+        keep: True for snapshots of the state, or a function of it that gives what is kept; False by default.
+        dt: the length of a step: a number (default 1), a timedelta, or a text with a unit, "90 s".
+        start: the date of the first state, "2026-01-01T06:00", of NumPy or of cftime; by default the `time` of
+            the state if it has one. It needs a `dt` with a unit.
+        checkpoint: what gradients keep of the steps. True (default): about 2 √n states; an int k: k n^(1/k) or so, and
+            k - 1 further computations of each step; False: all that n steps need.
+        progress: True or False for a bar always or never; by default on terminals if the run takes a while.
+        to: path of a new .nc or .zarr file, which snapshots are written to as they come and not held in memory.
+        checkpoint_dir: path of a folder from which the same call goes on after the process was killed, to the
+            same bits.
+        on_interrupt: "raise" (default) for `ti.Interrupted`, which has the state, at Ctrl-C and SIGTERM; or "return".
+
+    Raises A19 for numbers of steps that are none, A20 for a step that returns another structure or other types, A30 and
+    A31 for files, A42 and A44 for times and dates, and A46 for a forcing whose times do not hold those of the steps.
 
     >>> import numpy as np
+    >>> import xarray as xr
     >>> iterate(lambda x: 0.5 * x, np.ones(2), 3)
     array([0.125, 0.125])
+    >>> rain = xr.DataArray([0.0, 2.0], dims="time", coords={"time": [0.0, 4.0]})
+    >>> iterate(lambda h, r: h + r, xr.DataArray(10.0), 4, forcing=rain).item()      # 0.0 + 0.5 + 1.0 + 1.5
+    13.0
     """
     from tensorir.backends import backend
 
     return backend("jax").iterate(
-        step, state, n, every=every, callback=callback, keep=keep, dt=dt, start=start, checkpoint=checkpoint,
-        progress=progress, to=to, checkpoint_dir=checkpoint_dir, on_interrupt=on_interrupt,
+        step, state, n, forcing=forcing, forcing_method=forcing_method, every=every, callback=callback, keep=keep,
+        dt=dt, start=start, checkpoint=checkpoint, progress=progress, to=to, checkpoint_dir=checkpoint_dir,
+        on_interrupt=on_interrupt,
     )  # fmt: skip
 
 

@@ -352,10 +352,12 @@ def jit(function: Callable[_P, _Result], /) -> Callable[_P, _Result]:
 def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None: ...
 @overload
 def iterate(
-    step: Callable[[_State], _State],
+    step: Callable[..., _State],
     state: _State,
     n: int,
     *,
+    forcing: Any = None,
+    forcing_method: Literal["linear", "held"] = "linear",
     every: int | None = None,
     callback: Callable[[int, _State], object] | None = None,
     keep: Literal[False] = False,
@@ -369,10 +371,12 @@ def iterate(
 ) -> _State: ...
 @overload
 def iterate(
-    step: Callable[[_State], _State],
+    step: Callable[..., _State],
     state: _State,
     n: int,
     *,
+    forcing: Any = None,
+    forcing_method: Literal["linear", "held"] = "linear",
     every: int | None = None,
     callback: Callable[[int, _State], object] | None = None,
     keep: Literal[True],
@@ -386,10 +390,12 @@ def iterate(
 ) -> tuple[_State, _State]: ...
 @overload
 def iterate(
-    step: Callable[[_State], _State],
+    step: Callable[..., _State],
     state: _State,
     n: int,
     *,
+    forcing: Any = None,
+    forcing_method: Literal["linear", "held"] = "linear",
     every: int | None = None,
     callback: Callable[[int, _State], object] | None = None,
     keep: Callable[[_State], _Kept],

@@ -19,11 +19,11 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +35,7 @@ from lowering.distribution.distributed import DistributedCall, calls_of, rounds,
 from lowering.distribution.meshes import on_host
 from lowering.field import Field
 from lowering.kernels import repeated
+from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
 from lowering.loops.snapshots import Checkpoints, Clock, Snapshots, clock_of, digest_of_arrays, digest_of_function
 from lowering.loops.states import KnownCoordinates, dataset, entered, known_to, labelled_arrays, uneven_labels
@@ -42,6 +43,7 @@ from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, na
 from tensorir.binding.arrays import refuse
 from tensorir.binding.labels import UNSTEADY
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint, values_read
+from tensorir.ir.types import Dims
 from tensorir.runtime.errors import Interrupted, leave
 from tensorir.runtime.memory import RecentCache
 
@@ -133,13 +135,18 @@ class LoopInside:
     keep: Callable[[Any], Any] | None
     checkpoint: bool | int
 
-    def run(self, state: Any, known: KnownCoordinates) -> Any:
+    def run(self, state: Any, known: KnownCoordinates, records: Records | None) -> Any:
         """The state after all steps, and with `keep` a pair."""
+        step, keep = _advancing(self.step, records), self.keep
         with known_to(known), calls_of(None):
-            return _traced(self.step, state, self.n, self.several, self.every, self.keep, self.checkpoint)
+            if records is None:
+                return _traced(step, state, self.n, self.several, self.every, keep, self.checkpoint)
+            own = None if keep is None else lambda counted: keep(counted[0])
+            last = _traced(step, (state, 0), self.n, self.several, self.every, own, self.checkpoint)
+            return last[0] if keep is None else (last[0][0], last[1])
 
     def run_compiled(
-        self, state: Any, known: KnownCoordinates, kind: Callable[[], Any],
+        self, state: Any, known: KnownCoordinates, records: Records | None, kind: Callable[[], Any],
         functions: Sequence[Callable[..., Any]],
     ) -> Any:  # fmt: skip
         """The same as a program of its own, where nobody compiles what is around it.
@@ -150,9 +157,16 @@ class LoopInside:
         """
         outside = [x for f in functions for x in jax.tree_util.tree_leaves(values_read(f))]
         if inside_jit() or op_by_op() or not all(map(concrete, outside)):
-            return self.run(state, known)
+            return self.run(state, known, records)
         key = kind(), self.n, self.several, self.every, self.checkpoint
-        return TRANSFORMED_LOOPS.of(key, lambda: jax.jit(self.run))(state, known)
+        return TRANSFORMED_LOOPS.of(key, lambda: jax.jit(self.run))(state, known, records)
+
+
+def _advancing(step: Callable[..., Any], records: Records | None) -> Callable[[Any], Any]:
+    """The step as a function of what a loop carries: with a forcing the state, and how many steps are done."""
+    if records is None:
+        return step
+    return lambda counted: (step(counted[0], records.at(counted[1])), counted[1] + 1)
 
 
 def _traced(
@@ -215,10 +229,12 @@ REPORTS = 50
 
 
 def iterate(
-    step: Callable[[Any], Any],
+    step: Callable[..., Any],
     state: Any,
     n: int,
     *,
+    forcing: Any = None,
+    forcing_method: str = "linear",
     every: int | None = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Callable[[Any], Any] | bool = False,
@@ -230,35 +246,11 @@ def iterate(
     checkpoint_dir: str | os.PathLike[str] | None = None,
     on_interrupt: str = "raise",
 ) -> Any:
-    """The state after n steps: any pytree of arrays, Fields and DataArrays, and a step that keeps its structure.
+    """Steps in XLA; its arguments are those of `ti.iterate`, where each is described.
 
-    The steps run inside XLA, in buffers that are reused; `step` sees DataArrays as Fields, and a Dataset as a dict
-    of them. What came as NumPy or xarray comes back as such, its axes in their order and without the encoding of a
-    file. A loop is compiled once for a step, what it reads outside, and a kind of state (`ti.caches`). `callback(k,
-    state)` sees the state after every `every` steps (by default fifty times in all) and at the end. With `keep` the
-    result is a pair: the state, and what `keep(state)` gives (`True`: the state itself) at the start, after every
-    `every` steps and at the end, as a Dataset along `time`, which is dt times the number of steps (`elapsed` where
-    the state has a `time` of its own); fields on different intervals are NaN where they are not. A progress bar is
-    drawn on terminals and in notebooks if it takes a while (`progress=False`: never, `True`: always).
-
-    With a unit, `dt="90 s"` (or a timedelta), the time axis is one of times, and with `start="2026-01-01"` (or a date
-    of NumPy or cftime, in its calendar) one of dates. The DataArrays that come back have the date as a coordinate
-    `time` without dims, and a loop that begins with them goes on from it.
-
-    Inside of somebody's transformation there are no callbacks and no bar, and what is kept is stacked along a first
-    axis. Reverse mode then keeps one state per √n steps, and √n more while it recomputes; with `checkpoint=3` it
-    keeps about 3 ∛n in all and computes once more, and so on; with `checkpoint=False` it keeps what all n steps
-    need.
-
-    With `to="run.nc"` (or .zarr) what is kept is written to that file as it comes and not held in memory; the
-    result has it as a Dataset that is read where it is looked at, and does not hold the file. With `checkpoint_dir`
-    the state is saved every few seconds, and the same call goes on from there after the process was killed, to the
-    same bits; so does one of more steps. What differs otherwise (the step and what it reads, dt, start, labels, keep,
-    versions) is refused by name. Ctrl-C and SIGTERM stop after the steps of a fraction of a second: `ti.Interrupted`
-    has the `state`, or, with `on_interrupt="return"`, it is returned.
-
-    Raises A19 for n or every that are no counts, A20 for a step that returns another structure or other types, and
-    A30 and A31 for files, A42 for times and dates.
+    A loop is compiled once for a step, what it reads outside, and a kind of state (`ti.caches`). Inside of somebody's
+    transformation there are no callbacks and no bar, what is kept is stacked along a first axis, and a forcing is whole
+    in memory.
 
     >>> import jax.numpy as jnp
     >>> iterate(lambda x: 0.5 * x, jnp.ones(2), 3)
@@ -279,31 +271,40 @@ def iterate(
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
     clock = clock_of(dt, start, state, n)
     labels = _labels(state) if checkpoint_dir is not None else ""
-    state, known, leave = entered(state)
+    forced = None if forcing is None else Forcing.on_clock(forcing, forcing_method, clock, n)
+    if forced is None:
+        state, known, leave = entered(state)
+        record = ()
+    else:
+        (state, one), known, leave = _entered_with(state, forced)
+        record = (one,)
+    dims = tuple(x.dims for x in jax.tree_util.tree_leaves(record, is_leaf=lambda x: isinstance(x, Field)))
     chosen = (lambda s: s) if keep is True else keep or None
     with known_to(known):
-        if inside_trace(jax.tree_util.tree_leaves(state)):
-            if calls := _check(step, state):
+        if inside_trace(jax.tree_util.tree_leaves((state, record))):
+            if calls := _check(step, state, *record):
                 mesh = calls[0].owner.mesh
                 state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.asarray(x), mesh), state)
             several = several_steps_at_once(calls)
             loop = LoopInside(_in_order(step), n, several, every or _often(n), chosen, checkpoint)
             functions = [f for f in (step, chosen) if f is not None]
-            kind = lambda: tuple([_loop_key(f, (state, known)) for f in functions])
-            return loop.run_compiled(state, known, kind, functions)
+            records = None if forced is None else forced.records(dims, n)
+            kind = lambda: tuple([_loop_key(f, (state, known, records)) for f in functions])
+            return loop.run_compiled(state, known, records, kind, functions)
         with jax.enable_x64(True):
             state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.array(x, copy=True)), state)
-            loop = LOOPS.of(_loop_key(step, (state, known)), lambda: _checked_loop(step, state))
+            loop = LOOPS.of(_loop_key(step, (state, known, record)), lambda: _checked_loop(step, state, *record))
             if uneven:
                 token = UNSTEADY.set(uneven)
                 try:
-                    _check(lambda s: step(s), state)  # a function of its own: JAX remembers what it traced
+                    _check(lambda *s: step(*s), state, *record)  # a function of its own: JAX remembers what it traced
                 finally:
                     UNSTEADY.reset(token)
             held: Checkpoints | None = None
             if checkpoint_dir is not None:
                 with calls_of(None):
-                    facts = {"step": digest_of_function(_in_order(step), state), "labels": labels}
+                    facts = {"step": digest_of_function(_in_order(step), state, *record), "labels": labels}
+                facts |= {} if forced is None else {"forcing": forced.digest()}
                 facts |= {"dt": str(clock.step), "start": str(clock.start)}
                 facts["keep"] = digest_of_function(chosen, state) if chosen and keep is not True else str(bool(keep))
                 held = Checkpoints(checkpoint_dir, state, facts)
@@ -312,7 +313,7 @@ def iterate(
             if held and keep and every is None:
                 held.every = every = held.every or _often(n)
             done, state = found or (0, state)
-            run = _Run(loop, n, every, callback, chosen, clock, leave, known, held)
+            run = _Run(loop, n, every, callback, chosen, clock, leave, known, held, forced, dims)
             if held and not found:
                 held.save(0, state)
             if to is not None:
@@ -320,6 +321,25 @@ def iterate(
             if is_shown(progress):
                 run.bar = Bar(n, patience=0.0 if progress else 0.5)
             return run.ended(*run.advance(done, state), on_interrupt)
+
+
+class _Given(NamedTuple):
+    """The arguments of a loop with a forcing, whose labels meet."""
+
+    state: Any
+    forcing: Any = None
+
+
+def _entered_with(state: Any, forcing: Forcing) -> tuple[_Given, KnownCoordinates, Callable[..., Any]]:
+    """The state and a record of the forcing as `entered` gives them, and the way back of the state."""
+    given, known, leave_both = entered(_Given(state, forcing.first))
+    (at, _), *_ = jax.tree_util.tree_leaves_with_path(_Given(0))
+
+    def leave(result: Any, own_paths: Mapping[Any, Any] | None = None) -> Any:
+        paths = None if own_paths is None else {(*at, *p): (*at, *own) for p, own in own_paths.items()}
+        return leave_both(_Given(result), paths).state
+
+    return given, known, leave
 
 
 def _often(n: int) -> int:
@@ -353,6 +373,9 @@ class _Run:
     known: KnownCoordinates
     """The coordinates of the state, which no step changes."""
     held: Checkpoints | None
+    forcing: Forcing | None
+    dims: tuple[Dims, ...]
+    """Of a record of the forcing, on the axes of the state."""
     file: Snapshots | None = None
     bar: Bar | None = None
     kept: list[Any] = field(default_factory=list[Any])
@@ -368,9 +391,11 @@ class _Run:
             with interrupts() as interrupt:
                 while done < self.n and not interrupt.asked:
                     target = min(done - done % often + often, self.n)
-                    some = self.loop.pace.chunk(target - done)
+                    some, records = self.loop.pace.chunk(target - done), None
+                    if self.forcing is not None:
+                        records, some = self.forcing.window(self.dims, done, some)
                     begin = time.perf_counter()
-                    state = jax.block_until_ready(self.loop.run(state, some, self.known))
+                    state = jax.block_until_ready(self.loop.run(state, some, self.known, records))
                     self.loop.pace.measured(some, time.perf_counter() - begin)
                     done += some
                     if self.bar:
@@ -428,20 +453,22 @@ class _Loop:
     pace: Pace = field(default_factory=Pace)
     compiled: Any = None
 
-    def run(self, state: Any, some: int, known: KnownCoordinates) -> Any:
+    def run(self, state: Any, some: int, known: KnownCoordinates, records: Records | None) -> Any:
         """Some steps; one program for any number of them, in buffers that are reused."""
         if self.compiled is None:
             step, several = _in_order(self.step), self.several
 
-            def run(state: Any, some: Any, known: Any) -> Any:
+            def run(state: Any, some: Any, known: Any, records: Any) -> Any:
+                own = _advancing(step, records)
+                state = state if records is None else (state, 0)
                 with known_to(known):
-                    for advance, count in rounds(step, several, state, some):
+                    for advance, count in rounds(own, several, state, some):
                         state = steps(advance, state, count)
-                return state
+                return state if records is None else state[0]
 
             self.compiled = jax.jit(run, donate_argnums=0, compiler_options=self.options)
         with calls_of(None):
-            return self.compiled(state, np.int32(some), known)
+            return self.compiled(state, np.int32(some), known, records)
 
 
 LOOPS: RecentCache[Any, _Loop] = RecentCache("time loops", 32)
@@ -455,20 +482,20 @@ def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
     return code, closure_fingerprint(step, () if code else (step,)), structure, kinds
 
 
-def _checked_loop(step: Callable[[Any], Any], state: Any) -> _Loop:
+def _checked_loop(step: Callable[..., Any], state: Any, *record: Any) -> _Loop:
     with asked() as options:
-        several = several_steps_at_once(_check(step, state))
+        several = several_steps_at_once(_check(step, state, *record))
     return _Loop(step, several, options or None)
 
 
-def _check(step: Callable[[Any], Any], state: Any) -> list[DistributedCall]:
+def _check(step: Callable[..., Any], state: Any, *record: Any) -> list[DistributedCall]:
     """The distributed programs that a step calls; it gives back what it got, in structure, dims, shapes and types."""
     before = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), state)
     calls: list[DistributedCall] = []
     with calls_of(calls):
         # of a distributed program results have no types that name axes of its mesh, and then the state has none
         given = jax.tree_util.tree_map(lambda x, kind: kind if names_axes(x) else x, state, before)
-        after = jax.eval_shape(_in_order(step), given)
+        after = jax.eval_shape(_in_order(step), given, *record)
     for (path, a), (other, b) in zip(*(_wholes(t) for t in (before, after)), strict=False):
         if path == other and isinstance(a, Field) and isinstance(b, Field) and a.dims != b.dims:
             where = jax.tree_util.keystr(path) or "the state"
@@ -491,13 +518,13 @@ def _check(step: Callable[[Any], Any], state: Any) -> list[DistributedCall]:
     return calls
 
 
-def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _in_order(step: Callable[..., Any]) -> Callable[..., Any]:
     """The step with its Fields transposed to the axes of those that it got, where they have the same names."""
     if isinstance(step, jax.stages.Wrapped):
         compiled: Any = step  # the loop compiles it, and what JAX remembers of it would not be looked at again
         step = compiled.__wrapped__
 
-    def ordered(state: Any) -> Any:
+    def ordered(state: Any, *record: Any) -> Any:
         wanted = {path: x.dims for path, x in _wholes(state) if isinstance(x, Field)}
 
         def transposed(path: Any, x: Any) -> Any:
@@ -507,7 +534,9 @@ def _in_order(step: Callable[[Any], Any]) -> Callable[[Any], Any]:
             order = [x.dims.names.index(n) for n in dims.names]
             return x if order == sorted(order) else Field(x.data.transpose(order), dims)
 
-        return jax.tree_util.tree_map_with_path(transposed, step(state), is_leaf=lambda x: isinstance(x, Field))
+        return jax.tree_util.tree_map_with_path(
+            transposed, step(state, *record), is_leaf=lambda x: isinstance(x, Field)
+        )
 
     return ordered
 

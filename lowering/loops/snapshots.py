@@ -98,16 +98,16 @@ class Clock:
             return self.step * steps
         if isinstance(self.start, np.datetime64):
             return self.start + self.step * steps
-        return self.start + datetime.timedelta(microseconds=_nanoseconds(self.step) * steps // 1000)  # of cftime
+        return self.start + datetime.timedelta(microseconds=nanoseconds(self.step) * steps // 1000)  # of cftime
 
     @property
     def units(self) -> str | None:
         """Of the time axis in a file, so fine that all times are whole; None for plain numbers."""
         if not isinstance(self.step, np.timedelta64):
             return None
-        parts = [_nanoseconds(self.step)]
+        parts = [nanoseconds(self.step)]
         if isinstance(self.start, np.datetime64):
-            parts.append(_nanoseconds(self.start))
+            parts.append(nanoseconds(self.start))
         elif self.start is not None:
             parts.append(1000 * self.start.microsecond)
         unit = next(u for u, size in UNITS.items() if not any(n % size for n in parts))
@@ -143,7 +143,7 @@ def clock_of(dt: Any, start: Any, state: Any, n: int = 0) -> Clock:
     if not isinstance(step, np.timedelta64):
         return Clock(step)
     date = _own_date(_dates(state)) if start is None else _date(start, _dates(state))
-    length = _nanoseconds(step)
+    length = nanoseconds(step)
     if hasattr(date, "calendar"):
         if length % 1000:
             raise refuse(
@@ -154,7 +154,7 @@ def clock_of(dt: Any, start: Any, state: Any, n: int = 0) -> Clock:
         except (OverflowError, ValueError):
             raise _too_far(n, dt, date) from None
         return Clock(step, date)
-    begin = 0 if date is None else _nanoseconds(date)
+    begin = 0 if date is None else nanoseconds(date)
     unit: Any = next((u for u in RESOLUTIONS if _held(u, length, begin, length * n, begin + length * n)), None)
     if unit is None:
         raise _too_far(n, dt, date)
@@ -168,7 +168,7 @@ def _too_far(n: int, dt: Any, date: Any) -> DiagnosticError:
     return refuse("A42", f"{n:,} steps of {dt!r} {where}.", "make fewer or shorter ones, or give dt as a number.")
 
 
-def _nanoseconds(time: Any) -> int:
+def nanoseconds(time: Any) -> int:
     """A length or a date of NumPy in nanoseconds, dates from 1970."""
     unit = np.datetime_data(time.dtype)[0]
     size = {**RESOLUTIONS, "m": 60 * 10**9, "h": 3600 * 10**9, "D": 86400 * 10**9, "W": 7 * 86400 * 10**9}.get(unit)
@@ -190,7 +190,7 @@ def _dates(state: Any) -> dict[tuple[Any, str], Any]:
         own = x.coords.get("time")
         if own is not None and not own.dims and own.dtype.kind in "MO":
             value = own.values[()]
-            moment = _nanoseconds(value) if own.dtype.kind == "M" else value
+            moment = nanoseconds(value) if own.dtype.kind == "M" else value
             dates[moment, calendar_of(own.values.reshape(1))] = value
         return x
 
@@ -222,7 +222,7 @@ def _length(dt: Any) -> Any:
         counted = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]+)\s*", dt) if isinstance(dt, str) else None
         count, one = (1, dt) if counted is None else (int(counted[1]), f"1 {counted[2]}")
         try:
-            length = count * _nanoseconds(pd.Timedelta(None if isinstance(dt, (bool, np.timedelta64)) else one).asm8)
+            length = count * nanoseconds(pd.Timedelta(None if isinstance(dt, (bool, np.timedelta64)) else one).asm8)
             unit: Any = next((u for u in RESOLUTIONS if _held(u, length)), None)
             found = pd.NaT if unit is None else np.timedelta64(length // RESOLUTIONS[unit], unit)
         except (AttributeError, TypeError, ValueError, OverflowError):
@@ -352,13 +352,13 @@ def digest_of_arrays(structure: Any, arrays: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def digest_of_function(function: Callable[[Any], Any], state: Any) -> str:
-    """A digest of a function of a state, equal in any process: of its StableHLO, with all that it reads.
+def digest_of_function(function: Callable[..., Any], *arguments: Any) -> str:
+    """A digest of a function of some arguments, equal in any process: of its StableHLO, with all that it reads.
 
     Of a function that cannot be traced it is the code.
     """
     try:
-        lowered = jax.jit(lambda s: function(s)).lower(state)
+        lowered = jax.jit(lambda *given: function(*given)).lower(*arguments)
         text = f"{lowered.out_tree} {lowered.as_text()}"
     except Exception:  # it is the caller's, and may do anything
         code = getattr(function, "__code__", None)

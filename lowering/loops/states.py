@@ -107,7 +107,7 @@ def is_named_arrays(value: Any) -> bool:
     return isinstance(value, dict) and all(map(is_data_array, value.values()))
 
 
-def _taken_apart(state: Any) -> Any:
+def taken_apart(state: Any) -> Any:
     """The pytree with a dict of DataArrays in place of each Dataset, less what `_left_out` has."""
 
     def apart(x: Any) -> Any:
@@ -132,7 +132,7 @@ def labelled_arrays(function: Callable[[Any], Any], state: Any) -> Any:
 
 def uneven_labels(state: Any) -> dict[str, str]:
     """The dims of a state's DataArrays whose labels have no equal steps, each with what is wrong."""
-    leaves = jax.tree_util.tree_leaves(_taken_apart(state), is_leaf=_is_whole)
+    leaves = jax.tree_util.tree_leaves(taken_apart(state), is_leaf=_is_whole)
     return unsteady([Operand("state", x) for x in leaves if is_data_array(x)])
 
 
@@ -145,7 +145,7 @@ def entered(state: Any) -> tuple[Any, KnownCoordinates, Callable[..., Any]]:
     the state each of its leaves is, by where it stands, as far as it is one of the state.
     """
     datasets = {p: x for p, x in jax.tree_util.tree_leaves_with_path(state, is_leaf=is_dataset) if is_dataset(x)}
-    state = _taken_apart(state)
+    state = taken_apart(state)
     paths = jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_whole)
     models = {path: leaf for path, leaf in paths if is_data_array(leaf)}
     for path, model in models.items():
@@ -217,7 +217,7 @@ def dataset(kept: Sequence[Any], times: Sequence[Any], units: str | None = None)
     """
     import xarray as xr
 
-    leaves = [jax.tree_util.tree_leaves_with_path(_taken_apart(k), is_leaf=_is_whole) for k in kept]
+    leaves = [jax.tree_util.tree_leaves_with_path(taken_apart(k), is_leaf=_is_whole) for k in kept]
     columns: dict[str, list[Any]] = {}
     for column in zip(*leaves, strict=True):
         name = str(_name(column[0][0]) or getattr(column[0][1], "name", None) or "state")

@@ -110,6 +110,16 @@ def run(
     every: Annotated[int | None, typer.Option(help="Keep a snapshot after every so many steps.")] = None,
     dt: Annotated[str | None, typer.Option(help="How long a step is: 0.5, or '90 s'.")] = None,
     start: Annotated[str | None, typer.Option(help="The date of the first state, as 2026-01-01T06:00.")] = None,
+    forcing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A NetCDF file or Zarr store whose variables along time are parameters, which each step reads at the "
+            "time at which it begins; or one variable of it: q=x.nc:height. May be repeated."
+        ),
+    ] = None,
+    forcing_method: Annotated[
+        str | None, typer.Option(help="Between times of the forcing: linear (the default), or held.")
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -171,14 +181,14 @@ def run(
         })  # fmt: skip
         request = Request(
             program, None, given, out, tuple(set or ()), steps, tuple(next or ()), False, plot, "jax", every,
-            tuple(rename or ()), dt=dt, start=start,
+            tuple(rename or ()), dt=dt, start=start, forcing=tuple(forcing or ()), forcing_method=forcing_method,
         )  # fmt: skip
         operators.run(named, request, aside if out == STANDARD else say)
         return
     if named is not None and not isinstance(named, ti.Fencil):
         refuse_given(program, "a program of GT4Py", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--dt": dt, "--start": start,
+            "--every": every, "--dt": dt, "--start": start, "--forcing": forcing, "--forcing-method": forcing_method,
             "--func": func, "--name": name, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
             "--rename": rename, "--resume": resume, "--chunks": chunks,
             "--devices": devices, "--dims": dims, "--processes": processes,
@@ -188,7 +198,7 @@ def run(
     if tiles.is_tile(program):
         refuse_given(program, "Tile IR", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--dt": dt, "--start": start,
+            "--every": every, "--dt": dt, "--start": start, "--forcing": forcing, "--forcing-method": forcing_method,
             "--name": name, "--random": random, "--rename": rename, "--resume": resume, "--chunks": chunks,
             "--devices": devices, "--dims": dims, "--processes": processes,
         })  # fmt: skip
@@ -198,7 +208,7 @@ def run(
     if kernels.is_kernel(program):
         refuse_given(program, "a kernel", {
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
-            "--every": every, "--dt": dt, "--start": start,
+            "--every": every, "--dt": dt, "--start": start, "--forcing": forcing, "--forcing-method": forcing_method,
             "--rename": rename, "--resume": resume, "--chunks": chunks,
             "--devices": devices, "--dims": dims, "--processes": processes,
         })  # fmt: skip
@@ -210,7 +220,7 @@ def run(
         Request(
             program, fencil, given, out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
             backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes),
-            dt, start, tuple(chunks or ()),
+            dt, start, tuple(chunks or ()), tuple(forcing or ()), forcing_method,
         ),
         aside if out == STANDARD else say,
         aside,

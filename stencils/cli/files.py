@@ -201,7 +201,7 @@ def open_arrays(path: Path) -> dict[str, Any]:
     check_source(path)
     if path.suffix not in DATA or path.suffix == ".npz":
         hint = "give a Zarr store, or NetCDF."
-        raise refuse("F03", f"'{path}' ends in '{path.suffix}', and --chunks reads files in parts.", hint)
+        raise refuse("F03", f"'{path}' ends in '{path.suffix}', and it is read in parts.", hint)
     with _opened(path, keep=True) as data:
         found = {str(name): data[name] for name in data.data_vars}
     for array in found.values():

@@ -11,7 +11,16 @@ import tensorir as ti
 from stencils.cli.files import ARRAYS, STANDARD, Names, check_target, leaving, read_arrays, together, write_arrays
 from stencils.cli.inputs import arrays_for
 from stencils.cli.options import only_known, pairs
-from stencils.cli.run import Request, attributes, check_steps, clock_from, described, encoded, with_auxiliary
+from stencils.cli.run import (
+    Request,
+    attributes,
+    check_steps,
+    clock_from,
+    described,
+    encoded,
+    forcing_of,
+    with_auxiliary,
+)
 from tensorir.binding.arrays import refuse
 from tensorir.runtime.errors import did_you_mean
 
@@ -38,13 +47,16 @@ def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
         if dim not in have:
             raise refuse("C13", f"no input has a dim '{dim}'.", did_you_mean(dim, have))
     inside = {n: dims.inside(a) for n, a in arrays.items()}
+    forcing = {n: dims.inside(a) for n, a in forcing_of(request, operator.name, names).items()}
     begin = time.perf_counter()
-    results = _by_name(operator(**inside, **numbers))
+    first = {n: a.isel(time=0, drop=True).compute() for n, a in forcing.items()}
+    results = _by_name(operator(**inside, **numbers, **first))
     if request.steps is None:
         if request.next:
             raise refuse("C03", "--next repeats an operator, and no number of steps is given.", "add --steps 100.")
     else:
-        results = _stepped(operator, inside, numbers, _feedback(operator.name, request.next, inside, results), request)
+        pairs_of_arrays = _feedback(operator.name, request.next, inside, results)
+        results = _stepped(operator, inside, numbers, pairs_of_arrays, forcing, request)
     outcome = {n: encoded(dims.outside(v), arrays) for n, v in results.items()}
     seconds = time.perf_counter() - begin
     with leaving(request.out or Path(operator.name)) as place, together() as write:
@@ -93,12 +105,13 @@ def _feedback(
 
 
 def _stepped(
-    operator: Any, arrays: Mapping[str, Any], numbers: Mapping[str, Any], feedback: Mapping[str, str], request: Request
-) -> dict[str, Any]:
+    operator: Any, arrays: Mapping[str, Any], numbers: Mapping[str, Any], feedback: Mapping[str, str],
+    forcing: Mapping[str, Any], request: Request,
+) -> dict[str, Any]:  # fmt: skip
     """The arrays that steps change, after the last or, with `--every`, along the time of snapshots."""
 
-    def step(state: Any) -> Any:
-        results = _by_name(operator(**state, **numbers))
+    def step(state: Any, forced: Mapping[str, Any] | None = None) -> Any:
+        results = _by_name(operator(**state, **numbers, **(forced or {})))
         return {n: results[feedback[n]] if n in feedback else value for n, value in state.items()}
 
     def keep(state: Any) -> Any:
@@ -106,8 +119,11 @@ def _stepped(
 
     assert request.steps is not None
     dt, start = clock_from(request)
+    options: dict[str, Any] = {"dt": dt, "start": start}
+    if forcing:
+        options |= {"forcing": dict(forcing), "forcing_method": request.forcing_method or "linear"}
     if request.every is None:
-        last = ti.iterate(step, dict(arrays), request.steps, dt=dt, start=start)
+        last = ti.iterate(step, dict(arrays), request.steps, **options)
         return {n: last[n] for n in feedback}
-    _, kept = ti.iterate(step, dict(arrays), request.steps, every=request.every, keep=keep, dt=dt, start=start)
+    _, kept = ti.iterate(step, dict(arrays), request.steps, every=request.every, keep=keep, **options)
     return {n: kept[n] for n in feedback}

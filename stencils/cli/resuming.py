@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 import tensorir as ti
 from lowering.loops.iterate import interrupts
+from lowering.loops.snapshots import Clock
 from stencils.cli.files import together
 from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import nested
@@ -59,6 +60,10 @@ class Steps:
     backend: str
     run: Any
     """The step as a function of arrays."""
+    forcing: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arrays along time, by the parameter that takes them."""
+    method: str = "linear"
+    clock: Clock | None = None
 
     def advance(self, begun: Progress, bar: Any) -> Progress:
         """The steps that are left, or those until the user stops them."""
@@ -87,8 +92,9 @@ class Steps:
     def _some(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
         """So many steps, or fewer: how many, the state after them, and the signal that stopped them."""
 
-        def once(now: State) -> dict[str, tuple[Any, ...]]:
-            given = {n: nested(self.step[n].type.element, v) for n, v in {**self.constants, **now}.items()}
+        def once(now: State, forcing: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
+            forced = {n: (x.data,) for n, x in (forcing or {}).items()}
+            given = {n: nested(self.step[n].type.element, v) for n, v in {**self.constants, **now, **forced}.items()}
             results = self.run(**given)
             return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
 
@@ -100,10 +106,20 @@ class Steps:
                     state = once(state)
                     look(before + k + 1, state)
             return some, state, 0
+        options: dict[str, Any] = {}
+        if self.forcing and self.clock is not None:
+            # the steps of this part begin later
+            dated, forcing = self.clock.start is not None, dict(self.forcing)
+            if before and not dated:
+                passed = self.clock.step * before
+                forcing = {n: x.assign_coords(time=x["time"] - passed) for n, x in forcing.items()}
+            options = {"forcing": forcing, "forcing_method": self.method, "dt": self.clock.step}
+            options["start"] = self.clock.at(before) if dated else None
         try:
             last = ti.iterate(
-                once, dict(state), some, every=self.every, callback=lambda k, now: look(before + k, now), progress=False
-            )
+                once, dict(state), some, every=self.every, callback=lambda k, now: look(before + k, now),
+                progress=False, **options,
+            )  # fmt: skip
         except Interrupted as stopped:
             return stopped.steps, stopped.state, stopped.signal
         return some, last, 0
@@ -113,13 +129,13 @@ def _held(state: State) -> dict[str, tuple[Any, ...]]:
     return {n: tuple(np.array(a) for a in v) for n, v in state.items()}
 
 
-def identity(step: Fencil, arrays: State, every: int | None) -> str:
+def identity(step: Fencil, arrays: State, every: object) -> str:
     """The identity of a run."""
     found = hashlib.sha256(f"{print_fencil(step)} {every}".encode())
     for name, leaves in sorted(arrays.items()):
         for leaf in leaves:
             found.update(f"{name}{leaf.shape}{leaf.dtype}".encode())
-            found.update(leaf.tobytes())
+            found.update(repr(leaf.tolist()).encode() if leaf.dtype.hasobject else leaf.tobytes())
     return found.hexdigest()
 
 

@@ -139,17 +139,19 @@ class Request:
     dt: str | None = None
     start: str | None = None
     chunks: tuple[str, ...] = ()
+    forcing: tuple[str, ...] = ()
+    forcing_method: str | None = None
 
     @property
     def command(self) -> str:
         """The command as the history of a file has it."""
         words = ["tensorir", "run", self.program.name]
         several = {"--input": self.inputs, "--rename": self.rename, "--set": self.settings, "--next": self.next}
-        several["--chunks"] = self.chunks
+        several |= {"--chunks": self.chunks, "--forcing": self.forcing}
         for option, values in several.items():
             words += [word for value in values for word in (option, value)]
         single = {"--fencil": self.fencil, "--steps": self.steps, "--every": self.every, "--dt": self.dt}
-        for option, value in {**single, "--start": self.start}.items():
+        for option, value in {**single, "--start": self.start, "--forcing-method": self.forcing_method}.items():
             words += [] if value is None else [option, str(value)]
         words += ["--cast"] if self.cast else []
         if self.devices is not None:
@@ -180,6 +182,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
 
     program = parse(text, fencil=request.fencil, name=name)
     arguments = _arguments(program, request)
+    forcing = forcing_of(request, program.name, [p.name for p in program.params])
+    arguments |= {n: v.isel(time=0, drop=True).compute() for n, v in forcing.items()}
     names = Names.of({p.name: _dims_of(p) for p in program.params}, arguments, request.rename)
     for sentence in names.told:
         say(sentence)
@@ -196,7 +200,7 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         _in_blocks(program, inside, names, request, say, warn)
         return
     try:
-        found = _mapped(program, inside, request)
+        found = _mapped(program, inside, {n: names.inside(v) for n, v in forcing.items()}, request)
     except Stopped as stopped:
         place = (request.out or Path(program.name)).with_suffix(".resume.npz")
         kept = keep(stopped, place, request.resume)
@@ -236,9 +240,24 @@ def check_steps(request: Request) -> None:
         check_source(request.resume)
     if request.every is not None and request.steps is None:
         raise refuse("C03", "--every is about steps, and no number of them is given.", "add --steps 100.")
-    for option, value in {"--dt": request.dt, "--start": request.start}.items():
+    about = {"--dt": request.dt, "--start": request.start, "--forcing": request.forcing or None}
+    for option, value in {**about, "--forcing-method": request.forcing_method}.items():
         if value is not None and request.steps is None:
             raise refuse("C03", f"{option} is about steps, and no number of them is given.", "add --steps 100.")
+
+
+def forcing_of(request: Request, owner: str, params: Sequence[str]) -> dict[str, Any]:
+    """Arrays along time by the parameter that reads them, of which nothing is read yet."""
+    forced: dict[str, Any] = {}
+    for text in request.forcing:
+        forced.update(arrays_for(text, owner, params, (), open_arrays))
+    for name, array in forced.items():
+        if "time" not in array.dims:
+            raise refuse("C03", f"'{name}' of --forcing has no dim 'time'.", "give it as --input.")
+    if forced and request.backend != "jax":
+        message = f"--forcing is for programs that XLA runs, and --backend {request.backend} is given."
+        raise refuse("C03", message, "leave one of them out.")
+    return forced
 
 
 def _check_chunks(request: Request) -> None:
@@ -358,11 +377,11 @@ def _cast(name: str, value: Any, element: Any) -> Any:
 # Running
 
 
-def _mapped(program: Any, arguments: dict[str, Any], request: Request) -> dict[str, Any]:
+def _mapped(program: Any, arguments: dict[str, Any], forcing: dict[str, Any], request: Request) -> dict[str, Any]:
     """The program, mapped over dims that it does not know, such as time."""
     extra = list(_unknown_dims(program, arguments))
     if not extra:
-        return _stepped(program, arguments, request, show=True)
+        return _stepped(program, arguments, forcing, request, show=True)
     import xarray as xr
 
     dim = extra[0]
@@ -370,11 +389,15 @@ def _mapped(program: Any, arguments: dict[str, Any], request: Request) -> dict[s
     parts: list[dict[str, Any]] = []
     bar = _bar(extent, dim)
     for k in range(extent):
-        at = {
-            n: v.isel({dim: k}, drop=False) if kind_of(v) == "xarray" and dim in v.dims else v
-            for n, v in arguments.items()
-        }
-        inner = _mapped(program, at, request) if len(extra) > 1 else _stepped(program, at, request, show=False)
+        at, forced = (
+            {
+                n: v.isel({dim: k}, drop=False) if kind_of(v) == "xarray" and dim in v.dims else v
+                for n, v in some.items()
+            }
+            for some in (arguments, forcing)
+        )
+        last = len(extra) == 1
+        inner = _stepped(program, at, forced, request, False) if last else _mapped(program, at, forced, request)
         parts.append(inner)
         if bar:
             bar.move(k + 1)
@@ -413,7 +436,9 @@ def _members_of(results: Mapping[str, Any]) -> Iterator[str]:
         yield from _members_of({f"{name}_{k}": v for k, v in enumerate(value)}) if isinstance(value, tuple) else [name]
 
 
-def _stepped(program: Any, arguments: dict[str, Any], request: Request, show: bool) -> dict[str, Any]:
+def _stepped(
+    program: Any, arguments: dict[str, Any], forcing: dict[str, Any], request: Request, show: bool
+) -> dict[str, Any]:
     if request.steps is None:
         if request.next:
             raise refuse("C03", "--next repeats a program, and no number of steps is given.", "add --steps 100.")
@@ -421,7 +446,7 @@ def _stepped(program: Any, arguments: dict[str, Any], request: Request, show: bo
     fencil, values = _at_sizes(program, arguments)
     pairs = feedback(fencil, request.next)
     step = stepped(fencil, pairs)
-    return _repeat(fencil, step, pairs, values, request, show)
+    return _repeat(fencil, step, pairs, values, forcing, request, show)
 
 
 def _ready(program: Any, request: Request) -> Any:
@@ -441,18 +466,38 @@ def _at_sizes(program: Any, arguments: dict[str, Any]) -> tuple[Fencil, dict[str
 
 
 def _repeat(
-    fencil: Fencil, step: Fencil, pairs: Mapping[str, str], values: dict[str, Any], request: Request, show: bool
-) -> dict[str, Any]:
+    fencil: Fencil, step: Fencil, pairs: Mapping[str, str], values: dict[str, Any], forcing: dict[str, Any],
+    request: Request, show: bool,
+) -> dict[str, Any]:  # fmt: skip
     """Steps inside XLA (or one by one in the reference), with snapshots every so often."""
+    import xarray as xr
+
     from tensorir.binding.calls import prepare_call
 
     ready = prepare_call(step, values, lambda _: True)
     assert request.steps is not None
+    for name in pairs:
+        if name in forcing:
+            raise refuse("C03", f"'{name}' is what steps change, and --forcing gives it.", "give it as --input.")
+    forced: dict[str, Any] = {}
+    for name, array in forcing.items():
+        # each record where the parameter has its points
+        each = [array.isel(time=k, drop=True) for k in range(array.sizes["time"])]
+        records = [prepare_call(step, {**values, name: x}, lambda _: True).arrays[name][0] for x in each]
+        dims = ("time", *(f"{name}_{k}" for k in range(records[0].ndim)))
+        forced[name] = xr.DataArray(
+            np.stack(records), dims=dims, coords={c: array[c] for c in {"time"} & {*array.coords}}
+        )
+    clock = None if request.dt is None and request.start is None and not forced else _clock(request, values)
     steps = Steps(
-        step, {n: ready.arrays[n] for n in pairs}, {n: v for n, v in ready.arrays.items() if n not in pairs},
+        step, {n: ready.arrays[n] for n in pairs},
+        {n: v for n, v in ready.arrays.items() if n not in pairs and n not in forced},
         request.steps, request.every, request.backend, _ready(step, request),
+        forced, request.forcing_method or "linear", clock,
     )  # fmt: skip
-    run = identity(step, {n: tuple(np.asarray(a) for a in v) for n, v in ready.arrays.items()}, request.every)
+    arrays = {n: tuple(np.asarray(a) for a in v) for n, v in ready.arrays.items()}
+    arrays |= {f"{n} at times": (v.values, *(v[c].values for c in v.coords)) for n, v in forced.items()}
+    run = identity(step, arrays, f"{request.every} {steps.method} {clock}" if forced else request.every)
     begun = resumed(request.resume, run, steps) if request.resume else Progress(0, steps.state)
     end = steps.advance(begun, _bar(request.steps, "steps") if show else None)
     if end.done < request.steps:
@@ -470,11 +515,8 @@ def _repeat(
         )
         return {source: made[shown[source]] for source in shown}
 
-    clock = None if request.dt is None and request.start is None else _clock(request, values)
     if not request.every:
         return finished(end.state) if clock is None else clock.dated(finished(end.state), request.steps)
-    import xarray as xr
-
     snapshots = [(k, finished(now)) for k, now in end.snapshots]
     axis = "step" if clock is None else "time"
     index = xr.Variable(axis, [k if clock is None else clock.at(k) for k, _ in snapshots])

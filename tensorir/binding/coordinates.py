@@ -187,6 +187,18 @@ def entering(coordinate: Coordinate) -> Coordinate:
     return replace(coordinate, name=name, value=numbers, units=calendar, even=even_step(numbers.variable))
 
 
+def dates_of(entered: Coordinate) -> Any:
+    """The numbers of a coordinate as `entering` gives it; of dates these, to a microsecond."""
+    data = entered.value.data
+    if not entered.name.endswith(f"{DATED}{_EPOCH}") or not is_array(data):
+        return data
+    counts = [round(s * 1e6) for s in data.tolist()]
+    if entered.units == "proleptic_gregorian":
+        return np.array(counts, np.int64).astype("datetime64[us]")
+    cftime = importlib.import_module("cftime")
+    return cftime.num2date(np.array(counts), f"micro{_EPOCH}", entered.units)
+
+
 def _known(name: str) -> Iterator[Coordinate]:
     """Coordinates that went into a loop or a transformation; of dates in the units that are asked."""
     own, _, units = name.partition(DATED)

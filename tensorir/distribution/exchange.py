@@ -99,7 +99,7 @@ def needs(results: Iterable[Expr], dims: Iterable[str]) -> dict[Var, Along]:
     results, dims = tuple(results), tuple(dims)
 
     def asked(node: Expr, call: Call | None, own: Along | None) -> Along:
-        """What is asked of a node, inside of its own intervals; along dims that are folded it is its block."""
+        """The points needed of a node, within its own intervals; along dims that are folded, its block."""
         have, along = node.tensor.dims, own or {}
         if call is not None and call.op == "cartesian_shift" and call.static.dim in along:
             dim, offset = call.static

@@ -430,5 +430,5 @@ class _Task:
 
 
 def index_in(part: Dims, have: Dims) -> tuple[slice, ...]:
-    """Where a part stands in an array, whose axes are in the order of `have`."""
+    """The slices of a part in an array, whose axes are in the order of `have`."""
     return tuple(slice(part[d].start - i.start, part[d].stop - i.start) for d, i in have.items)

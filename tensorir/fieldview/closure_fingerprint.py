@@ -192,7 +192,9 @@ def _array(array: np.ndarray[Any, Any]) -> Hashable:
     """An array by its contents."""
     if array.dtype.hasobject:
         return str(array.dtype), array.shape, repr(array.tolist())
-    return str(array.dtype), array.shape, hashlib.blake2b(np.ascontiguousarray(array).data).digest()
+    # as bytes: buffers hold no dates
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    return str(array.dtype), array.shape, hashlib.blake2b(data).digest()
 
 
 def _users(value: Any) -> FunctionType | None:

@@ -98,8 +98,16 @@ def _folded(x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any
     if isinstance(element, TupleElement):
         fail("V17", "a tuple cannot be folded as a whole.", "fold its members.")
     if (element == BOOL) != (op in ("and", "or")):
-        told = f"ti.{name} is for fields of {'bools' if element != BOOL else 'numbers'}, and this is one of {element}."
-        fail("V17", told, "compare first: ti.any(x > 0)." if element != BOOL else "convert it: ti.astype(x, ti.int32).")
+        takes = "bools" if element != BOOL else "numbers"
+        message = f"ti.{name} is for fields of {takes}, and this is one of {element}."
+        fail(
+            "V17",
+            message,
+            "compare first: ti.any(x > 0)." if element != BOOL else "convert it: ti.astype(x, ti.int32).",
+        )
+    if op == "plus" and element.is_integer and element.bits < 32:
+        message = f"a sum of {element} would wrap around in {element} (xarray's has 64 bits)."
+        fail("V17", message, f"convert it: ti.{name}(ti.astype(x, ti.int32)).")
     given = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None else dim)
     names = list(dict.fromkeys(map(str, given)))
     for each in names:
@@ -107,8 +115,8 @@ def _folded(x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any
             has = ", ".join(value.dims) or "none"
             fail("V17", f"the field has no dim {each} to fold along, only {has}.", "name dims that it has.")
         if each.startswith(NEIGHBOUR) or each in current().locals:
-            told = f"{each.removeprefix(NEIGHBOUR)} holds neighbours, some of which may be absent."
-            fail("V17", told, "fold over them by ti.neighbor_sum, ti.max_over or ti.min_over.")
+            message = f"{each.removeprefix(NEIGHBOUR)} holds neighbours, some of which may be absent."
+            fail("V17", message, "fold over them by ti.neighbor_sum, ti.max_over or ti.min_over.")
     current().named.update(names)
     made = value.expr
     for each in names:
@@ -128,7 +136,8 @@ def sum(x: Value, dim: Along = None) -> Value:
     """The sum along dims: one (`LEV` or its name), several, or all of the field's.
 
     Of a field of numbers: on its other dims, of its element type. Units: those of `x`. NaN makes the sum NaN, as
-    `skipna=False` does in xarray. Raises V17 for dims that the field lacks, and for neighbours (`ti.neighbor_sum`).
+    `skipna=False` does in xarray. Raises V17 for dims that the field lacks, for neighbours (`ti.neighbor_sum`), and for
+    integers of 8 and 16 bits, whose sum soon leaves their range.
 
     >>> import numpy as np
     >>> import tensorir as ti

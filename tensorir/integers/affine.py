@@ -181,7 +181,7 @@ def _settled(total: dict[Atom, int], constant: int) -> Affine:
 
 
 def folded(a: Affine) -> Affine:
-    """What is left of a sum without its half is the half, rounded up: `e - e // 2` is `(e + 1) // 2`.
+    """Remainders of halves: `e - e // 2` is `(e + 1) // 2`, the half rounded up.
 
     >>> i = variable("i")
     >>> print(folded(i.minus(quotient(i, 2, {}))))
@@ -233,7 +233,7 @@ def _with_remainders(a: Affine, ranges: Ranges, low: int, high: int) -> tuple[in
 
 
 def _divided(atom: Atom, a: Affine) -> Iterator[tuple[Affine, int]]:
-    """What a quotient divides, by what: its sum, and quotients of this that stand beside it."""
+    """The dividend and the divisor of a quotient: its sum, and quotients of this that stand beside it."""
     if isinstance(atom, Quotient):
         yield atom.inner, atom.by
         for other, _ in a.terms:
@@ -348,7 +348,7 @@ def _nested(inside: Affine, by: int, ranges: Ranges) -> Affine | None:
 
 
 def remainder(a: Affine, by: int, ranges: Ranges) -> Affine:
-    """What the floor of a / by leaves, in normal form."""
+    """The remainder of the floored quotient a / by, in normal form."""
     if by == 1:
         return number(0)
     reduced = Affine(tuple((t, c % by) for t, c in a.terms if c % by), a.constant % by)

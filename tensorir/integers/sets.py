@@ -289,7 +289,7 @@ class IntegerSet:
         return every[:1] if not self.names else np.unique(every, axis=0)
 
     def mask(self, dims: Dims) -> Array:
-        """Where in a box the points are; axes as in the box."""
+        """A mask of the points within a box; axes as in the box."""
         here = self.onto(dims.names).within(dims)
         found = np.zeros(dims.shape, bool)
         starts = [i.start for _, i in dims.items]

@@ -1,4 +1,4 @@
-"""What the lifts share, and the way in: `ti.lift(func)` for a function of any wing.
+"""The lifts' common part and entry point: `ti.lift(func)` for a function of any wing.
 
 A wing reads its source into a nest of scalar terms (`nests`); storage that is only the source's goes away (`storage`),
 and what is wrong is said (`hazards`); dependences between the statements (`accesses`) decide per loop how it runs

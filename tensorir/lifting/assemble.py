@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any
 
 from tensorir.ir.build import closure, fencil, literal, var
@@ -26,6 +27,7 @@ from tensorir.lifting.hazards.proven import (
 )
 from tensorir.lifting.hazards.touches import Touches
 from tensorir.lifting.hazards.unwritten import (
+    Doubt,
     doubts_of_reads,
     filled_arguments,
     is_written_whole,
@@ -38,14 +40,18 @@ from tensorir.lifting.loops.rolled import rolled
 from tensorir.lifting.loops.unfused import abreast, unfused, with_loops_shortened
 from tensorir.lifting.nests.nest import Node, leaves, with_parts_joined, written
 from tensorir.lifting.nests.terms import Buffer
-from tensorir.lifting.region.nodes import Check, walk
+from tensorir.lifting.region.nodes import Check, Region, walk
+from tensorir.lifting.region.text import print_region
 from tensorir.lifting.rewrites.canonical import tidied
 from tensorir.lifting.schedule.run import values_of
 from tensorir.lifting.storage.mirrors import read_through
 from tensorir.lifting.storage.narrow import with_shared_terms, with_threads_apart
 from tensorir.lifting.storage.speculation import speculated
 from tensorir.lifting.storage.trees import with_trees_folded
+from tensorir.passes.pipeline import Stage
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+
+Nodes = tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,8 @@ class Built:
     outputs: tuple[int, ...]
     report: Report
     unchecked: bool
+    stages: tuple[Stage[Any], ...] = field(default=(), kw_only=True)
+    """The program before and after each pass: nests, and then fencils."""
     arguments: tuple[Buffer, ...] = field(default=(), kw_only=True)
     nodes: tuple[Node, ...] = field(default=(), kw_only=True)
     stores: Mapping[str, Span] = field(default_factory=dict[str, Span], kw_only=True)
@@ -78,13 +86,127 @@ class Built:
 
     @property
     def positional(self) -> Set[Span]:
-        """Where the source computes with tensors whose dims it does not name."""
+        """True if the source computes with tensors whose dims it does not name."""
         return frozenset()
 
     @property
     def tables(self) -> Mapping[str, Any]:
-        """What the program passes itself."""
+        """Tables that the program itself passes."""
         return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """The options of a lift; and what its passes look up once, and say of the program."""
+
+    arguments: Sequence[Buffer]
+    read: Nodes
+    """The nest as the source has it."""
+    checked: bool
+    on_hazard: str
+    exact: bool
+    undefined: bool
+    report: Report = field(default_factory=Report)
+    touches: Touches = field(default_factory=Touches)
+    doubts: list[Doubt] = field(default_factory=list[Doubt])
+    """The buffers of which it is not proven that all that is read was written."""
+    trees: list[Span] = field(default_factory=list[Span])
+    """Folds by trees, which round."""
+
+    @property
+    def minds(self) -> bool:
+        """True unless hazards are ignored."""
+        return self.on_hazard != "ignore"
+
+    def failing(self) -> list[Diagnostic]:
+        """Checks that are proven to fail; of a program that has checks this was asked before."""
+        return failing(self.read) if self.minds and not self.checked else []
+
+
+# The passes from a nest as it is read to one whose dataflow is asked for: some keep the source's storage, some undo it.
+
+
+def left_to_checks(nodes: Nodes, goal: Goal) -> Nodes:
+    for note in undefined_by_data(nodes):
+        goal.report.note(note)
+    return with_parts_joined(left_to_data(nodes, goal.minds, goal.undefined))
+
+
+def rolled_up(nodes: Nodes, goal: Goal) -> Nodes:
+    short = rolled(nodes)
+    new = with_shared_terms(with_parts_joined(short))
+    # what is said of statements names their lines, which copies share
+    told = short is not nodes and goal.minds and (goal.failing() or _tells_lines(new, goal.checked))
+    return with_shared_terms(nodes) if told else new
+
+
+def without_hazards(nodes: Nodes, goal: Goal) -> Nodes:
+    report, touches = goal.report, goal.touches
+    if goal.minds and not goal.checked:
+        proven = goal.failing() or hazards(nodes, touches) or unordered(nodes, touches)
+        if proven and goal.on_hazard == "error":
+            raise DiagnosticError(proven)
+        for hazard in proven:
+            report.note(hazard.message)
+        for note in undecided_races(nodes, touches):
+            report.note(note)
+    for buffer in goal.arguments:
+        if buffer.declared and not is_written_whole(buffer, nodes, touches):
+            line = f"line {buffer.span.line}: " if buffer.span is not NOWHERE else ""
+            report.note(f"{line}not every element of {buffer.name!r} is known to be written: the others are 0.")
+    goal.doubts.extend(doubts_of_reads(nodes, touches) if goal.minds else ())
+    for doubt in goal.doubts:
+        report.note(str(doubt))
+    return with_writes_flagged(nodes, goal.doubts) if goal.checked else nodes
+
+
+def unfused_and_shortened(nodes: Nodes, goal: Goal) -> Nodes:
+    loops = with_loops_shortened(unfused(nodes))
+    return nodes if all(map(is_, loops, nodes)) else with_shared_terms(loops)
+
+
+def with_checks(nodes: Nodes, goal: Goal) -> Nodes:
+    if not goal.minds:
+        return nodes
+    nodes = with_doubts_checked(nodes, goal.touches)
+    return with_unseen_checked(nodes) if goal.checked else nodes
+
+
+Row = tuple[str, str, Callable[[Nodes, Goal], Nodes]]
+"""A pass: its name, what it is for, and the function."""
+
+SOURCE: tuple[Row, ...] = (
+    ("left_to_checks", "a check that is known to hold, or that nobody asks for, goes", left_to_checks),
+    ("roll", "statements that repeat are a loop", rolled_up),
+    ("hazards", "a read of what may not be written asks for a flag that the write raises", without_hazards),
+    ("unfuse", "a loop whose variable is divided is a nest, and iterations that do nothing go", unfused_and_shortened),
+    ("checks", "an index that data tell is checked", with_checks),
+)
+STORAGE: tuple[Row, ...] = (
+    ("trees", "a fold by a tree of steps is a loop", lambda x, g: x if g.exact else with_trees_folded(x, g.trees)),
+    ("threads", "what each thread keeps has a dim for the threads", lambda x, g: with_threads_apart(x)),
+    ("abreast", "whiles of the iterations of a loop are one while", lambda x, g: abreast(x)),
+    ("read_through", "copies in places that no sum tells are seen through", lambda x, _: read_through(x)),
+    ("speculate", "storage of one iteration has no guards", lambda x, g: speculated(x, g.arguments, g.checked)),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """A program between two passes as a region, which is made where it is printed or compared."""
+
+    region: Callable[[], Region]
+
+    def __str__(self) -> str:
+        try:
+            return print_region(self.region())
+        except Uncovered as reason:
+            return f"no region: {reason}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shown) and str(self) == str(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
 def assemble(
@@ -101,64 +223,50 @@ def assemble(
     text) or "ignore". `exact` keeps the order of sums. With `undefined`, what the source leaves undefined is checked,
     too.
     """
-    report, touches, read = Report(), Touches(), tuple(nodes)
-    broken = failing(nodes) if on_hazard != "ignore" and not checked else []
-    for note in undefined_by_data(nodes):
-        report.note(note)
-    text = with_parts_joined(left_to_data(nodes, on_hazard != "ignore", undefined))
-    short = rolled(text)
-    nodes = with_shared_terms(with_parts_joined(short))
-    if short is not text and on_hazard != "ignore" and (broken or _tells_lines(nodes, checked)):
-        nodes = with_shared_terms(text)
-    stored = written(nodes)
-    if on_hazard != "ignore" and not checked:
-        proven = broken or hazards(nodes, touches) or unordered(nodes, touches)
-        if proven and on_hazard == "error":
-            raise DiagnosticError(proven)
-        for found in proven:
-            report.note(found.message)
-        for note in undecided_races(nodes, touches):
-            report.note(note)
-    for buffer in arguments:
-        if buffer.declared and not is_written_whole(buffer, nodes, touches):
-            line = f"line {buffer.span.line}: " if buffer.span is not NOWHERE else ""
-            report.note(f"{line}not every element of {buffer.name!r} is known to be written: the others are 0.")
-    doubts = doubts_of_reads(nodes, touches) if on_hazard != "ignore" else []
-    for doubt in doubts:
-        report.note(str(doubt))
-    nodes = with_writes_flagged(nodes, doubts) if checked else nodes
-    loops = with_loops_shortened(unfused(nodes))
-    if any(a is not b for a, b in zip(loops, nodes, strict=True)):
-        nodes = with_shared_terms(loops)
-    if on_hazard != "ignore":
-        nodes = with_doubts_checked(nodes, touches)
-        nodes = with_unseen_checked(nodes) if checked else nodes
-    source, trees = nodes, list[Span]()
-    nodes = nodes if exact else with_trees_folded(nodes, trees)
-    # whiles of iterations that are abreast are one, in which each iteration has a place of its own
-    nodes = speculated(read_through(abreast(with_threads_apart(nodes))), arguments, checked)
-    emitter = _emitted(name, arguments, nodes, checked, exact, report)
+    goal = Goal(arguments, tuple(nodes), checked, on_hazard, exact, undefined)
+    report, now, stages = goal.report, goal.read, list[Stage[Any]]()
+
+    def shown(nodes: Nodes) -> Shown:
+        return Shown(lambda: region_of(name, arguments, nodes).region)
+
+    def through(passes: Sequence[Row]) -> Nodes:
+        nodes = now
+        for title, reason, run in passes:
+            before, nodes = nodes, run(nodes, goal)
+            stages.append(Stage(title, reason, shown(before), shown(nodes)))
+        return nodes
+
+    source = now = through(SOURCE)
+    now = through(STORAGE)
+    emitter = _emitted(name, arguments, now, checked, exact, report)
+    stored = written(goal.read)
     outputs = tuple(k for k, b in enumerate(arguments) if b in stored or k in results)
     values = [(arguments[k], emitter.tensor(arguments[k])) for k in outputs]
-    values = _without_starts(values, emitter, source, touches)
-    made, merged = _closed(name, arguments, values, emitter, exact)
-    for spans, what in ((merged, "fold in parts"), (trees, "tree of steps")):
+    values = _without_starts(values, emitter, source, goal.touches)
+    plain, buffers = _closed(name, arguments, values, emitter)
+    stages.append(Stage("schedule", "each write is a tensor over its loops", stages[-1].after, plain))
+    merged: list[Span] = []
+    made = replace(tidied(plain, exact, merged), buffers=buffers)
+    stages.append(Stage("canonical", "the program has its canonical form", plain, made))
+    for spans, what in ((merged, "fold in parts"), (goal.trees, "tree of steps")):
         for span in dict.fromkeys(spans):
             line = f"line {span.line}: " if span is not NOWHERE else ""
             report.note(f"{line}a {what} is one fold, which takes its terms in another order.")
     names = tuple(p.name for p in made.params[: len(arguments)])
     # what is not read after all, or alike wherever it is read, has left no note
-    leaving = bool(emitter.notes) or (on_hazard != "ignore" and told_by_data(source))
+    leaving = bool(emitter.notes) or (goal.minds and told_by_data(source))
     if leaving:
         report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
-    unchecked = leaving or bool(doubts)
-    return Built(made, names, outputs, report, unchecked, arguments=tuple(arguments), nodes=read)
+    unchecked = leaving or bool(goal.doubts)
+    return Built(
+        made, names, outputs, report, unchecked, stages=tuple(stages), arguments=tuple(arguments), nodes=goal.read
+    )
 
 
 def _emitted(
     name: str, arguments: Sequence[Buffer], nodes: Sequence[Node], checked: bool, exact: bool, report: Report
 ) -> Emitter:
-    """What arguments become, by exact dataflow; the report gets how loops run."""
+    """Final values of arguments, by exact dataflow; the report gets the schedule of each loop."""
     try:
         translated = region_of(name, arguments, nodes)
         notes = ["assertion"] if any(isinstance(node, Check) for node in walk(translated.region.body)) else []
@@ -178,9 +286,9 @@ def _emitted(
 
 
 def _closed(
-    name: str, arguments: Sequence[Buffer], values: Sequence[tuple[Buffer, Expr]], emitter: Emitter, exact: bool
-) -> tuple[Fencil, list[Span]]:
-    """The program of the values of arguments in canonical form, and the folds whose terms it takes in another order."""
+    name: str, arguments: Sequence[Buffer], values: Sequence[tuple[Buffer, Expr]], emitter: Emitter
+) -> tuple[Fencil, frozenset[str]]:
+    """The program of the values of arguments, and the buffers that are its own."""
     values = [(b, emitter.asserting(x) if k == 0 else x) for k, (b, x) in enumerate(values)]
     params = [emitter.param(b) for b in arguments]
     closures, buffers = ordered_closures(values, params, emitter)
@@ -189,9 +297,8 @@ def _closed(
         # a program that leaves nothing behind still has to be one
         nothing = var("nothing", TensorType(BOOL))
         every, closures = [*params, nothing], [closure(nothing, emitter.asserting(literal(False, BOOL)))]
-    merged: list[Span] = []
-    made = tidied(fencil(name if name.isidentifier() else "lifted", every, closures), exact, merged)
-    return replace(made, buffers=frozenset(b.name for b in buffers)), merged
+    made = fencil(name if name.isidentifier() else "lifted", every, closures)
+    return made, frozenset(b.name for b in buffers)
 
 
 def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:

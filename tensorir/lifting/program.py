@@ -22,6 +22,7 @@ from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.nests.nest import Loop, SymbolicNest
 from tensorir.lifting.nests.terms import Number
+from tensorir.passes.pipeline import Stages
 from tensorir.runtime.assembly import device_array
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span
 from tensorir.runtime.memory import SIZES, RecentCache
@@ -29,7 +30,7 @@ from tensorir.runtime.memory import SIZES, RecentCache
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a caller passes for a parameter: its name, its NumPy type, and whether it is one number."""
+    """An argument for a parameter: its name, its NumPy type, and whether it is one number."""
 
     name: str
     dtype: np.dtype[Any]
@@ -98,14 +99,14 @@ class Specialised:
         return self._compiled[key]
 
     def raised(self, numerics: str) -> tuple[tuple[str, str], ...]:
-        """What the backend has operations for: rules and expressions; nothing where it does not say."""
+        """Expressions that the backend raises to operations, with their rules; none where it does not say."""
         if numerics not in self._raised:
             said = getattr(self.compiled(False, numerics), "raised", tuple)
             self._raised[numerics] = tuple(said())
         return self._raised[numerics]
 
     def ready(self, arguments: Sequence[Argument], checked: bool, numerics: str) -> Ready:
-        """What a call needs."""
+        """The compiled program and the bindings of a call."""
         built = self.built(checked)
         place = {name: k for k, name in enumerate(built.names)}
         passed = tuple((p.name, place[p.name]) for p in built.fencil.inputs)
@@ -183,9 +184,37 @@ class Lifted:
 
     @property
     def report(self) -> Report:
-        """How each loop was lifted, and why; what was raised is asked of the backend when it is shown."""
+        """The schedule of each loop, with its reason; raised operations are asked of the backend when it is shown."""
         special = self._only()
         return replace(special.plain.report, ask=partial(special.raised, self.numerics))
+
+    def pipeline(self) -> Stages[Any]:
+        """The program before and after each pass of the lift, with the reason, as `ti.compile(f).pipeline()` has them.
+
+        Passes over loops are shown as regions, which are made when they are printed; sizes are those of the last call.
+
+        >>> import tensorir as ti
+        >>> module = ti.tir.parse('''
+        ... @T.prim_func
+        ... def main(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
+        ...     for i in range(6):
+        ...         B[i // 3 + i % 3 * 2] = A[i]
+        ... ''')
+        >>> print(ti.lift(module["main"]).pipeline()["unfuse"])
+        unfuse: a loop whose variable is divided is a nest, and iterations that do nothing go
+        region main {
+          argument A: float32[A_0=6];
+          argument B: float32[B_0=6];
+          for i_1 in 0:2 {
+            for i_2 in 0:3 {
+              v1: tensor<float32> ← A[3*i_1 + i_2];
+              B[i_1 + 2*i_2] ← v1;
+            }
+          }
+        }
+        """
+        built = self._only().plain
+        return Stages(built.stages[0].before if built.stages else built.fencil, built.stages)
 
     def __str__(self) -> str:
         return str(self.fencil)
@@ -226,7 +255,7 @@ class Lifted:
         return results
 
     def _with_numbers(self, run: Run, numbers: Sequence[int], arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-        """What a program makes of arrays, and of numbers that are no arrays yet; None where it does not know them."""
+        """Results of a program for arrays, and for numbers that are no arrays yet; None for unknown ones."""
         if len(arrays) != len(self.arguments):
             return None
         given = list(arrays)

@@ -1,4 +1,4 @@
-"""What all families of nodes share: traversal, without recursion, over whatever a caller says lies below a node.
+"""Traversal for all families of nodes, without recursion, by the children that a caller names.
 
 It imports nothing of the package. Begin with `postorder`.
 

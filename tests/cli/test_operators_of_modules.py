@@ -53,6 +53,20 @@ def tensorir(*words: str) -> None:
     assert ended.value.code == 0
 
 
+def test_steps_of_an_operator_read_a_forcing_at_their_times(folder: Path):
+    times = np.datetime64("2026-01-01", "ns") + np.array([0, 2, 3]) * np.timedelta64(1, "D")
+    rate = xr.DataArray([0.0, 0.2, 0.1], dims="time", coords={"time": times}, name="rate")
+    rate.to_netcdf("rate.nc")
+    options = ("x.nc", "--steps", "6", "--dt", "12 h", "--start", "2026-01-01", "--forcing", "rate.nc")
+    tensorir("model_of_heat.py:step", *options, "--out", "out.nc")
+    with xr.open_dataset("x.nc") as x, xr.open_dataset("out.nc") as found:
+        h = x["h"].load()
+        for k in range(6):
+            now = rate.interp(time=times[0] + k * np.timedelta64(12, "h")).item()
+            h = h + now * (h.roll(lon=1) + h.roll(lon=-1) - 2.0 * h)
+        np.testing.assert_allclose(found["h"], h)
+
+
 def test_an_operator_is_called_on_the_arrays_of_a_file(folder: Path):
     tensorir("model_of_heat.py:lap", "x.nc", "--out", "out.nc")
     with xr.open_dataset("x.nc") as x, xr.open_dataset("out.nc") as found:

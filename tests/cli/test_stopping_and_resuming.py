@@ -89,6 +89,50 @@ def test_a_run_that_is_stopped_twice_ends_with_the_same_bits(folder, capsys, sto
     assert found["out"].identical(whole["out"])
 
 
+@pytest.mark.parametrize(
+    ("times", "clock"),
+    [
+        (np.datetime64("2000-01-01", "ns") + np.array([0, 3, 40]) * np.timedelta64(1, "D"), ("1 D", "2000-01-01")),
+        ([0.0, 3.0, 40.0], ("0.5", None)),
+    ],
+    ids=["dates", "numbers"],
+)
+def test_a_run_with_a_forcing_reads_it_at_its_times_and_goes_on_there(folder, capsys, stops, times, clock):
+    w = xr.DataArray([0.5, 0.4, 0.3], dims="time", coords={"time": times}, name="w")
+    w.to_dataset().to_zarr("w.zarr", zarr_format=2)
+    dt, start = clock
+    words = ("run", "average.fencil", "-i", "x.nc", "--next", "x=out", "--steps", "30", "--every", "7")
+    run_it = (*words, "--forcing", "w.zarr", "--dt", dt, *(["--start", start] if start else []))
+    assert run(capsys, *run_it, "-o", "whole.nc")[::2] == (0, "")
+    x = X.copy()
+    for k in range(28):
+        now = w.interp(time=times[0] + k * (np.timedelta64(1, "D") if start else 0.5)).item()
+        x[1:-1] = now * (x[:-2] + x[2:])
+    whole = opened("whole.nc")
+    np.testing.assert_allclose(whole["out"][-1], x, rtol=1e-12)
+    stops(14)
+    assert run(capsys, *run_it, "-o", "y.nc")[0] == 130
+    stops(10**6)
+    assert run(capsys, *run_it, "-o", "y.nc", "--resume", "y.resume.npz")[::2] == (0, "")
+    assert opened("y.nc")["out"].identical(whole["out"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--forcing", "x=x.nc"), "'x' of --forcing has no dim 'time'"),
+        (("--forcing", "x=t.nc", "--backend", "reference"), "--forcing is for programs that XLA runs"),
+        (("--forcing", "t.nc"), "'x' is what steps change, and --forcing gives it"),
+    ],
+)
+def test_a_forcing_that_is_none_is_refused(folder, capsys, words, message):
+    xr.DataArray(np.ones((2, 40)), dims=("time", "I"), coords={"time": [0.0, 99.0]}, name="x").to_netcdf("t.nc")
+    xr.DataArray(0.5, name="w").to_netcdf("w.nc")
+    words = ("-i", "w.nc", *words) if words == ("--forcing", "t.nc") else ("--set", "w=0.5", *words)
+    code, _, err = run(capsys, "run", "average.fencil", "--next", "x=out", "--steps", "60", *words)
+    assert code == 2 and message in err
+
+
 def test_what_another_run_left_is_kept_and_not_taken(folder, capsys, stops):
     stops(14)
     assert run(capsys, *RUN, "-o", "y.nc")[0] == 130

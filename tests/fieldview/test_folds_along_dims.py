@@ -83,6 +83,7 @@ def test_elements_of_a_parameter_array_are_weights():
         (lambda t: t.sum("x"), "V17]: the field has no dim x to fold along, only lat, lon."),
         (lambda t: ti.any(t), "V17]: ti.any is for fields of bools, and this is one of float64."),
         (lambda t: ti.sum(t > 0.0), "V17]: ti.sum is for fields of numbers, and this is one of bool."),
+        (lambda t: ti.sum(ti.astype(t, ti.int8)), "V17]: a sum of int8 would wrap around in int8"),
         (lambda t: ti.mean(t > 0.0), "V17]: a mean is one of floats, and this is bool."),
         (lambda t: ti.mean(t.sum(LAT), weights=t), "V17]: the weights vary along lat, and the field does not."),
         (lambda t: t[1], "V03]: a field is indexed by whole numbers, one for each of its dims (lat, lon)."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from unittest.mock import patch
 
 import jax
@@ -443,3 +444,25 @@ def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
     error, (found,) = lifted.checked(np.array([1, 0, 9, 2], np.int32), np.zeros(4, np.int32))
     assert isinstance(error, DiagnosticError)
     assert np.asarray(found)[[0, 1, 3]].tolist() == [1, 2, 10]
+
+
+def test_passes_of_a_lift_stand_in_their_order_in_the_architecture():
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## The way of a lift")[2].partition("|---|---|\n")[2].partition("\n\n")[0]
+    names = [line.split("`")[1] for line in table.splitlines()]
+    assert [stage.name for stage in ti.lift(ti.tir.parse(MATMUL)["main"]).pipeline()] == names
+
+
+@pytest.mark.parametrize(
+    ("body", "changing"),
+    [
+        ("for i in range(6):\n        B[i // 3 + i % 3 * 2] = A[i]", "unfuse schedule canonical"),
+        ("B[0] = A[0]\n    B[1] = A[1]\n    B[2] = A[2]\n    B[3] = A[3]", "roll schedule"),
+        ("for i in range(6):\n        B[T.cast(A[i], 'int32')] = A[i]", "left_to_checks schedule"),
+        ("for i in range(6):\n        B[i] = A[i]", "schedule"),
+    ],
+)
+def test_a_pipeline_shows_the_passes_that_change_a_kernel(body: str, changing: str):
+    text = f'@T.prim_func\ndef main(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):\n    {body}\n'
+    stages = ti.lift(ti.tir.parse(text)["main"]).pipeline()
+    assert " ".join(stage.name for stage in stages if stage.changed) == changing

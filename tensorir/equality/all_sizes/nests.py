@@ -208,7 +208,7 @@ def _where(condition: Scalars, domain: Any) -> Any:
 
 
 def _between(a: Affine, extent: Affine) -> tuple[Affine, Affine]:
-    """What is not negative where a sum lies in an extent."""
+    """Sums that are not negative exactly if a sum lies in an extent."""
     return a, extent.minus(a).plus(number(-1))
 
 

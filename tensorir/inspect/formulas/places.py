@@ -1,4 +1,4 @@
-r"""Where a formula reads: indices, extents with sizes in them, dims of results.
+r"""Places that a formula reads: indices, extents with sizes in them, dims of results.
 
 Where a formula reads: indices, the extents of dims with sizes in them, and what is known of each expression.
 

@@ -115,7 +115,7 @@ def applied(op: str, args: Sequence[Term]) -> Term:
 
 
 def called(op: str, args: Sequence[Term]) -> Term:
-    r"""What has no notation of its own, as an operator with a name.
+    r"""A function without a notation of its own, as an operator with a name.
 
     >>> called("erf", [name("x")]).text
     '\\operatorname{erf}\\left(x\\right)'

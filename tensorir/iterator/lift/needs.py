@@ -188,7 +188,7 @@ def _reads(reader: Node, box: Box, point: _Point) -> bool:
 
 
 def _before(reader: Node, box: Box, point: _Point, up: bool) -> _Point:
-    """Where a reader is when it reads a point."""
+    """The iterations of a reader that read a point."""
     match reader.op, reader.static:
         case "shift", (d, by) if d == point.dim:
             return replace(point, node=reader, at=point.at - by)

@@ -367,7 +367,7 @@ class LiftedProgram:
 
     @property
     def report(self) -> str:
-        """What is stored where, and the domain of each tensor that is read at several offsets."""
+        """Stored results and their places, and the domain of each tensor that is read at several offsets."""
         return "\n".join(self.special.report)
 
     @cached_property

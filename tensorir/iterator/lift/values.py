@@ -1,4 +1,4 @@
-"""What expressions of iterator IR evaluate to: tensors of the graph, tuples, positions in them, functions, domains;
+"""Values of expressions of iterator IR: tensors of the graph, tuples, positions in them, functions, domains;
 and what is known of numbers."""
 
 # What programs evaluate to is of many kinds, which only running tells.

@@ -1,1 +1,1 @@
-"""Which elements and iterations: exact sets, boxes of iterations, overlaps, inverses, dependences."""
+"""Accesses: exact sets of elements and iterations, boxes, overlaps, inverses, dependences."""

@@ -1,4 +1,4 @@
-"""Which elements are touched, under which conditions, and which iterations touch one.
+"""Elements that accesses touch, their conditions, and the iterations that touch one element.
 
 Reads under the choices around them: what a branch reads, it reads where it is chosen.
 
@@ -186,7 +186,7 @@ Places = tuple[tuple[bool, tuple[Affine | None, ...]], ...]
 
 
 def places(leaf: Leaf, buffer: Buffer) -> Places:
-    """How a statement accesses a buffer, each way once."""
+    """The access maps of a statement to a buffer, each once."""
     return _places_in(leaf.node, leaf.loops, buffer)
 
 
@@ -318,7 +318,7 @@ def _at_an_end(part: Term, box: Box) -> dict[str, tuple[int, int]] | None:
 def overlap(
     x: Sequence[Affine | None], y: Sequence[Affine | None], a: Box, b: Box, shared: Sequence[str]
 ) -> Overlap | None:
-    """Where two accesses touch one element, by the indices of both; None where these say it in another way."""
+    """Iterations whose accesses touch one element, by the indices of both; None for indices of another form."""
     if any(low > high for box in (a, b) for low, high in box.values()):
         return NOWHERE
     equations: list[tuple[list[_Digit], int]] = []

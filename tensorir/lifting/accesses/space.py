@@ -450,7 +450,7 @@ def _tighten(space: Space) -> Space | None:
 
 
 def _hulls(guard: Term, space: Space) -> Iterator[tuple[str, int, bool]]:
-    """How far each dim of a guard on several may go, whatever the others are, as `bounds_of_guard` says it."""
+    """The range of each dim under a guard on several, for all values of the others, as `bounds_of_guard` has it."""
     match guard:
         case Op("less" | "less_equal" | "greater" | "greater_equal" as op, (a, b)):
             x, y = affine_of(a), affine_of(b)

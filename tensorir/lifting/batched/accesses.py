@@ -54,7 +54,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What is known of iterations that meet: proven, with two of them and an element, or undecided."""
+    """A conflict of iterations: proven, with two of them and an element, or undecided."""
 
     first: Access
     second: Access
@@ -278,7 +278,7 @@ def elements(
     scope: Scope, buffer: Buffer, at: Sequence[Index], own: Mapping[str, Interval], where: Sequence[Condition],
     otherwise: Expr | None,
 ) -> Expr:  # fmt: skip
-    """What a buffer has at an access map where conditions hold, and something else elsewhere."""
+    """Elements of a buffer at an access map under conditions, and another value elsewhere."""
     x = scope.memory[buffer.name]
     fill = otherwise if isinstance(otherwise, Literal) else zero_of(buffer.element)
     ranges = scope.known_ranges(own)
@@ -311,7 +311,7 @@ def _is_zero(e: Expr) -> bool:
 
 
 def _bounds(i: Affine, extent: int) -> set[Bound]:
-    """What keeps an index inside of a dim."""
+    """The bounds that keep an index inside of a dim."""
     return {Bound(i), Bound(number(extent - 1).minus(i))}
 
 
@@ -401,7 +401,7 @@ def _bounds_on(i: Affine, interval: Interval) -> set[Bound]:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a write goes, dim by dim of its buffer: digits that are merged into the dim, or an index."""
+    """The target of a write, dim by dim of its buffer: digits that are merged into the dim, or an index."""
 
     digits: dict[str, Digits]
     indexed: dict[str, Index]
@@ -442,7 +442,7 @@ def _last(x: Expr, names: set[str], mask: Expr | None) -> Expr:
 
 
 def _target(scope: Scope, buffer: Buffer, at: Sequence[Index], own: Mapping[str, Interval]) -> Target | None:
-    """Where a write goes if each index is made of digits of its own, a loop that runs step by step in front."""
+    """The target of a write each of whose indices has digits of its own, a loop that runs step by step in front."""
     found: dict[str, Digits] = {}
     used: set[str] = set()
     for (dim, _), i in zip(buffer.dims, at, strict=True):

@@ -172,7 +172,7 @@ def _apart(node: For, insides: set[Var], known: dict[Var, Var]) -> tuple[tuple[N
 
 
 def _extreme(value: Expr, old: Var) -> tuple[Expr, bool] | None:
-    """What the largest so far is compared with, and whether NaN is passed over."""
+    """The operand that the running maximum is compared with, and whether NaN is passed over."""
     match value:
         case Call("max"):
             found = combined(value, old)
@@ -467,7 +467,7 @@ def _is_float(v: Var) -> bool:
 
 
 def _rounds_at_once(scope: Scope, node: For) -> int | None:
-    """How many rounds of a loop from 0 there may be, if they are known and do not meet in memory."""
+    """The most rounds of a loop from 0, if known and without conflicts in memory."""
     ranges = scope.known_ranges({})
     if not isinstance(node.start, Affine) or not isinstance(node.stop, Affine) or node.start != Affine((), 0):
         return None

@@ -52,7 +52,7 @@ class Batched:
 
 @dataclass(frozen=True, slots=True)
 class Unspecified:
-    """What values are that nobody specified, where they are read, and the region with others in their place."""
+    """Unspecified values that are read, and the region with others in their place."""
 
     what: str
     span: Span
@@ -105,7 +105,7 @@ def batched(
 
 
 def _given(scope: Scope, name: str, argument: Argument) -> Expr:
-    """What an argument holds at the end."""
+    """The final value of an argument."""
     whole = dims_of(scope.run.buffers[name])
     return argument.given(cut(spread(scope.memory[name], whole), whole))
 

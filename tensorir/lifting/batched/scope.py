@@ -1,4 +1,4 @@
-"""Where evaluation stands: the loops that run at once as dims, the others as numbers, and what memory holds."""
+"""The state of evaluation: loops that run at once as dims, the others as numbers, and contents of memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tensorir.runtime.errors import Span
 
 @dataclass(slots=True)
 class Run:
-    """What is the same everywhere in a program: its buffers, options, and what was decided and is to be said."""
+    """State of a whole program: its buffers, options, decisions, and messages for the report."""
 
     buffers: Mapping[str, Buffer]
     checked: bool = False
@@ -170,7 +170,7 @@ class Digits:
 
     @property
     def span(self) -> int:
-        """How many values it runs through, gaps and all."""
+        """The number of values in its range, gaps included."""
         return self.terms[0][1] * self.terms[0][2] if self.terms else 1
 
     @property
@@ -226,7 +226,7 @@ def at_point(x: Expr, dim: str, index: Expr, mode: str = "clamp") -> Expr:
 
 
 def window(x: Expr, dim: str, digits: Digits, scope: Scope, fill: Expr) -> Expr:
-    """What a buffer has at an index: its dim split into the digits."""
+    """Elements of a buffer at an index: its dim split into the digits."""
     extent = x.tensor.dims[dim].stop
     first = digits.constant
     if not digits.terms:

@@ -1,4 +1,4 @@
-"""Which write each read takes its value from, exactly, by isl's flow analysis.
+"""Sources of reads: the write of each read's value, exactly, by isl's flow analysis.
 
 >>> from tensorir.lifting.region import parse_region
 >>> from tensorir.lifting.dataflow.statements import statements_of
@@ -53,7 +53,7 @@ PARTS = 1 / 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Where the value of a read comes from in a part of its iterations: from `writer` at its iteration `at`.
+    """The source of a read in a part of its iterations: `writer` at its iteration `at`.
 
     Without a writer it is what was before in a buffer, at the element `at`.
     """
@@ -227,7 +227,7 @@ _Box = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
-    """What statements touch, and when, as maps of isl."""
+    """Access maps and schedules of statements, as maps of isl."""
 
     element: Mapping[int, Any]
     time: Mapping[int, Any]
@@ -296,7 +296,7 @@ def _covers(a: _Box | None, b: _Box | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """What reaches the reads of a buffer, as isl's flow analysis tells it."""
+    """Writes that reach the reads of a buffer, by isl's flow analysis."""
 
     buffer: str
     writes: Sequence[Statement]

@@ -35,7 +35,7 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Where the value of a term is asked for: where bounds hold; unless that is `all`, data tell as well."""
+    """Iterations that need the value of a term: those within bounds; unless that is `all`, data restrict them."""
 
     bounds: tuple[r.Bound, ...] = ()
     all: bool = True
@@ -101,7 +101,7 @@ class _Translation:
         scope.found.append(r.While(tuple(before.found), goes, tuple(body.found), (), node.span, node.most, title))
 
     def conditions(self, guards: Sequence[Term], scope: _Scope) -> list[r.Condition]:
-        """What must hold, each part asked for where those before it do."""
+        """Conditions, each needed only where those before it hold."""
         where: list[r.Condition] = []
         for guard in guards:
             for part in conjuncts(guard):
@@ -160,7 +160,7 @@ class _Translation:
         scope.found.append(r.Check(condition, node.message, node.span))
 
     def update(self, node: nest.Store) -> tuple[str | None, Term, Sequence[Term]]:
-        """How a store to a place that data tell combines what is there, with what, and where; without an operation,
+        """The update by a store at a data-dependent index: operation, operand, and index; without an operation,
         what stays there."""
         found = fold_of(node)
         if found is not None and found[0] in ("plus", "multiplies", "min", "max"):
@@ -334,7 +334,7 @@ def _never(a: Affine, scope: _Scope) -> bool:
 
 
 def _branches(c: Term, asked: _Asked) -> tuple[_Asked, _Asked]:
-    """Where either branch of a choice is asked for."""
+    """The iterations that need either branch of a choice."""
     of_data = replace(asked, all=False)
     parts: list[r.Bound] = []
     for part in conjuncts(c):

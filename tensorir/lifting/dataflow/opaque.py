@@ -35,7 +35,7 @@ from tensorir.lifting.region.nodes import (
 
 
 class Uncovered(Exception):
-    """What this way of lifting does not cover yet; the text says what it is."""
+    """An error for a form that no lift covers; the text names it."""
 
 
 # Whiles and external functions as statements that read whole buffers and write whole buffers.
@@ -162,7 +162,7 @@ def _index(name: str) -> Var:
 def inside_of(
     node: While, buffers: Sequence[Buffer], given: Sequence[tuple[Var, Buffer]], fresh: Callable[[str], str]
 ) -> tuple[Region, Region, Buffer]:
-    """What tells whether a while goes on, in a buffer of its own, and one round of it, as regions on buffers."""
+    """The condition of a while, in a buffer of its own, and one round of it, as regions on buffers."""
     values = (inner.result for inner in (*node.before, *node.body) if isinstance(inner, Read))
     handed = frozenset(v.name for v in (*(v for v, _ in given), *values))
     reads: list[Node] = [Read(v, b, whole_of(b.dims), (), None, node.span) for v, b in given]

@@ -1,4 +1,4 @@
-"""What reads find, passed on: copies, choices whose condition is known, equal reads as one; and liveness.
+"""Propagation of values: copies, choices whose condition is known, equal reads as one; and liveness.
 
 Copy propagation: what reads a copy reads what was copied.
 
@@ -168,7 +168,7 @@ def _composed(
 def _seen_through(
     statements: Sequence[Statement], read: int, source: Source, copy: Statement, origins: Sequence[Source]
 ) -> Source | None:
-    """What a copy of one thing was made of, as a sum of what the reader says; None where isl has to tell."""
+    """The source of a copy of one value, as a sum over the reader's terms; None where isl has to decide."""
     reader = statements[read]
     if len(origins) != 1 or not domain_of(copy).set_tuple_name("R").is_subset(origins[0].domain.set_tuple_name("R")):
         return None
@@ -349,7 +349,7 @@ def _finds_the_same(a: Statement, b: Statement, flow: Mapping[int, Sequence[Sour
 
 
 def _by_origin(sources: Sequence[Source], reader: str) -> dict[tuple[int | None, str], Any]:
-    """Where what is found was made, by its writer and buffer, in terms of the iterations of one reader."""
+    """Origins of values, by writer and buffer, in terms of the iterations of one reader."""
     found: dict[tuple[int | None, str], Any] = {}
     for s in sources:
         part, key = s.relation.set_tuple_name(isl().dim_type.in_, reader), (s.writer, s.buffer)

@@ -120,7 +120,7 @@ class Statement:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a walk is: the loops around, what they and choices demand, and the places in the text."""
+    """The position of a walk: the loops around, conditions of loops and choices, and places in the text."""
 
     loops: tuple[For, ...] = ()
     once: tuple[For, ...] = ()
@@ -218,7 +218,7 @@ class _Walk:
         return count + 1 + len(written)
 
     def check(self, holds: Expr, message: str, place: _Place, count: int, span: Span) -> None:
-        """What must hold, as a write of whether it does to an element of its own for each iteration."""
+        """A condition that must hold, as a write of its truth to an element of its own for each iteration."""
         for guard in reversed(place.guards):
             holds = call("if", self.expression(guard), holds, literal(True, BOOL))
         at = tuple(variable(loop.dim) for loop in place.loops)

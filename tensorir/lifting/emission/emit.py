@@ -103,7 +103,7 @@ class Emitter:
         return dict(zip(self.dims_of(buffer), (Interval(0, e) for e in buffer.shape), strict=True))
 
     def tensor(self, buffer: Buffer, wanted: Sequence[str | None] = ()) -> Expr:
-        """What a buffer holds now."""
+        """The current value of a buffer."""
         self.dims_of(buffer, wanted)
         found = self.tensors.get(buffer)
         if found is None:
@@ -264,7 +264,7 @@ class Emitter:
         return call("if", self.emit(condition, box, safe), self.emit(yes, box, here), self.emit(no, box, there))
 
     def _windows(self, condition: Term, yes: Term, no: Term, box: Box) -> Expr | None:
-        """What is read inside of bounds of sums, and a number elsewhere, as windows of a tensor with a margin of it.
+        """Reads within bounds of sums, and a number elsewhere, as windows of a tensor with a margin of that number.
 
         `if 1 <= y + r < 9 then A[y + r - 1] else 0` is P[y + r], and P is A with zeros around it. None where a dim of
         the sums stands anywhere else, where data tell what is read, and where the windows leave most of P out (if A is
@@ -445,7 +445,7 @@ class Emitter:
 def whole_of_digits(
     sums: Sequence[Affine | None], shape: Sequence[int], ranges: Ranges, there: Collection[int] | None = None
 ) -> tuple[int, int, Affine] | None:
-    """Which two indices are digits of a number, and this: the last two digits first; None where none are.
+    """Two indices that are digits of a number, and the number: the last two digits first; None if there are none.
 
     One of them is of a dim that is `there`.
     """

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a box is stored: per dim of the buffer, the dims of the box as digits of a number, and a distance."""
+    """The place of a stored box: per dim of the buffer, the dims of the box as digits of a number, and a distance."""
 
     parts: tuple[tuple[tuple[str, ...], int, bool], ...]
 
@@ -257,7 +257,7 @@ ROW = "row"
 
 
 def combine(op: str, buffer: Buffer) -> Function:
-    """How an update meets what is there: an operation, or the last one stays."""
+    """The combination of an update with the old value: an operation, or the last one stays."""
     kind = TensorType(buffer.element)
     if op == LAST:
         old, new = var("old", kind), var("new", kind)

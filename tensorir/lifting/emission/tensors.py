@@ -1,4 +1,4 @@
-"""What the lifts build of the tensor IR: constants on dims, coordinates, parts, and pieces put into place.
+"""Makers of tensor IR for the lifts: constants on dims, coordinates, parts, and pieces put into place.
 
 >>> from tensorir.ir.types import FLOAT32, Interval
 >>> filled(0.0, FLOAT32, {"i": Interval(0, 4)}).type
@@ -151,7 +151,7 @@ WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}
 
 
 def neutral(op: str, element: Scalar) -> bool | int | float:
-    """What changes nothing."""
+    """The neutral element."""
     identity = TABLE[op].identity
     assert identity is not None
     return identity(element)
@@ -344,7 +344,7 @@ class _Forms:
         return self.done[id(e)]
 
     def moved(self, e: Expr, dim: str, by: int) -> Expr:
-        """What only coordinates tell, shifted: made of coordinates that are shifted."""
+        """The shift of an expression of coordinates alone: the expression of shifted coordinates."""
         if dim not in e.tensor.dims:
             return e
         key = id(e), dim, by

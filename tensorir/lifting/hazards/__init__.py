@@ -1,1 +1,1 @@
-"""What is wrong, said before anything runs: bounds, races, barriers, unseen indices."""
+"""Hazards, reported before anything runs: bounds, races, barriers, unseen indices."""

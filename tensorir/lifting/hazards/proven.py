@@ -1,4 +1,4 @@
-"""What is wrong in every run, and what may be: indices outside, races, divisions by zero, broken assertions."""
+"""Hazards of every run, and possible ones: indices outside, races, divisions by zero, broken assertions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tensorir.runtime.errors import NOWHERE, Diagnostic, Note
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How a statement is told that does not hold, and what checks it where data decide."""
+    """The message for a statement that does not hold, and its check at run time where data decide."""
 
     help: str
     checked: Literal["always", "asked", "never"] = "always"
@@ -115,7 +115,7 @@ def left_to_data(
 
 
 def undefined_by_data(nodes: Sequence[Node], inside: bool = False) -> Iterator[str]:
-    """What a report says of values that a source leaves undefined if data ask for them, as those `inside` of whiles."""
+    """The report's text on values that a source leaves undefined for some data, as those `inside` of whiles."""
     for node in nodes:
         match node:
             case Loop(body=body) | While(body=body):
@@ -230,7 +230,7 @@ def _same(a: Sequence[Node], b: Sequence[Node]) -> bool:
 
 
 def _doubts(leaf: Leaf, touches: Touches, inside: bool) -> Iterator[Check]:
-    """What must hold of the indices of a statement, in iterations that data choose; of one place it is said once."""
+    """Conditions on the indices of a statement, in iterations that data choose; one for each place."""
     told: set[tuple[Affine, int, tuple[int, ...]]] = set()
     for touch in touches.of(leaf, "_a"):
         if (touch.exact and not inside) or touch.buffer.loops:
@@ -323,7 +323,7 @@ def in_turn(a: Leaf, b: Leaf, buffer: Buffer) -> bool:
 
 
 def _found(node: Store) -> Buffer | None:
-    """What a value that one iteration keeps is an element of."""
+    """The buffer of which one iteration's kept value is an element."""
     return node.value.buffer if node.buffer.loops and isinstance(node.value, Load) else None
 
 
@@ -426,7 +426,7 @@ MOST_PAIRS = 64
 
 
 def undecided_races(nodes: Sequence[Node], touches: Touches) -> list[str]:
-    """What the report says of them, once for each buffer."""
+    """The report's text on them, once for each buffer."""
     statements = [leaf for leaf in leaves(nodes) if isinstance(leaf.node, Store) and _parallel(leaf)]
     doubtful = {k for k, leaf in enumerate(statements) if any(_open(leaf, s, touches) for s in touches.spots_of(leaf))}
     if not doubtful:
@@ -563,7 +563,7 @@ def _ways(start: int, steps: Mapping[int, list[tuple[int, _Turn]]], way: _Way = 
 
 
 def _constraints(way: _Way, x: Touch, y: Touch) -> list[str]:
-    """What holds of the rounds of two accesses, of which a way leads from one to the other."""
+    """Constraints on the rounds of two accesses, one of which precedes the other on a path."""
     found: list[str] = []
     for loop, turn in way:
         if turn == "on":

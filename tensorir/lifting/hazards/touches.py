@@ -1,4 +1,4 @@
-"""Which iterations touch one element, by their values, in which order, and what they see of each other.
+"""Iterations that touch one element: by their values, their order, and what they see of each other.
 
 Terms that are no sums of loops' variables, and are for each value of one: `i & 13`, `8 >> s`, `i * j`.
 

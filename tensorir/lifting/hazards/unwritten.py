@@ -90,7 +90,7 @@ def _same(a: Node, b: Node) -> bool:
 
 
 def _checks(node: Store, loops: tuple[Loop, ...]) -> Iterator[tuple[Buffer | None, Check]]:
-    """What must hold of the indices of a store that data tell, and of which buffer that is read."""
+    """Conditions on the data-dependent indices of a store, and the buffers that these are read from."""
     told: set[tuple[Buffer, tuple[Term, ...]]] = set()
     places: list[tuple[Term, tuple[Term, ...]]] = [(g, node.guards[:k]) for k, g in enumerate(node.guards)]
     places += [(term, node.guards) for term in (node.value, *node.indices)]
@@ -106,7 +106,7 @@ def _checks(node: Store, loops: tuple[Loop, ...]) -> Iterator[tuple[Buffer | Non
 
 
 def _of_condition(node: While, loops: tuple[Loop, ...]) -> Iterator[Check]:
-    """What must hold whenever a condition is looked at."""
+    """Conditions that must hold whenever a condition is evaluated."""
     for load, conditions in reads_under(node.condition):
         yield from _of(load.buffer, load.indices, loops, conditions, load.span)
 
@@ -114,7 +114,7 @@ def _of_condition(node: While, loops: tuple[Loop, ...]) -> Iterator[Check]:
 def _of(
     buffer: Buffer, indices: Sequence[Term], loops: tuple[Loop, ...], guards: tuple[Term, ...], span: Span
 ) -> Iterator[Check]:
-    """What must hold of indices that data tell."""
+    """Conditions on data-dependent indices."""
     ranges = ranges_of(loops)
     for index, extent in zip(indices, buffer.shape, strict=True):
         if linear(index, ranges) is None:
@@ -178,7 +178,7 @@ def _hands_on(leaf: Leaf, buffer: Buffer) -> bool:
 
 
 def _shared(a: Leaf, b: Leaf) -> int:
-    """How many loops are around both."""
+    """The number of common loops of both."""
     pairs = takewhile(lambda pair: pair[0] is pair[1], zip(a.loops, b.loops, strict=False))
     return len(list(pairs))
 
@@ -340,7 +340,7 @@ def doubts_of_reads(nodes: Sequence[Node], touches: Touches) -> list[Doubt]:
 def _statements(
     nodes: Sequence[Node], loops: tuple[Loop, ...], place: tuple[int, ...], whiles: tuple[tuple[While, int], ...]
 ) -> Iterator[_Statement]:
-    """What stands at the bottom of a tree, in the order of the text; a `while` is its condition, and then its body."""
+    """The leaves of a tree, in the order of the text; a `while` is its condition, and then its body."""
     for leaf in leaves(nodes, loops, place):
         node = leaf.node
         if isinstance(node, While):
@@ -452,7 +452,7 @@ def with_writes_flagged(nodes: Sequence[Node], doubts: Sequence[Doubt]) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What lowers all flags of a buffer, and the loops each iteration of which allocates it anew."""
+    """The statement that clears all flags of a buffer, and the loops each iteration of which allocates it anew."""
 
     flag: Buffer
     loops: frozenset[str]

@@ -1,1 +1,1 @@
-"""How each loop runs: all at once, as a fold, as a scan, or step by step; and the report of it."""
+"""Schedules of loops: all at once, as a fold, as a scan, or step by step; and the report of them."""

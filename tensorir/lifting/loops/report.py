@@ -1,4 +1,4 @@
-"""What a lift decided, loop by loop, and why; and where numerics differ.
+"""Decisions of a lift, loop by loop, with reasons; and places where numerics differ.
 
 Where a lifted program rounds otherwise than its source: what "fast" numerics leave to the compiler, place by place.
 
@@ -39,7 +39,7 @@ class Difference:
 
 
 def differences(f: Fencil, merged: Sequence[Span] = ()) -> tuple[Difference, ...]:
-    """What fast numerics may round otherwise in a program; `merged` are the places of folds that were put together."""
+    """Places that fast numerics may round otherwise; `merged` are the places of folds that were put together."""
     found: list[Difference] = [
         _row(span, "a sum in parts", "one sum over all of it", "part after part") for span in merged
     ]
@@ -92,7 +92,7 @@ def _folded(f: Expr) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How one loop runs for some statements."""
+    """The schedule of one loop for some statements."""
 
     loop: Loop
     strategy: str

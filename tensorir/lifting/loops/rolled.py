@@ -172,7 +172,7 @@ def _repeats(nodes: Sequence[Node]) -> bool:
 
 
 def _values(nodes: Sequence[Node]) -> set[Buffer]:
-    """What is kept for one iteration, or outside of all loops for the only one: by one store, which nobody sees."""
+    """Values kept for one iteration, or outside of all loops for the only one: by one store to private memory."""
     counts: Counter[Buffer] = Counter()
     pending = list(nodes)
     while pending:
@@ -307,7 +307,7 @@ class _Rolling:
         return _Item(node, self.number_of((shape, *orders)), tuple(found), source, made)
 
     def value(self, buffer: Buffer, count: int) -> Buffer:
-        """What stands for a value that is kept so many values on, or back."""
+        """The name of the value kept so many values on, or back."""
         made = Buffer("kept", buffer.element, ())
         return self.others.setdefault((buffer.element, len(buffer.loops), count), made)
 
@@ -328,7 +328,7 @@ class _Rolling:
     def shape(
         self, node: Node, zero: Callable[[int], Affine], place: _Place, orders: list[str], names: Mapping[str, str]
     ) -> Hashable:
-        """What is left of a node without its whole numbers, and without the names of its loops.
+        """The shape of a node: the node without its whole numbers and names of loops.
 
         `orders` takes sums with several quotients, whose numbers come in the order in which these stand.
         """
@@ -407,13 +407,13 @@ class _Rolling:
 
 
 def _for_each(buffer: Buffer, depth: int, name: str, count: int) -> Buffer:
-    """Where a value is kept for one iteration of one loop more, inside of so many others."""
+    """The place of a value kept for one iteration of one loop more, inside of so many others."""
     loops = (*buffer.loops[:depth], name, *buffer.loops[depth:])
     return replace(buffer, loops=loops, shape=(*buffer.shape[:depth], count, *buffer.shape[depth:]))
 
 
 def _row(items: Sequence[_Item], start: int, period: int) -> tuple[int, Sequence[int]]:
-    """How often items repeat from a place on, and by what their numbers grow; 0 where they are no loop."""
+    """The number of repetitions of items from a place on, and the steps of their numbers; 0 if they are no loop."""
     if start + period >= len(items) or items[start].shape != items[start + period].shape:
         return 0, ()
     first = items[start : start + period]
@@ -453,7 +453,7 @@ def _is_of_a_field(node: Node) -> bool:
 
 
 def _length(items: Sequence[_Item]) -> int:
-    """How many statements there are."""
+    """The number of statements."""
     return len(leaves([item.node for item in items]))
 
 

@@ -136,7 +136,7 @@ def unfused(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _fused(nodes: Sequence[Node], single: Set[str]) -> dict[str, tuple[int, ...]]:
-    """How long the parts of loops are that are several, by name."""
+    """Extents of the parts of fused loops, by name."""
     found: dict[str, tuple[int, ...]] = {}
     for node in nodes:
         if isinstance(node, Loop) and node.name in single and (sizes := _sizes(node)):
@@ -148,7 +148,7 @@ def _fused(nodes: Sequence[Node], single: Set[str]) -> dict[str, tuple[int, ...]
 
 @dataclass(slots=True)
 class _Fusions:
-    """What is known while nodes are taken apart, from the outside in."""
+    """State while nodes are taken apart, from the outside in."""
 
     taken: set[str]
     """The names of all loops."""
@@ -224,7 +224,7 @@ class _Fusions:
 
 
 def _title(loop: Loop, by: int, size: int) -> str:
-    """What a part of a loop is, in the source's words: a digit of its variable."""
+    """The title of a part of a loop, in the source's words: a digit of its variable."""
     assert isinstance(loop.extent, Number)
     shown, whole = loop.title or loop.name, by * size
     digit = shown if whole == loop.extent.value else f"{shown} % {whole}"
@@ -232,7 +232,7 @@ def _title(loop: Loop, by: int, size: int) -> str:
 
 
 def _sizes(loop: Loop) -> tuple[int, ...]:
-    """How long the loops are that a loop is made of, the outermost first; none where it is one loop."""
+    """Extents of the loops that a loop is fused of, the outermost first; none if it is one loop."""
     match loop.low, loop.extent:
         case Number(0), Number(int() as count) if not loop.lockstep:
             pass
@@ -246,7 +246,7 @@ def _sizes(loop: Loop) -> tuple[int, ...]:
 
 
 def _divisors(loop: Loop, ranges: Ranges) -> set[int]:
-    """What the variable of a loop is divided by; nothing where a sum of it is divided, too."""
+    """Divisors of the variable of a loop; none if a sum of it is divided, too."""
     found: set[int] = set()
     seen: set[int] = set()
     for term in _terms_of(loop.body):
@@ -345,7 +345,7 @@ class _Meeting(Exception):
 
 @dataclass(slots=True)
 class _Program:
-    """What the parts of a program touch, and what is made of it."""
+    """Accesses of the parts of a program, and its rewriting."""
 
     parts: list[_Part]
     names: set[str] = field(init=False)
@@ -538,7 +538,7 @@ def _filled(buffer: Buffer, reader: _Part, touching: Sequence[_Part], depth: int
 
 
 def _only_writing(leaf: Leaf, buffer: Buffer, firm: Set[Term]) -> Leaf | None:
-    """What a store writes where some conditions hold, and not what it reads; None where the buffer decides."""
+    """A store's value under conditions, without its own read; None where the buffer decides."""
     node = leaf.node
     if not isinstance(node, Store) or node.buffer is not buffer:
         return None

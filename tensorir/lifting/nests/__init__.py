@@ -1,1 +1,1 @@
-"""What a wing writes: loops around stores of scalar terms, with whole-number terms in normal form."""
+"""Loop nests of the wings: loops around stores of scalar terms, with whole-number terms in normal form."""

@@ -38,7 +38,7 @@ from tensorir.runtime.errors import NOWHERE, Span
 
 
 def bytes_of(element: Scalar) -> int:
-    """How many bytes an element takes in memory: a truth value has one of its own."""
+    """The size of an element in bytes: a truth value has one byte."""
     return max(1, element.bits // 8)
 
 
@@ -81,7 +81,7 @@ def times(a: Term, b: int) -> Term:
 
 
 def address(indices: Sequence[Term], shape: Sequence[int]) -> Term:
-    """Where an element of compact memory lies."""
+    """The address of an element of compact memory."""
     total: Term = Number(0, INT64)
     for index, extent in zip(indices, shape, strict=True):
         index = index if index.element == INT64 else Op("cast", (index,), INT64)
@@ -212,7 +212,7 @@ def _add(found: dict[Affine, tuple[int, int]], a: Affine, most: int, ranges: Ran
 
 
 def quotient_where(q: Quotient, bounded: Bounded, ranges: Ranges) -> Affine | None:
-    """What a quotient is where sums have bounds: a sum, or quotients of fewer variables; None where it stays."""
+    """A quotient simplified by bounds of its sums: a sum, or quotients of fewer variables; None if it stays."""
     for one, spread in bounded.items():
         if (found := _of_quotient(q, one, spread)) is not None:
             return found

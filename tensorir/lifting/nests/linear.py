@@ -144,7 +144,7 @@ def in_normal_form(term: Term, ranges: Ranges, facts: Facts | None = None) -> Te
 
 
 def _parts(term: Term, ranges: Ranges, facts: Facts) -> tuple[dict[Term, int], Affine] | None:
-    """How often each part is in a sum, and its indices; None where parts are too many, or numbers wrap around."""
+    """Coefficients of the parts of a sum, and its indices; None for too many parts, or numbers that wrap around."""
     element, rest = term.element, number(0)
     parts: dict[Term, int] = {}
     pending: list[tuple[int, Term]] = [(1, term)]

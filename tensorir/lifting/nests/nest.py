@@ -162,7 +162,7 @@ class Leaf:
 
 @remembered("facts of nests", limit=4096)
 def _reads(node: Bottom) -> tuple[Load, ...]:
-    """What a node reads, which every step that looks at the leaves of a nest asks again."""
+    """The reads of a node, which every step over the leaves of a nest asks for again."""
     match node:
         case Store(_, indices, value, guards):
             terms = (value, *indices, *guards)
@@ -208,7 +208,7 @@ def written(nodes: Sequence[Node]) -> set[Buffer]:
 
 
 def names_of_loops(nodes: Sequence[Node]) -> Counter[str]:
-    """How many loops have a name: the threads of a kernel are loops around each statement, all under one name."""
+    """The number of loops of each name: the threads of a kernel are loops around each statement, all under one name."""
     found: Counter[str] = Counter()
     for node in nodes:
         if isinstance(node, Loop):
@@ -258,7 +258,7 @@ def is_true(term: Term) -> bool:
 
 
 def common_loops(a: Leaf, b: Leaf) -> int:
-    """How many loops two leaves share, from the outside in."""
+    """The number of common loops of two leaves, from the outside in."""
     count = 0
     for x, y in zip(a.loops, b.loops, strict=False):
         if x is not y:

@@ -172,7 +172,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """What stands before, in any iteration of the loops around that run at once, happens before what follows."""
+    """A barrier: statements before it, in any iteration of the parallel loops around it, precede those after it."""
 
     span: Span = NOWHERE
 

@@ -144,7 +144,7 @@ def shown_access(buffer: Buffer, at: Sequence[Index]) -> str:
 
 
 def shown_conditions(where: Sequence[Condition]) -> str:
-    """What must hold, as the text says it."""
+    """Conditions, as the text has them."""
     return f" where {', '.join(map(_condition, where))}" if where else ""
 
 
@@ -367,7 +367,7 @@ class _Reader:
         return While(before, condition, body, carried, span)
 
     def carried(self) -> tuple[list[tuple[Var, Expr, str]], list[int]]:
-        """What a loop carries, and where the text says what becomes of it: that is read when the body is known."""
+        """Loop-carried values, and the places of their next values in the text, read once the body is known."""
         c, heads, ends = self.c, list[tuple[Var, Expr, str]](), list[int]()
         if not c.accept("carrying"):
             return heads, ends

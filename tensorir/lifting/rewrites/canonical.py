@@ -435,7 +435,7 @@ class _Whole:
         return self.known[key]
 
     def _moved(self, e: Call) -> Expr | None:
-        """What an expression of one operand along other dims makes of the operand over the dim."""
+        """An expression of one operand along other dims, applied to the operand over the dim."""
         made = self.of(e.args[0])
         return None if made is None else call(e.op, made, static=e.static, span=e.span)
 
@@ -490,7 +490,7 @@ class _Whole:
 
 
 def merge_of_whole(e: Call) -> Expr | None:
-    """What is put together of parts that nothing needed apart was never taken apart; `3 × a + b` needs none.
+    """A merge of all parts of one split is the tensor itself; `3 × a + b` needs none.
 
     >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> from tensorir.passes.base import show
@@ -528,7 +528,7 @@ _Point = tuple[Expr, str, int]
 
 
 def _point(e: Expr, known: dict[int, _Point | None]) -> _Point | None:
-    """What an expression is one point of, along which dim, and where; None for others. Shared parts are `known`."""
+    """The tensor, dim and index of an expression that is one point; None for others. Shared parts are `known`."""
     if id(e) not in known:
         known[id(e)] = _point_of(e, known)
     return known[id(e)]
@@ -613,7 +613,7 @@ def prefix_of_scan(e: Call) -> Expr | None:
 
 
 def _without_cut(x: Expr) -> Expr:
-    """What a tensor is a part of; shifts of parts are parts of shifts."""
+    """The whole that a tensor is a part of; shifts of parts are parts of shifts."""
     match x:
         case Call("subset", (inner,)):
             return _without_cut(inner)
@@ -685,7 +685,7 @@ def point_of_added(e: Call) -> Expr | None:
 
 
 def _neutral(op: str, element: Scalar) -> Any:
-    """What leaves every element as it is, to the sign of a zero; None where an operation has none."""
+    """The neutral element of an operation, to the sign of a zero; None for operations without one."""
     floating = element.is_float
     match op:
         case "plus":

@@ -144,7 +144,7 @@ class _Classes:
 
 
 def _of_splits(splits: Iterable[Call], classes: _Classes) -> Iterator[tuple[str, str]]:
-    """What splits make the same parts of, and the parts that they make of one dim."""
+    """Dims whose splits have the same parts, and the parts of each dim."""
     whole: dict[tuple[Any, ...], str] = {}
     parts: dict[tuple[Any, ...], tuple[str, str]] = {}
     for e in splits:
@@ -334,7 +334,7 @@ def with_distinct_names(f: Fencil) -> Fencil:
 
 
 class _Same:
-    """Which names, at which places, are of one dim."""
+    """Names and their places that are of one dim."""
 
     def __init__(self) -> None:
         self.parent: dict[Slot, Slot] = {}
@@ -381,7 +381,7 @@ def _unlike(name: str, taken: Iterable[str]) -> str:
 
 
 def _place(e: Expr) -> Hashable:
-    """Where the names of an expression stand: a variable is one place wherever it is used.
+    """The place of an expression's names: a variable is one place wherever it is used.
 
     So are the results of one loop, which is run once for all of them as long as its operands are the same.
     """
@@ -395,7 +395,7 @@ def _place(e: Expr) -> Hashable:
 
 
 def _at(parent: Hashable, k: int, e: Expr) -> Hashable:
-    """Where the names of an operand stand: those of what has no variable inside belong to the place of the operand."""
+    """The place of an operand's names: names of an operand without variables belong to the place of the operand."""
     return _place(e) if e.free else (parent, k)
 
 

@@ -1,1 +1,1 @@
-"""How the loops of a region run, decided by its dataflow alone: at once, as a fold, or as a scan."""
+"""Schedules of a region's loops, by its dataflow alone: at once, as a fold, or as a scan."""

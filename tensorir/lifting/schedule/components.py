@@ -165,7 +165,7 @@ def _split(run: Run, read: int, source: Source, dim: str) -> list[Source]:
 
 
 def _places(run: Run, source: Source, dim: str) -> tuple[int, int]:
-    """Which variables of a read, and of the write that its value comes from, are those of a loop."""
+    """The variables of a loop in a read, and in the write of its value."""
     assert source.writer is not None
     reader = run.statements[int(source.relation.get_tuple_name(isl().dim_type.in_)[1:])]
     return reader.names.index(dim), run.statements[source.writer].names.index(dim)
@@ -225,7 +225,7 @@ class Chain:
 
 
 def chain_of(write: Statement, inside: Sequence[Source]) -> Chain | None:
-    """How the iterations of a write follow each other, where for all other indices they are one chain; or None."""
+    """The order of a write's iterations, if for all other indices they are one chain; else None."""
     over = [name for k, name in enumerate(write.names) if any(str(s.at[k]) != name for s in inside)]
     if not over or any(name not in {loop.dim for loop in write.loops} for name in over):
         return None

@@ -51,11 +51,11 @@ class Made:
     indices: tuple[Affine, ...]
 
     def at(self, place: Mapping[str, Affine], ranges: Mapping[str, tuple[int, int]]) -> Term:
-        """What stands there, for an iteration in terms of others."""
+        """The value there, for an iteration in terms of others."""
         return Load(self.buffer, tuple(term_of(a, INT32) for a in self.along(place, ranges)))
 
     def along(self, place: Mapping[str, Affine], ranges: Mapping[str, tuple[int, int]]) -> list[Affine]:
-        """Where along each dim of the tensor this is."""
+        """The index along each dim of the tensor."""
         return [a.replaced(place, ranges) for a in self.indices]
 
 
@@ -70,7 +70,7 @@ class Computed:
     term: Term
 
     def at(self, place: Mapping[str, Affine], ranges: Mapping[str, tuple[int, int]]) -> Term:
-        """What stands there, for an iteration in terms of others."""
+        """The value there, for an iteration in terms of others."""
         return with_indices(self.term, place, ranges)
 
 
@@ -288,7 +288,7 @@ def short_names(s: Statement, taken: Collection[str] = ()) -> dict[str, str]:
 
 
 def names_along(s: Statement) -> list[str | None]:
-    """What the dims of a buffer are for a write: the loops that go along them."""
+    """The loops of a write that go along the dims of a buffer."""
     short = short_names(s)
     found: list[str | None] = []
     for a in s.at:
@@ -477,7 +477,7 @@ def checked(run: Run, s: Statement, box: Mapping[str, Interval], term: Term) -> 
 
 
 def all_of(run: Run, r: Statement, places: Mapping[str, tuple[Term, int]]) -> Term:
-    """What a read of all elements finds, as what `places` along some of its dims are looked up in.
+    """The value of a read of all elements, in which `places` along some of its dims are looked up.
 
     Where it is checked that they are inside, it is one tensor that has these elements and no others.
     """

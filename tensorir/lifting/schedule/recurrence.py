@@ -44,7 +44,7 @@ Starts = dict[int, dict[Slot, Term]]
 
 @dataclass(slots=True)
 class _Fed:
-    """What rounds are given, one part of it at a time: as parameters of a fold, or, in steps, looked up."""
+    """Inputs of rounds, one part at a time: as parameters of a fold, or, in steps, looked up."""
 
     dim: str
     step: Expr | None
@@ -53,7 +53,7 @@ class _Fed:
     known: dict[Expr, Var] = field(default_factory=dict[Expr, Var])
 
     def now(self, x: Expr, name: str) -> Expr:
-        """What a round is given of a tensor."""
+        """The part of a tensor that a round gets."""
         if self.step is not None:
             return call("gather", x, self.step, static=((self.dim,), "clamp"))
         if x not in self.known:
@@ -176,7 +176,7 @@ class _Recurrence:
         return bool(self.asked_everywhere)
 
     def variables(self) -> list[Var]:
-        """What is carried: one tensor, of a tuple where there are several; in steps, one for each."""
+        """The carry: one tensor, of a tuple for several values; in steps, one for each."""
         run, elements = self.run, [self.run.statements[w].buffer.element for w, _ in self.slots]
         if self.in_steps:
             return [
@@ -187,7 +187,7 @@ class _Recurrence:
         return [var(run.fresh("state"), TensorType(element, Dims(tuple(self.state.items()))))]
 
     def fold(self, counter: Var, carried: Sequence[Var], new: Sequence[Expr], starts: Starts, fed: _Fed) -> list[Expr]:
-        """What the slots hold in the end, or after each round, of a fold or a scan."""
+        """The slots' final values of a fold, or those after each round of a scan."""
         body, init = _packed(new), _packed(self.first(starts))
         params, args = [*fed.params, counter], [*fed.args, position(self.dim, self.interval)]
         used = [k for k, p in enumerate(params) if p in body.free] or [len(params) - 1]
@@ -205,7 +205,7 @@ class _Recurrence:
         return looped(self.run, inner, [counter, *carried], new, first, loop.span, None, len(self.interval))
 
     def absorbed(self) -> frozenset[int]:
-        """What each round needs of its own, and nobody else, where all rounds of it together would take too much:
+        """Values that only their own round needs, if all rounds of them together would take too much memory:
         rounds compute it themselves, so attention keeps no row of scores.
         """
         run, found = self.run, set[int]()
@@ -237,7 +237,7 @@ class _Recurrence:
     # What is asked for
 
     def ask(self, stored: Collection[str]) -> frozenset[int]:
-        """How many rounds back each write is asked for, and whether anybody outside asks for more than the end.
+        """The distance in rounds at which each write is read; a reader outside may need more than the final value.
 
         Some buffers are `stored`: kept by element. Gives back who asks for elements of them between rounds.
         """
@@ -311,14 +311,14 @@ class _Recurrence:
         return self.asked_everywhere if self.memories or too_much else ()
 
     def allow(self, size: int) -> None:
-        """What is kept for all rounds at once takes no more than what the source keeps, a few times over."""
+        """The bound on memory for all rounds at once: a few times the source's own."""
         if size > MOST_KEPT * self.run.kept + 1024:
             raise Uncovered("rounds that would keep more than the source does")
 
     # What a step is given
 
     def given(self, inner: Emitter, begun: Collection[int], fed: _Fed) -> dict[int, Made]:
-        """What each read inside finds that no member has written, one round of it at a time."""
+        """Values of reads inside that no member has written, one round at a time."""
         run, given = self.run, dict[int, Made]()
         for number_ in sorted(self.inside - set(begun)):
             r = run.statements[number_]
@@ -361,7 +361,7 @@ class _Recurrence:
         return call("gather", x, *zeros, static=(tuple(lacking), "clamp")) if lacking else x
 
     def over(self, emitter: Emitter, w: int, term: Term) -> Expr:
-        """What a term is for each iteration of a write, on the box of the state."""
+        """A term for each iteration of a write, on the box of the state."""
         own, lows = self.names[w], self.lows[w]
         box = {n: self.state[s].shifted(-lows[n]) for n, s in own.items()}
         x = cut(emitter.emit(settled(term, emitter.scope(box)), box), box)
@@ -378,7 +378,7 @@ class _Recurrence:
         return self.over(step.emitter, w, made.at({}, {}))
 
     def starts(self) -> Starts:
-        """What the state begins as, by the reads that ask for it: in their first rounds, and only there, they find
+        """Initial values of the state, by the reads that need them: in their first rounds, and only there, they read
         what was there before at the same place.
         """
         found: Starts = {}

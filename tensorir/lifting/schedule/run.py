@@ -219,7 +219,7 @@ class Run:
             self.decided += [Decided(loop.dim, how, s, why) for loop in s.scatter.loops[len(s.loops) :]]
 
     def together(self, s: Statement, loop: For) -> str:
-        """What is said of a loop in lockstep whose iterations read what others of them write."""
+        """The report's text on a loop in lockstep whose iterations read writes of others."""
         own = [r for r in self.reads_of(s) if self.statements[r].buffer is s.buffer and self.statements[r].at != s.at]
         met = loop.rule is Rule.LOCKSTEP and any(loop in self.statements[r].loops for r in own)
         return f"in lockstep: all read {s.buffer.name} before any writes" if met else ""
@@ -309,7 +309,7 @@ class Run:
         return asked
 
     def reach(self, s: Statement, a: Affine) -> Interval:
-        """How far a sum goes in the iterations of a write whose values somebody reads."""
+        """The range of a sum in the live iterations of a write."""
         asked = self.asked(s)
         if asked is None:
             asked = domain_of(s)
@@ -383,13 +383,13 @@ class Run:
         return made.at({}, {})
 
     def found(self, r: Statement) -> Term:
-        """What a read finds."""
+        """The value of a read."""
         if r.number not in self.terms:
             self.terms[r.number] = self.term(r)
         return self.terms[r.number]
 
     def read(self, r: Statement, box: Mapping[str, Interval]) -> Expr:
-        """What a read finds, on the part of a box that has its dims."""
+        """The value of a read, on the part of a box that has its dims."""
         own = dict(r.own)
         here = {n: own[n] if n in own else box[n] for n in r.names if n in own or n in box}
         key = (r.number, tuple(here.items()))
@@ -398,7 +398,7 @@ class Run:
         return self.known[key]
 
     def end(self, r: Statement, names: Sequence[str]) -> Expr:
-        """What a read of a whole argument finds, under names of its dims."""
+        """The value of a read of a whole argument, under names of its dims."""
         box = dict(zip(names, (i for _, i in r.own), strict=True))
         new = {n: variable(name) for (n, _), name in zip(r.own, names, strict=True)}
         scope = self.emitter.scope(box)
@@ -407,7 +407,7 @@ class Run:
         return spread(cut(by_digits(self.emitter, term, box), box), box)
 
     def term(self, r: Statement, outside: Collection[int] | None = None) -> Term:
-        """What a read finds as a choice between its sources; with `outside`, without those of these numbers."""
+        """The value of a read as a choice between its sources; with `outside`, without those of these numbers."""
         pieces: list[tuple[Source, Term]] = []
         begun = r.number in self.begun
         rest = self.begun.get(r.number)
@@ -454,7 +454,7 @@ class Run:
         return dict(zip(self.statements[source.writer].names, source.at, strict=True))
 
     def initial(self, r: Statement, source: Source) -> Term:
-        """What a read finds where nothing was written."""
+        """The value of a read without a source: the live-in."""
         argument = self.arguments.get(source.buffer)
         if argument is None:
             return Number(0, r.buffer.element)
@@ -463,7 +463,7 @@ class Run:
     # Cycles
 
     def opaque(self, members: Sequence[int]) -> frozenset[int]:
-        """What a while or an external function writes: of loops around it each has its rounds in order."""
+        """Writes of a while or an external function: of loops around it each has its rounds in order."""
         writes = [self.statements[m] for m in members]
         loop = next((loop for loop in writes[0].loops if loop.dim not in self.steps), None)
         if loop is None:
@@ -488,7 +488,7 @@ class Run:
         return step_along(self, members, self.carrying(members))
 
     def fold(self, w: Statement, r: Statement, box: Mapping[str, Interval]) -> tuple[str, Term] | None:
-        """How a write combines what a read finds, with what; None where it does anything else."""
+        """The operation by which a write combines a read's value with an operand; None for other writes."""
         assert w.value is not None
         element = w.buffer.element
         old = Load(Buffer("old", element, (), exact=self.exact), ())
@@ -570,7 +570,7 @@ class Run:
 
     @property
     def kept(self) -> int:
-        """How many elements the source keeps."""
+        """The number of elements that the source keeps."""
         return sum(prod(b.shape) for b in {s.buffer for s in self.statements})
 
     def boxes_of(self, s: Statement) -> dict[str, Interval]:
@@ -606,7 +606,7 @@ class Run:
 
 
 def _operands(e: Expr) -> tuple[Expr, ...]:
-    """What is computed before an operation on elements; of any other everything goes at once."""
+    """Operands computed before an operation on elements; of any other, all at once."""
     match e:
         case Call("gather", (Var(), *indices)):
             return tuple(indices)
@@ -628,7 +628,7 @@ def values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
     asked: Collection[str] | None = None,
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
-    """What the arguments that a region writes hold in the end, and how each loop runs.
+    """Final values of the arguments that a region writes, and the schedule of each loop.
 
     Without `masked` nothing is asked of a read where its mask does not hold. Of a part of a program it may be `asked`
     what other buffers hold. Copies are seen through, or made where that covers more; what neither covers runs step by

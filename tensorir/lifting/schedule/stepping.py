@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """How a loop runs for a statement."""
+    """The schedule of a loop for a statement."""
 
     dim: str
     strategy: str
@@ -179,7 +179,7 @@ class Memory:
         return var(run.fresh(f"{self.buffer.name}_now"), TensorType(self.buffer.element, Dims(tuple(self.box.items()))))
 
     def states(self, inner: Emitter, x: Expr) -> Iterator[tuple[tuple[int, int], Made]]:
-        """What is found here of each write, by its iteration."""
+        """Values of each write, by its iteration."""
         inner.names[self.buffer] = tuple(self.box)
         inner.tensors[self.buffer] = x
         for w in self.writes:
@@ -192,7 +192,7 @@ class Memory:
         return spread(cut(run.emitter.emit(settled(self.before, scope), self.box), self.box), self.box)
 
     def as_mine(self, emitter: Emitter, other: Buffer) -> Expr:
-        """What another loop keeps of the same elements, under the names of the box."""
+        """Another loop's memory of the same elements, under the names of the box."""
         names = dict(zip(emitter.dims_of(other), self.box, strict=True))
         return spread(renamed(emitter.tensors[other], names), self.box)
 

@@ -278,7 +278,7 @@ def _stored(accesses: Sequence[Access]) -> list[Scalar]:
 
 
 def _kept(root: Buffer, accesses: Sequence[Access], fresh: Fresh) -> Buffer:
-    """What keeps an argument: itself, or bytes that are copied from it and back where narrower elements are stored."""
+    """The storage of an argument: itself, or bytes copied from it and back where narrower elements are stored."""
     narrowest = bytes_of(root.element)
     for element in _stored(accesses):
         narrowest = min(narrowest, bytes_of(element))
@@ -376,7 +376,7 @@ class _Rewriting:
     def part(
         self, buffer: Buffer, indices: Sequence[Term], ranges: Ranges, place: tuple[int, ...], write: bool
     ) -> Part | None:  # fmt: skip
-        """Where an access goes, None where it stays as it is."""
+        """The new target of an access, None if it stays as it is."""
         byte, _ = _bytes(buffer, indices, ranges)
         return next((p for p in self.parts.get(buffer.root, ()) if p.holds(byte, place, write)), None)
 

@@ -83,7 +83,7 @@ MOST_VISITED = 1 << 10
 
 
 def stored_with(wanted: Sequence[Term], w: Leaf, r: Leaf, load: Load) -> tuple[Term, ...] | None:
-    """What terms of a store were when it filled what is read, in the same iteration of the loops around both.
+    """Terms of a store at the time it filled the element that is read, in the same iteration of the loops around both.
 
     None where they are no sums of what the reader counts, and of what its indices are sums of, where it may read what
     was not filled, or where iterations that ran between the two may have filled it otherwise. The store runs before the
@@ -124,7 +124,7 @@ def stored_with(wanted: Sequence[Term], w: Leaf, r: Leaf, load: Load) -> tuple[T
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    """What the variables that a statement uses, and some terms, are in its iterations, one after the other."""
+    """Values of a statement's variables, and of some terms, in its iterations, one after the other."""
 
     variables: Mapping[str, Any]
     terms: tuple[Any, ...]
@@ -160,7 +160,7 @@ def _counted(terms: Sequence[Term], grid: Mapping[str, Any], sizes: tuple[int, .
 def _filling(
     filled: _Points, needed: _Points, copies: Mapping[str, tuple[int, int]], shape: Sequence[int]
 ) -> Any | None:
-    """Which iteration was the last one to fill the place of each that needs one; None where one has none."""
+    """The last iteration that filled the place of each that needs one; None where one has none."""
     sizes = (*(high - low + 1 for low, high in copies.values()), *shape)
     if prod(sizes) > MOST_COUNTED:
         return None
@@ -223,7 +223,7 @@ def _divisions(a: Affine) -> int:
 def _columns(
     wanted: Sequence[Term], w: Leaf, r: Leaf, load: Load, copies: Mapping[str, Any], parts: Parts
 ) -> list[list[Affine]]:
-    """What sums may be made of, in several ways.
+    """Columns that sums may be combined of, in several ways.
 
     Quotients in the statement of the variables that tell the indices, and these; the indices before that; what indices
     that are no sums are made of; what the store divides of the variables of the loops around both.
@@ -449,7 +449,7 @@ def _may_move(leaf: Leaf, node: Store, statements: Sequence[Leaf]) -> bool:
 
 
 def _source(leaf: Leaf, node: Store) -> tuple[tuple[Node, ...], Load] | None:
-    """What a statement's elements can be read from, in each of its iterations, and what fills that before it.
+    """A source of a statement's elements, in each of its iterations, and the statements that fill it before.
 
     None where that is nothing else, or where sums say all of it.
     """
@@ -483,7 +483,7 @@ def _has_gaps(index: Affine, ranges: Ranges) -> bool:
 
 
 def _instead(source: Load, w: Leaf, readers: Sequence[Leaf]) -> dict[tuple[Node, Load], Load] | None:
-    """What readers read instead of what a statement stored; None where that is not known of one of them."""
+    """The reads in the place of those of a statement's stores; None if one of them has no such source."""
     assert isinstance(w.node, Store)
     # a statement may read one place many times
     places = {(x, t): t for x in readers for t in x.reads if t.buffer is w.node.buffer}

@@ -47,7 +47,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """What computes folds before the steps of a tree, what stores them behind, and the places that it stores to."""
+    """Statements that compute folds before the steps of a tree, those that store them behind, and their places."""
 
     before: tuple[Node, ...]
     behind: tuple[Node, ...]
@@ -117,7 +117,7 @@ def folds_of_prefixes(
 
 
 def _chain(ranges: Mapping[int, Range], at: int) -> int:
-    """How many places in a row hold ranges that begin where that of the first one does, each longer by one."""
+    """The number of consecutive places whose ranges begin where the first one's does, each longer by one."""
     begin, count = ranges[at], 1
     while ranges.get(at + count) == replace(begin, count=count + 1):
         count += 1
@@ -125,7 +125,7 @@ def _chain(ranges: Mapping[int, Range], at: int) -> int:
 
 
 def _apart(numbers: Sequence[int]) -> int | None:
-    """How far apart numbers are that are all as far apart from the next one."""
+    """The step of an arithmetic progression."""
     gaps = {b - a for a, b in pairwise(numbers)}
     return None if len(gaps) > 1 else gaps.pop() if gaps else 0
 
@@ -167,7 +167,7 @@ _STAY = frozenset(("if", "min", "max", "bit_and", "bit_or", "bit_xor", "rem", "m
 
 
 def holder(element: Scalar) -> Scalar:
-    """What holds an element: a byte, or the element itself."""
+    """The storage type of an element: a byte, or its own."""
     return SCALARS[f"{element.kind}8"] if element.name in NARROW else element
 
 
@@ -265,7 +265,7 @@ def with_threads_apart(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _private(nodes: Sequence[Node], inside: bool = False) -> Iterator[tuple[Buffer, Loop]]:
-    """What is private to iterations of loops that stand inside of a while."""
+    """Buffers that are private to iterations of loops inside of a while."""
     for leaf in leaves(nodes):
         if isinstance(leaf.node, While):
             yield from _private(leaf.node.body, inside=True)

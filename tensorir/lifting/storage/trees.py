@@ -131,7 +131,7 @@ def _only(nodes: Sequence[Node], buffer: Buffer, places: frozenset[int]) -> bool
 
 
 def _read_by_bounds(leaf: Leaf) -> frozenset[Buffer]:
-    """What tells how often the loops around a statement go."""
+    """Buffers that bounds of the loops around a statement read."""
     return frozenset(b for loop in leaf.loops for bound in (loop.low, loop.extent) for b in buffers_of(bound))
 
 
@@ -313,7 +313,7 @@ class _Run:
 
 
 def _run(nodes: Sequence[Node]) -> _Run | None:
-    """What the first of some statements do, as far as they are the steps of a tree; None where they are none."""
+    """The reduction by the first of some statements, as far as they are the steps of a tree; None if they are none."""
     run, last = _Run(), None
     for k, node in enumerate(nodes):
         before, run = run, run.copy()

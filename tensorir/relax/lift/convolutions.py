@@ -38,7 +38,7 @@ def _place(i: Term, step: int, inner: Term, gap: int) -> Term:
 
 
 def _places(size: Sequence[int], window: Sequence[int], steps: Sequence[int], gaps: Sequence[int]) -> list[int]:
-    """How many windows fit along each axis."""
+    """The number of windows along each axis."""
     return [(n - g * (k - 1) - 1) // s + 1 for n, k, s, g in zip(size, window, steps, gaps, strict=True)]
 
 
@@ -153,7 +153,7 @@ def _counts(
     x: Value, sides: Sequence[tuple[int, int]], more: Sequence[tuple[int, int]], size: Sequence[int],
     steps: Sequence[int], gaps: Sequence[int], padding: bool,
 ) -> Value:  # fmt: skip
-    """How many elements each window holds: a product of what there is along each axis."""
+    """The number of elements of each window: a product of those along each axis."""
     found = np.ones((), dtype_of(x.element))
     for k in range(len(size)):
         length = x.shape[2 + k]

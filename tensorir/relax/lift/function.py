@@ -475,7 +475,7 @@ def _selected(condition: Value, yes: Item, no: Item, span: Span) -> Item:
 
 
 def _shown(item: Item) -> tuple[str, list[Expr]]:
-    """What stands for a value in a text that is printed: places for its tensors, and what is known as it is."""
+    """A value as a printed text shows it: places for its tensors, known numbers as they are."""
     if isinstance(item, Value):
         return PLACE, [item.whole()]
     if isinstance(item, tuple) and not isinstance(item, Shape):

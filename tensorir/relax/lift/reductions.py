@@ -270,7 +270,7 @@ def _median(x: Value, axis: Any = None, keepdims: Any = False) -> Any:
 
 
 def _bucketize(x: Value, bounds: Value, out_int32: Any = False, right: Any = False) -> Value:
-    """How many bounds lie below each element (or not above it)."""
+    """The number of bounds below each element (or not above it)."""
     name, kind = "greater_equal" if right else "greater", common(x, bounds)
     x, bounds = converted(x, kind), converted(bounds, kind)
 
@@ -395,7 +395,7 @@ NORMALISATION: dict[str, Callable[..., Any]] = {
 
 
 def _scores(query: Value, key: Value, scale: Any, window_size: Any) -> Value:
-    """How much each query asks for each key, in float32 at least: batch, heads, queries, keys."""
+    """Scores of each query and key, in float32 at least: batch, heads, queries, keys."""
     if window_size is not None:
         raise NotImplementedError("a window of attention")
     q, k = (permuted(widened(a), (0, 2, 1, 3)) for a in (query, key))
@@ -477,7 +477,7 @@ def _sequences(starts: Value, size: int) -> Value:
 
 
 def _attention_first(starts: Value, size: int) -> Value:
-    """Where the sequence of each element starts."""
+    """The start of the sequence of each element."""
 
     def term(ix: Any, s: Any, read: Any) -> Term:
         start = _start(read, s[0])
@@ -487,7 +487,7 @@ def _attention_first(starts: Value, size: int) -> Value:
 
 
 def _last(starts: Value, size: int) -> Value:
-    """Where the sequence after that of each element starts."""
+    """The end of the sequence of each element: the start of the next one."""
 
     def term(ix: Any, s: Any, read: Any) -> Term:
         start = _start(read, s[0])

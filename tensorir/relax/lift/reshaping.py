@@ -65,7 +65,7 @@ def reshaped(x: Value, shape: Sequence[int]) -> Value:
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
-    """How many of the old sizes, and of the new ones, have the same product, from the front."""
+    """Groups of old and of new sizes with one product, from the front, as numbers of sizes."""
     found: list[tuple[int, int]] = []
     i = j = 0
     while i < len(old):
@@ -257,7 +257,7 @@ def _pad(x: Value, pad_width: Any, pad_mode: str = "constant", pad_value: Any = 
 
 
 def _around(x: Value, along: int, a: int, b: int, mode: str) -> tuple[Value, Value]:
-    """What stands before and behind an axis, made of its own elements."""
+    """Padding before and behind an axis, made of its own elements."""
     size = x.shape[along]
 
     def part(*span: int) -> Value:

@@ -43,7 +43,7 @@ class Shape(tuple[int, ...]):
 
 @dataclass(slots=True)
 class Home:
-    """What the values of one program share: whether accesses are checked, and tables that the program brings along."""
+    """State of all values of one program: whether accesses are checked, and tables that the program brings along."""
 
     checked: bool = False
     undefined: bool = False

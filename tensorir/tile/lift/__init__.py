@@ -41,7 +41,7 @@ from typing import Any
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
-from tensorir.lifting.assemble import Built
+from tensorir.lifting.assemble import Built, Shown
 from tensorir.lifting.batched.loops import ONLINE
 from tensorir.lifting.batched.program import Argument as Passed
 from tensorir.lifting.batched.program import Batched, Unspecified, batched
@@ -51,6 +51,7 @@ from tensorir.lifting.nests.nest import Loop
 from tensorir.lifting.nests.terms import Number as Term
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.region.nodes import Atomic, For, Write, walk
+from tensorir.passes.pipeline import Stage
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.lift.memory import FILLS
@@ -147,7 +148,9 @@ def _built(form: Signature, made: Batched, region: Translated, exact: bool) -> B
         if isinstance(node, Write | Atomic):
             stores.setdefault(node.buffer.name, []).append(node.span)
     only = {name: spans[0] for name, spans in stores.items() if len(spans) == 1}
-    return Built(made.fencil, names, outputs, report, made.run.unchecked, stores=only)
+    shown = Shown(lambda: region.region)
+    stages = (Stage("schedule", "blocks are dims in front of those of tiles", shown, made.fencil),)
+    return Built(made.fencil, names, outputs, report, made.run.unchecked, stages=stages, stores=only)
 
 
 def _passed(form: Signature, region: Translated) -> dict[str, Passed]:

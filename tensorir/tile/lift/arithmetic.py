@@ -350,7 +350,7 @@ def _or_zero(bad: Expr | None, x: Expr) -> Expr:
 
 
 def _undefined(op: Operation, x: Expr, y: Expr, quotient: bool) -> Expr | None:
-    """Where a division has no result; None where it always has one."""
+    """The elements at which a division has no result; None if it always has one."""
     scalar, by = y.tensor.element, _constant(y)
     assert isinstance(scalar, Scalar)
     least = scalar.range.start if scalar.kind == "int" else None

@@ -172,7 +172,7 @@ def _two_memories(span: Span) -> Exception:
 
 
 class _State:
-    """What a loop carries: variables for its values, and nodes for their next ones."""
+    """Loop-carried values: variables for them, and nodes for their next values."""
 
     def __init__(self, t: Context, first: Sequence[Value], span: Span) -> None:
         self.t, self.first, self.span = t, first, span
@@ -236,7 +236,7 @@ def _for(t: Context, op: Operation, translate: Translate) -> None:
 
 
 def _rounds(t: Context, op: Operation, lower: Number, upper: Number, step: Number) -> tuple[Index, int]:
-    """How many rounds a loop has, and how many at most."""
+    """The trip count of a loop, and its upper bound."""
     by = step.known
     if by is not None and by <= 0:
         return number(0), 0

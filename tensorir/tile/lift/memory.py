@@ -146,7 +146,7 @@ def _coordinate(
     t: Context, index: Number, step: int, own: dict[str, Interval], extent: int, sparse: bool, k: int,
     ranges: dict[str, tuple[int, int]], span: Span,
 ) -> tuple[Index, list[Condition]]:  # fmt: skip
-    """Where along a dim of its tensor each element of a tile stands, and what keeps it inside."""
+    """The index of each element of a tile along a dim of its tensor, and the mask that keeps it inside."""
     index = index.renamed((1,) * k + index.axes, {axis(0): axis(k)}) if sparse else index
     if index.sum is not None:
         at = index.sum.times(step)
@@ -419,7 +419,7 @@ COMBINING = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is done to the elements of a place: from their old values, or by a builtin that combines."""
+    """An update of elements: from their old values, or by a builtin that combines."""
 
     values: tuple[Expr, ...]
     new: Callable[[Expr, tuple[Expr, ...]], Expr]

@@ -240,7 +240,7 @@ def single(body: Region, element: Element) -> Single | None:
 
 
 def identity_of(item: Any, scalar: Scalar) -> Expr:
-    """What a fold begins with."""
+    """The identity of a fold."""
     if isinstance(item, bool):
         return literal(item, BOOL)
     assert isinstance(item, Stated)
@@ -300,7 +300,7 @@ def _with_builtin(op: Operation, only: Single, x: Number, init: Expr, dim: str) 
 def _body(
     t: Context, translate: Translate, body: Region, left: Sequence[Number], right: Sequence[Number]
 ) -> list[Expr]:
-    """What a body makes of accumulators and elements, as expressions of their own."""
+    """The results of a body for accumulators and elements, as expressions of their own."""
     for k, (a, b) in enumerate(zip(left, right, strict=True)):
         t.values[body.arguments[2 * k]], t.values[body.arguments[2 * k + 1]] = a, b
     before, t.inline = t.inline, True

@@ -67,7 +67,7 @@ I64 = ELEMENTS["i64"]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a launch passes for a parameter: an array of a shape, an integer that is known, or any number."""
+    """An argument of a launch: an array of a shape, an integer that is known, or any number."""
 
     name: str
     element: Element
@@ -78,7 +78,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How a kernel is translated."""
+    """Options of a translation."""
 
     wide: bool = False
     """Addresses are computed in 64 bits, so that none wraps around."""
@@ -272,7 +272,7 @@ LOGIC: dict[str, bool | None] = {"andi": False, "ori": True, "xori": None}
 
 
 def _logic(t: Context, op: Operation, operands: Sequence[Number], axes: Axes) -> Number | None:
-    """What is known of an operation on truth values of which one is known."""
+    """The value of an operation on truth values of which one is known."""
     decides = LOGIC[op.name]
     for a, b in (operands, operands[::-1]):
         known = truth(a, t.ranges)
@@ -502,7 +502,7 @@ Key = tuple[tuple[int, ...] | int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """How arguments become parameters: one by one, or each array as pointer, extents and strides."""
+    """The calling convention: arguments one by one, or each array as pointer, extents and strides."""
 
     entry: Operation
     raw: bool
@@ -510,7 +510,7 @@ class Signature:
     elements: tuple[Element, ...]
 
     def key(self, values: Sequence[Any]) -> Key:
-        """What a program is made for, of the values of a call."""
+        """The key of a compiled program: the values of a call that it is made for."""
         found: list[tuple[int, ...] | int | None] = []
         for a, v in zip(self.arguments, values, strict=True):
             if not a.scalar:
@@ -520,7 +520,7 @@ class Signature:
         return tuple(found)
 
     def given(self, key: Key) -> list[Given]:
-        """What each parameter is given."""
+        """The argument of each parameter."""
         params = self.entry.regions[0].arguments
         found: list[Given] = []
         for a, e, k in zip(self.arguments, self.elements, key, strict=True):
@@ -551,7 +551,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def signature(entry: Operation, args: Sequence[Any]) -> Signature:
-    """How arguments like these become parameters. Raises TK02 to TK04 for those that do not."""
+    """The calling convention for arguments like these. Raises TK02 to TK04 for those that have none."""
     params, name = entry.regions[0].arguments, str(entry.attribute("sym_name"))
     raw = len(args) == len(params)
     needed = sum(1 + 2 * len(a.shape) if _is_array(a) else 1 for a in args)

@@ -44,7 +44,7 @@ _SCALARS = {
 
 
 def refused(message: str, span: Span, help: str = "", code: str = "TL40") -> DiagnosticError:
-    """What a kernel does that no tensor program says."""
+    """An error for an operation of a kernel that no tensor program has."""
     return DiagnosticError(Diagnostic(code, message, span, help=help))
 
 
@@ -227,7 +227,7 @@ def boolean(e: Expr, axes: Axes, element: Element) -> Number:
 
 
 def truth(c: Number, ranges: Ranges) -> bool | None:
-    """What a truth value is wherever it is asked for, None where that is not known."""
+    """The one value of a mask, None if that is not known."""
     if isinstance(c.written, Literal):
         return bool(c.written.value)
     if c.bounds is None:

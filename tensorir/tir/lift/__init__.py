@@ -259,7 +259,7 @@ def _fixed(func: n.PrimFunc) -> Key | None:
 
 
 def _key(func: n.PrimFunc, arrays: Sequence[Any]) -> Key:
-    """What a call needs a program for; a buffer that is not given has the shape that the others tell, row by row."""
+    """The key of a call's program; a buffer that is not given has the shape that follows from the others, row-major."""
     shapes: list[tuple[int, ...] | None] = []
     strides: list[tuple[int, ...] | None] = []
     known: dict[n.Var, int] = {}

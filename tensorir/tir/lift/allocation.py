@@ -52,7 +52,7 @@ def match(reader: Reader, node: n.MatchBufferRegion) -> None:
 
 
 def _agree(buffer: n.Buffer, what: str, declared: Term, value: Term, span: Span) -> None:
-    """What a matched buffer declares is what its region has, as far as both are numbers."""
+    """Declarations of a matched buffer equal those of its region, as far as both are numbers."""
     if isinstance(declared, Number) and isinstance(value, Number) and declared.value != value.value:
         message = f"{buffer.name!r} declares the {what} {declared.value}, but the region has {value.value}."
         raise refused(message, span)

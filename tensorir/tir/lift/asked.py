@@ -78,7 +78,7 @@ def asks(scope: Scope, parts: Iterable[n.Node]) -> bool:
 
 
 def asked(reader: Reader, *expressions: n.Node | None, lane: Term = _ZERO) -> list[Node]:
-    """What a statement that stands here and evaluates expressions asks for, in the order in which it does."""
+    """The checks of a statement's own expressions, in order of evaluation."""
     if not reader.asking:
         return []
     found: list[Node] = []
@@ -127,7 +127,7 @@ def _defined(reader: Reader, node: n.Expr, lane: Term) -> tuple[Term, str, str] 
 
 
 def _of(reader: Reader, node: n.Node, around: tuple[Term, ...], lane: Term, chosen: bool = False) -> Iterator[_Asked]:
-    """What an expression asks for; `chosen`: as a part of a choice that looks at both of its values."""
+    """The checks of an expression; `chosen`: as a part of a choice that evaluates both of its values."""
     scope = reader.scope
     if id(node) in scope.exchanged:
         return  # what was done before the statement has asked by then

@@ -148,7 +148,7 @@ def entered(scope: Scope, name: str, around: Sequence[str], span: Span) -> None:
 
 
 def returned(scope: Scope, call: n.Call, name: str, lane: Term) -> Term:
-    """What a function of scalars returns, by lets, choices and returns.
+    """The value of a function of scalars, by lets, choices and returns.
 
     Errors: TL01 for what is no PrimFunc of the module, takes a buffer, or computes by other statements, and for a
     recursion that nothing known before a run ends.

@@ -80,13 +80,13 @@ class _Rounds:
     node: n.While
 
     def round(self, value: n.Expr, then: n.Expr) -> n.Stmt:
-        """What a round does whose element has one value before it changes, and another one then."""
+        """The body of a round whose element has one value before it changes, and another one then."""
         first = (_with(part, self.counter, value) for part in self.before)
         rest = (_with(part, self.counter, then) for part in self.behind)
         return seq((*first, *rest), self.node.span)
 
     def ends(self, value: n.Expr) -> n.Stmt:
-        """What is left in the element."""
+        """The store of the final value of the element."""
         return n.BufferStore(self.counter, value, self.indices, span=self.node.span)
 
     @property
@@ -160,7 +160,7 @@ class _Counting:
         return any(part in self.told or isinstance(part, n.BufferLoad) for part in walk(value))
 
     def loop(self, before: Sequence[n.Stmt], node: n.While) -> n.Stmt | None:
-        """What a while is that follows other statements of a sequence; None where it does not count."""
+        """The counted loop of a while that follows other statements of a sequence; None if it does not count."""
         for load in walk(node.condition):
             if isinstance(load, n.BufferLoad):
                 rounds = self.rounds(load, before, node)
@@ -256,7 +256,7 @@ class _Counting:
         return found[1] + by - 1 <= last if up else found[0] - by + 1 >= first
 
     def way(self, start: n.Expr, end: n.Expr, by: int, up: bool) -> n.Expr | None:
-        """How far the end is, 0 or less where it is behind the start; None where that may be no number of their type.
+        """The distance of the end from the start, 0 or less if behind it; None if it may leave their type.
 
         A way of more steps of 1 than a type of 32 bits counts nobody goes.
         """
@@ -282,7 +282,7 @@ class _Counting:
         return n.Add(start, gone) if up else n.Sub(start, gone)
 
     def first(self, start: n.Expr, up: bool) -> int | None:
-        """Where the first of all threads begins, which begin apart and go on together; None for those that do not."""
+        """The start of the first thread, of threads that begin apart and go on together; None for others."""
         found = interval(start, self.known) if any(part in self.told for part in walk(start)) else None
         return None if found is None else found[0 if up else 1]
 
@@ -304,7 +304,7 @@ class _Counting:
         return None
 
     def number(self, expression: n.Expr, rounds: _Rounds, value: int | None) -> int | None:
-        """What an expression is where the element has a value; None where more decides it."""
+        """An expression with the element's value put in; None if it depends on more."""
         if value is not None:
             expression = _with(expression, rounds.counter, _number(value, rounds.dtype))
         scope = Scope()
@@ -339,7 +339,7 @@ def _with(node: N, counter: n.Buffer, value: n.Expr) -> N:
 
 
 def _step(rounds: _Rounds) -> int | None:
-    """What each round adds to its element."""
+    """The step of an element in each round."""
     match rounds.update:
         case n.Add(n.BufferLoad(b), n.IntImm(step)) | n.Add(n.IntImm(step), n.BufferLoad(b)) if b is rounds.counter:
             return step
@@ -368,7 +368,7 @@ def _limit(rounds: _Rounds) -> tuple[int, n.Expr] | None:
 
 
 def _steps(way: n.Expr, by: int) -> n.Expr:
-    """How many steps a way takes."""
+    """The number of steps of a distance."""
     more = _plus(way, by - 1)
     if by == 1:
         return more

@@ -44,7 +44,7 @@ def row_major_only(buffer: n.Buffer) -> None:
 
 @dataclass(slots=True)
 class Scope:
-    """What names stand for while a function is read."""
+    """Bindings of names while a function is read."""
 
     values: dict[n.Var, Lanes] = field(default_factory=dict[n.Var, Lanes])
     views: dict[n.Buffer, View] = field(default_factory=dict[n.Buffer, View])

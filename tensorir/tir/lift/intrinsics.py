@@ -1,4 +1,4 @@
-"""What the pure builtins of TIR are in terms of the tensor IR's: one function per builtin.
+"""Pure builtins of TIR in terms of the tensor IR's: one function per builtin.
 
 Values that the source leaves undefined are 0, as in the interpreter.
 """

@@ -279,7 +279,7 @@ def _anew(reader: Reader, memory: Buffer) -> Buffer:
 
 
 def _joined(node: n.Stmt) -> dict[n.Buffer, frozenset[str]]:
-    """What reductions over threads write, of which these threads have one copy together; and the tags of the threads.
+    """Buffers that reductions over threads write, one copy for all of these threads; and the tags of the threads.
 
     What is also given to `tvm_thread_allreduce` each thread has summed up alone.
     """
@@ -329,7 +329,7 @@ def _extents(reader: Reader, node: n.Stmt) -> dict[str, int]:
 
 
 def _bindings(node: n.Stmt) -> Iterator[tuple[n.Stmt, str, n.Var, n.Expr]]:
-    """What binds a variable to an index of the hardware in a kernel: tag, variable and extent."""
+    """Bindings of variables to indices of the hardware in a kernel: tag, variable and extent."""
     for part in walk(node):
         match part:
             case n.For(var, _, extent, n.ForKind.THREAD_BINDING, _, n.IterVar(_, _, _, tag)) if is_hardware(tag):

@@ -89,7 +89,7 @@ def repeated(
 
 
 def met(reader: Reader, span: Span) -> list[Node]:
-    """What is checked of a barrier where each thread asks storage of its own: that all of a block come, or none."""
+    """The check of a barrier whose condition reads each thread's own storage: all of a block reach it, or none."""
     comes, some = reader.flag("comes", span), reader.buffer("some", BOOL, (), span)
     here, any_come = Load(comes.buffer, comes.indices), Load(some, ())
     nodes = [reader.cleared(comes, span), Store(some, (), Number(False, BOOL), (), span)]
@@ -102,13 +102,13 @@ def met(reader: Reader, span: Span) -> list[Node]:
 
 
 def _all_come(reader: Reader, holds: Term, span: Span) -> Node:
-    """What is asserted of every thread of a block where a barrier stands in the turns."""
+    """The assertion for every thread of a block at a barrier within rounds."""
     message = "not all threads of the block reach the barriers in this loop."
     return reader.placed(Check(holds, message, (), span, "TL13"))
 
 
 def _gathered(reader: Reader, buffer: Buffer, value: Term, span: Span) -> Node:
-    """What is put together from all threads, one after the other."""
+    """Values of all threads combined, one after the other."""
     node: Node = Store(buffer, (), value, (), span)
     for thread in reversed(reader.lanes):
         node = Loop(thread.name, Number(0, INT32), Number(thread.extent, INT32), (node,), span=span, title=thread.name)
@@ -326,7 +326,7 @@ def _most(extent: Term, ranges: dict[str, tuple[int, int]]) -> int | None:
 
 
 def _declared(reader: Reader, var: n.Var, body: n.Stmt) -> int | None:
-    """How far a loop can go, since a block binds one of its iterators to it."""
+    """An upper bound of a loop's extent, since a block binds one of its iterators to it."""
     for part in walk(body):
         if isinstance(part, n.BlockRealize):
             for iterator, value in zip(part.block.iter_vars, part.values, strict=True):

@@ -76,7 +76,7 @@ def compact(buffer: Buffer, shape: Sequence[Term], lanes: int) -> View:
 
 
 def address_of(view: View, indices: Sequence[Term]) -> Term:
-    """Where an element of a view lies, counted in elements of the view."""
+    """The address of an element of a view, in elements of the view."""
     total = view.offset
     for index, stride in zip(indices, view.strides, strict=True):
         total = plus(total, times(index, stride))

@@ -65,7 +65,7 @@ def own_calls(node: n.Stmt, wanted: Wanted) -> Iterator[n.Call | Choice | n.Let]
 
 
 def own_parts(node: n.Stmt) -> tuple[n.Node, ...]:
-    """What a statement computes itself, before the statements inside of it."""
+    """The expressions of a statement itself, before the statements below it."""
     match node:
         case n.BufferStore(_, value, indices, predicate):
             return (value, *indices, *(() if predicate is None else (predicate,)))
@@ -190,7 +190,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """What each thread knows alone: who has left an iteration, a loop, or the function; and what it returned."""
+    """State of each thread: whether it has left an iteration, a loop, or the function; and the value returned."""
 
     buffer: Buffer
     indices: tuple[Term, ...]
@@ -278,7 +278,7 @@ class Reader:
 
     @contextmanager
     def unguarded(self) -> Generator[None, None, None]:
-        """Where every thread does what stands inside, whatever guards what stands around.
+        """A scope that every thread runs, whatever condition guards the statements around it.
 
         Those who return there do nothing of what follows.
         """
@@ -385,7 +385,7 @@ class Reader:
             self.stretch = self.stretches
 
     def reached(self, span: Span) -> list[Node] | None:
-        """What holds where a barrier stands: threads come there where the first one of their block does.
+        """The condition at a barrier: a thread reaches it if the first one of its block does.
 
         None where that is told by what each thread has for itself, and so by no index.
         """

@@ -56,7 +56,7 @@ def _update(reader: Reader, call: n.Call, span: Span) -> Store:
 
 
 def _in_turn(reader: Reader, nodes: list[Node]) -> list[Node]:
-    """What threads do one after the other, all of it for each, `threadIdx.x` running fastest."""
+    """Statements that threads run one after the other, all of them for each, `threadIdx.x` fastest."""
     tags = {t.name: tag for tag, t in (reader.threads or {}).items()}
     span = nodes[-1].span
     for thread in sorted(reader.lanes, key=lambda t: _TAGS.index(tags[t.name]), reverse=True):
@@ -74,7 +74,7 @@ def lane_loop(name: str, lanes: int, node: Node, span: Span) -> Node:
 
 
 def asked_of_lanes(reader: Reader, value: n.Expr) -> list[Node]:
-    """What a value asks for, in every lane of it."""
+    """The checks of a value, for each of its lanes."""
     lanes = value.dtype.lanes
     if lanes == 1:
         return asked(reader, value)
@@ -123,7 +123,7 @@ def acts(parts: Iterable[n.Node]) -> bool:
 
 
 def results(reader: Reader, node: n.Stmt) -> list[Node]:
-    """What a statement's own expressions do, in their order.
+    """Effects of a statement's own expressions, in order.
 
     Errors: TL01 where the statement reads what one of them writes, and for choices among vectors.
     """

@@ -33,7 +33,7 @@ def statement(reader: Reader, node: n.Stmt) -> list[Node]:
 
 
 def _before(reader: Reader, node: n.Stmt) -> list[Node]:
-    """What has to be done before a statement, which then finds the values."""
+    """Statements before a statement that reads the values they store."""
     return [*exchanged(reader, node), *results(reader, node)]
 
 

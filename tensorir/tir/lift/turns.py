@@ -1,4 +1,4 @@
-"""How often a loop turns whose bounds depend on data: as often as an access that every turn makes stays inside.
+"""Trip counts of loops whose bounds depend on data: bounded by an access that stays inside in every round.
 
 In `for j in range(n[i]): y[i] = y[i] + x[start[i] + j]` every turn reads another element of x: there are no more turns
 than x has elements, or one of them leaves x, which is an error in any case. A loop of `(n + 3) // 4` turns, whose turn
@@ -51,7 +51,7 @@ def turns(reader: Reader, var: n.Var, by: int, body: n.Stmt, extent: Term | None
 
 @dataclass(slots=True)
 class _Always:
-    """What every turn evaluates, with the step of each value from one turn to the next."""
+    """Expressions that every round evaluates, with the step of each value from one round to the next."""
 
     reader: Reader
     stored: frozenset[Buffer]
@@ -142,7 +142,7 @@ class _Always:
         self.follow(var, value)
 
     def follow(self, var: n.Var, value: n.Expr) -> None:
-        """What is known of a value is known of its name."""
+        """Facts about a value hold for its name."""
         step, start, grows = self.step(value), self.start(value), self.grows(value)
         self.steps[var] = step
         self.starts.pop(var, None)

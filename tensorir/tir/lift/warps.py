@@ -43,7 +43,7 @@ EXCHANGES = frozenset((*_SOURCES, _ACTIVE))
 
 
 def exchanged(reader: Reader, node: n.Stmt) -> list[Node]:
-    """What stands before a statement that shuffles: each thread keeps its value; the statement then reads those."""
+    """Stores before a statement that shuffles: each thread keeps its value; the statement then reads those."""
     if reader.shuffling is None:
         return []
     found: list[Node] = []
@@ -205,7 +205,7 @@ class _Row:
     """How often the steps read each buffer, in the text."""
 
     def take(self, parts: Sequence[n.Stmt]) -> int:
-        """How many of the statements are a step."""
+        """The number of statements that are one step."""
         match parts:
             case [n.For(var, n.IntImm(low), n.IntImm(extent), _, body), *_] if 0 < extent <= 6:
                 return int(self._rounds(var, low, extent, body))
@@ -338,7 +338,7 @@ def _handed_on(reader: Reader, part: n.Stmt, own: n.BufferLoad) -> bool:
 
 
 def _times(kernel: n.Stmt, buffer: n.Buffer) -> int:
-    """How often the text of a kernel reads a buffer; often, where something else than reads and stores names it."""
+    """The number of reads of a buffer in a kernel's text; many if anything but reads and stores names it."""
     found = 0
     for part in walk(kernel):
         match part:
@@ -422,7 +422,7 @@ def _fold(reader: Reader, block: Block, own: n.BufferLoad, kind: str, every: int
 
 
 def _start(reader: Reader, op: str, value: Load) -> Term:
-    """What a fold starts from: what the source says, or what changes nothing."""
+    """The initial value of a fold: the source's, or the identity."""
     reducer = reader.reducer
     if reducer is not None and len(reducer.identity_element) == 1:
         said = reader.term(reducer.identity_element[0])

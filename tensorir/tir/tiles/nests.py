@@ -285,7 +285,7 @@ def _in_matrix(box: Box, row: n.Expr, column: n.Expr) -> tuple[n.Expr, ...]:
 
 
 def _windows(extent: n.Expr, record: Im2col) -> n.Expr:
-    """How many windows there are along a side of an image."""
+    """The number of windows along a side of an image."""
     room = 2 * record.pad - record.dilation * (record.kernel - 1) - 1
     return _plus(_divide(_plus(extent, const(room, INT32)), const(record.stride, INT32)), const(1, INT32))
 

@@ -34,7 +34,7 @@ from tensorir.tir.trees import walk
 
 
 def identity(kind: str, dtype: DataType) -> n.Expr:
-    """What a fold starts from.
+    """The identity of a fold.
 
     >>> from tensorir.tir.dtypes import FLOAT32, INT32
     >>> identity("min", FLOAT32), identity("bitand", INT32), identity("absmax", INT32)
@@ -263,7 +263,7 @@ class Transpose:
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """What only the layout of a tile has a use for."""
+    """An operation that changes the layout of a tile alone."""
 
 
 Record = Copy | Fill | Gemm | Reduce | Scan | Atomic | Im2col | Transpose | Nothing

@@ -297,7 +297,7 @@ def _thread(node: n.Node) -> tuple[n.Var, int, n.Expr] | None:
 
 
 def _sizes(block: n.Block) -> tuple[n.Expr, ...] | None:
-    """How many threads a block has along each axis."""
+    """The number of threads of a block along each axis."""
     given = block.annotations["tl.launch_threads"]
     if not isinstance(given, Sequence) or isinstance(given, str):
         return None

@@ -405,7 +405,7 @@ class _Kernel:
                         self.arrive(self.barrier(argument, values), 1, state)
 
     def barrier(self, argument: n.Argument, values: Values) -> tuple[n.Var, int]:
-        """Which barrier an argument is: its memory, and its place there."""
+        """The barrier of an argument: its memory, and its place there."""
         match argument:
             case n.BufferLoad(buffer, (index,)) if buffer.data in self.counts:
                 found = buffer.data, number(index, values)
@@ -445,7 +445,7 @@ class _Kernel:
         return made
 
     def statement(self, leaf: _Leaf) -> n.Stmt:
-        """What one group runs, as what all threads do; under its conditions where it has no operation on tiles."""
+        """A group's statement as one for all threads; under its conditions if it has no operation on tiles."""
         node = leaf.statement
         plain = isinstance(node, n.LetStmt | n.AllocBuffer | n.DeclBuffer)
         if plain or leaf.threads == self.threads or any(_is_whole(part) for part in walk(node)):
