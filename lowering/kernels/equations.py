@@ -2,7 +2,7 @@
 
 Triton has other operations than XLA under some names. What differs is not in the table for GPUs, and stays with XLA:
 casts of floats to integers (which saturate there), shifts of bits by as many as there are, remainders of floats.
-Kernels for CPUs (`native.py`) have those, and no floats of 16 bits.
+Kernels for CPUs (`vectors.py`) have those, and no floats of 16 bits.
 """
 
 from __future__ import annotations
