@@ -27,6 +27,8 @@ def lifted(region):
     arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
     emitter = Emitter(taken=set(arguments))
     values, decided = values_of(region, emitter, arguments)
+    if not values:
+        raise Uncovered("a program that writes no argument")
     params = [emitter.param(b) for b in arguments.values()]
     stores, buffers = ordered_closures([(arguments[name], x) for name, x in values.items()], params, emitter)
     made = replace(fencil(region.name, [*params, *buffers], stores), buffers=frozenset(b.name for b in buffers))
