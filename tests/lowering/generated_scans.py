@@ -53,7 +53,9 @@ def data(rng, shape, element, exact):
 
 def applied(name, *values):
     if name.startswith("reduce"):
-        return getattr(lax, name)(lax.concatenate([lax.expand_dims(v, [v.ndim]) for v in values], values[0].ndim), (values[0].ndim,))
+        return getattr(lax, name)(
+            lax.concatenate([lax.expand_dims(v, [v.ndim]) for v in values], values[0].ndim), (values[0].ndim,)
+        )
     return FUNCTIONS.get(name, getattr(lax, name, None))(*values)
 
 

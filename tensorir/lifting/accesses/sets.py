@@ -9,8 +9,6 @@ a set larger than it is, and `exact` says so.
 """
 
 # islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportAttributeAccessIssue=false, reportMissingTypeStubs=false
 
 from __future__ import annotations
 

@@ -48,9 +48,6 @@ from tensorir.lifting.nests.terms import (
 from tensorir.lifting.nests.unknowns import NO_FACTS, told
 from tensorir.runtime.memory import remembered
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
-
 MOST_SOLVED = 1 << 12
 """From how many points the coefficients of a sum are found, which is then looked at in all of them."""
 LARGEST = 1 << 24

@@ -19,7 +19,7 @@ None ['i - 1'] { R0[i0 = 1] }
 """
 
 # islpy has no types of its own that say enough.
-# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
+# pyright: basic
 
 from __future__ import annotations
 

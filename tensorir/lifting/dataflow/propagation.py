@@ -66,8 +66,6 @@ if a > 0 then a + b else b
 d
 """
 
-# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

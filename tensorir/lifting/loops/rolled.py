@@ -19,8 +19,6 @@ copy keeps for itself (`v = A[3]; A[3] = v·v`) is then one for each iteration.
 ('copy_1', 3, 'copy_1', 'A[copy_1*2 + 3]')
 """
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections import Counter

@@ -292,7 +292,6 @@ def _terms_of(nodes: Sequence[Node]) -> Iterator[Term]:
 
 
 # islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false
 
 
 MOST_ELEMENTS = 1 << 24

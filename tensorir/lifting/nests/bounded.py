@@ -19,8 +19,6 @@ Bounds of whole-number terms that are no sums of indices: found by evaluating th
 (0, 4)
 """
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

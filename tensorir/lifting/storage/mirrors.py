@@ -1,7 +1,5 @@
 """Storage that holds parts of other storage, in places that no sum tells: what is read there is read from there."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
