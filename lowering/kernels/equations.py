@@ -2,7 +2,7 @@
 
 Triton has other operations than XLA under some names. What differs is not in the table for GPUs, and stays with XLA:
 casts of floats to integers (which saturate there), shifts of bits by as many as there are, remainders of floats.
-Kernels for CPUs (`native.py`) have those, and no floats of 16 bits.
+Kernels for CPUs (`vectors.py`) have those, and no floats of 16 bits.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ POINTWISE: Mapping[str, Pointwise] = {
     "bitcast_convert_type": Pointwise(NUMBERS, 0),
     "is_finite": Pointwise(WIDE, 2),
     "stop_gradient": Pointwise(ELEMENTS, 0),
-    "copy": Pointwise(ELEMENTS, 0, lambda x: x),
-    "copy_p": Pointwise(ELEMENTS, 0, lambda x: x),
+    **{name: Pointwise(ELEMENTS, 0, lambda x: x) for name in ("copy", "copy_p", "pvary")},
     **{name: Pointwise(WIDE) for name in ("floor", "ceil")},
     **{name: Pointwise(WIDE, _DEAR) for name in ("sqrt", "rsqrt")},
     **{
@@ -100,7 +99,8 @@ _NUMBERS = WIDE | _INTEGERS
 NATIVE: Mapping[str, Pointwise] = {
     **{name: replace(row, elements=row.elements & (WIDE | _INTEGERS | BOOL)) for name, row in POINTWISE.items()},
     **{name: Pointwise(_NUMBERS) for name in ("add", "sub", "mul", "add_any", "neg", "lt", "le", "gt", "ge", "sign")},
-    **{name: Pointwise(_NUMBERS, 2) for name in ("min", "max", "clamp")},
+    "square": Pointwise(_NUMBERS),
+    **{name: Pointwise(_NUMBERS, 2) for name in ("min", "max", "clamp", "integer_pow")},
     **{name: Pointwise(_NUMBERS, _DEAR) for name in ("div", "rem")},
     **{name: Pointwise(_INTEGERS | BOOL) for name in ("and", "or", "xor", "not")},
     **{name: Pointwise(_NUMBERS | BOOL) for name in ("eq", "ne", "select_n", "convert_element_type", "stop_gradient")},

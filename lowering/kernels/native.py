@@ -4,13 +4,10 @@ One block of columns is one call of a function: all scans of a region run over i
 hand on stays in a buffer that fits the first cache. Arrays whose levels lie innermost are turned, tile by tile, on the
 way into such a buffer and out of it; everything else is read and written where it lies. The last block of an axis ends
 where the axis does and may do columns again: each column is computed of its own inputs alone.
-
-Floats are added and multiplied as XLA does on CPUs: products may be contracted with sums, and nothing is reordered.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -25,6 +22,7 @@ from lowering.kernels.positions import Box, Entry, Index, Position, identity, sy
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Swept
 from lowering.kernels.sweeps import Sweep
+from lowering.kernels.vectors import Lanes, Vectors, kind_of, memory_of
 
 COLUMNS = 8
 """Columns of a block: two registers of 256 bits in float64, so that one waits while the other divides."""
@@ -35,17 +33,6 @@ SHORT = 60
 """Instances of steps that are compiled for more columns where their levels lie pages apart."""
 SMALL = 1 << 17
 """Bytes of buffers from which on blocks have half as many columns: beyond, the second cache does not hold them."""
-
-FLOAT = {"float32": "float", "float64": "double"}
-LIBRARY = frozenset([
-    "exp", "exp2", "expm1", "log", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh",
-    "tanh", "asinh", "acosh", "atanh", "cbrt", "pow",
-])  # fmt: skip
-"""Functions of the C library."""
-COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-FOLDS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min", "reduce_or": "or",
-         "reduce_and": "and"}  # fmt: skip
-SAME = frozenset(["stop_gradient", "copy", "copy_p"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +49,6 @@ class Kernel:
     """Bytes."""
     work: int
     """Instructions of all blocks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """A value: an element for each column of a block."""
-
-    name: str
-    element: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +91,14 @@ class _Columns(Points):
     region: Swept
     results: tuple[Variable, ...]
     lanes: int
-    lines: list[str] = field(default_factory=list[str])
-    declared: dict[str, None] = field(default_factory=lambda: {"declare i64 @llvm.smin.i64(i64, i64)": None})
-    known: dict[str, str] = field(default_factory=dict[str, str])
-    """Names by what they are, where that was computed already."""
     buffers: dict[Any, str] = field(default_factory=dict[Any, str])
     """Pointers to levels of a block: made ones by variable, turned ones by variable and position."""
     size: int = 0
-    count: int = 0
     work: int = 0
 
     def __post_init__(self) -> None:
         super().__init__()
+        self.text = Vectors(self.lanes)
         shape = self.region.shape
         constants = [v for s in self.region.sweeps for v in s.body.constants]
         self.ahead: list[tuple[Variable, str, int, int]] = []
@@ -132,52 +107,18 @@ class _Columns(Points):
         # the innermost axis that is wide enough
         wide = [k for k, n in enumerate(shape) if n >= self.lanes]
         self.lane = wide[-1] if wide else None
-        self.lines.append("entry:")
+        self.text.lines.append("entry:")
         counts = [-(-n // self.lanes) if k == self.lane else n for k, n in enumerate(shape)]
         self.blocks = prod(counts)
         self.axes: list[str] = [""] * len(shape)
         rest = "%block"
         for k in reversed(range(len(shape))):
-            number = self.put(f"urem i64 {rest}, {counts[k]}")
-            rest = self.put(f"udiv i64 {rest}, {counts[k]}")
+            number = self.text.put(f"urem i64 {rest}, {counts[k]}")
+            rest = self.text.put(f"udiv i64 {rest}, {counts[k]}")
             if k == self.lane:
-                first = self.put(f"mul i64 {number}, {self.lanes}")
-                number = self._least(first, shape[k] - self.lanes)
+                first = self.text.put(f"mul i64 {number}, {self.lanes}")
+                number = self.text.least(first, shape[k] - self.lanes)
             self.axes[k] = number
-
-    # Text
-
-    def put(self, text: str, fresh: bool = False) -> str:
-        """The name of an instruction, which is written once."""
-        if fresh or text not in self.known:
-            self.count += 1
-            self.lines.append(f"  %v{self.count} = {text}")
-            if fresh:
-                return f"%v{self.count}"
-            self.known[text] = f"%v{self.count}"
-        return self.known[text]
-
-    def call(self, result: str, name: str, *arguments: str) -> str:
-        kinds = ", ".join(_kind_of(a) for a in arguments)
-        self.declared[f"declare {result} @{name}({kinds})"] = None
-        if result == "void":
-            self.lines.append(f"  call void @{name}({', '.join(arguments)})")
-            return ""
-        return self.put(f"call {result} @{name}({', '.join(arguments)})")
-
-    def vector(self, kind: str) -> str:
-        return f"<{self.lanes} x {kind}>"
-
-    def _splat(self, kind: str, name: str) -> str:
-        if not name.startswith("%"):
-            return f"<{', '.join([f'{kind} {name}'] * self.lanes)}>"
-        one = self.put(f"insertelement {self.vector(kind)} poison, {kind} {name}, i64 0")
-        return self.put(
-            f"shufflevector {self.vector(kind)} {one}, {self.vector(kind)} poison, {self.vector('i32')} zeroinitializer"
-        )
-
-    def _least(self, a: str, b: str | int) -> str:
-        return self.call("i64", "llvm.smin.i64", f"i64 {a}", f"i64 {b}")
 
     # Numbers
 
@@ -187,16 +128,18 @@ class _Columns(Points):
                 return Number(str(index.offset))
             case Entry(of, at):
                 entry = self.entries[of, at]
-                kind, sign = _kind(entry.element), "z" if entry.element.startswith("u") else "s"
-                wide = self.vector("i64")
+                kind, sign = kind_of(entry.element), "z" if entry.element.startswith("u") else "s"
+                wide = self.text.vector("i64")
                 name = (
-                    entry.name if kind == "i64" else self.put(f"{sign}ext {self.vector(kind)} {entry.name} to {wide}")
+                    entry.name
+                    if kind == "i64"
+                    else self.text.put(f"{sign}ext {self.text.vector(kind)} {entry.name} to {wide}")
                 )
                 number = Number(name, True)
             case axis if axis == self.lane:
-                base = self._splat("i64", self.axes[axis])
+                base = self.text.splat("i64", self.axes[axis])
                 steps = f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
-                number = Number(self.put(f"add {self.vector('i64')} {base}, {steps}"), True)
+                number = Number(self.text.put(f"add {self.text.vector('i64')} {base}, {steps}"), True)
             case axis:
                 number = Number(self.axes[axis])
         return self._linear([(number, index.factor)], index.offset)
@@ -206,17 +149,17 @@ class _Columns(Points):
         total = Number(str(offset))
         for number, factor in terms:
             wide = number.wide or total.wide
-            kind = self.vector("i64") if wide else "i64"
+            kind = self.text.vector("i64") if wide else "i64"
             one = self._widened(number, wide)
             if factor != 1:
-                one = self.put(f"mul {kind} {one}, {self._widened(Number(str(factor)), wide)}")
+                one = self.text.put(f"mul {kind} {one}, {self._widened(Number(str(factor)), wide)}")
             if total != Number("0"):
-                one = self.put(f"add {kind} {one}, {self._widened(total, wide)}")
+                one = self.text.put(f"add {kind} {one}, {self._widened(total, wide)}")
             total = Number(one, wide)
         return total
 
     def _widened(self, number: Number, wide: bool = True) -> str:
-        return self._splat("i64", number.name) if wide and not number.wide else number.name
+        return self.text.splat("i64", number.name) if wide and not number.wide else number.name
 
     def number(self, index: Index) -> Lanes:
         return Lanes(self._widened(self._number(index)), "int64")
@@ -224,9 +167,9 @@ class _Columns(Points):
     def below(self, index: Index, limit: int) -> Lanes:
         number = self._number(index)
         if number.wide:
-            kind = self.vector("i64")
-            return Lanes(self.put(f"icmp slt {kind} {number.name}, {self._splat('i64', str(limit))}"), "bool")
-        return Lanes(self._splat("i1", self.put(f"icmp slt i64 {number.name}, {limit}")), "bool")
+            kind = self.text.vector("i64")
+            return Lanes(self.text.put(f"icmp slt {kind} {number.name}, {self.text.splat('i64', str(limit))}"), "bool")
+        return Lanes(self.text.splat("i1", self.text.put(f"icmp slt i64 {number.name}, {limit}")), "bool")
 
     # Memory
 
@@ -234,21 +177,17 @@ class _Columns(Points):
         return f"%a{self.arrays.index(v)}"
 
     def _at(self, pointer: str, element: str, number: str) -> str:
-        return self.put(f"getelementptr {_memory(element)}, ptr {pointer}, i64 {number}")
-
-    def _loaded(self, kind: str, pointer: str, element: str) -> str:
-        """The text of a load of one element, or a vector; no two of them are the same."""
-        return self.put(f"load {kind}, ptr {pointer}, align {np.dtype(element).itemsize}", fresh=True)
+        return self.text.put(f"getelementptr {memory_of(element)}, ptr {pointer}, i64 {number}")
 
     def _as_value(self, name: str, element: str) -> Lanes:
         if element != "bool":
             return Lanes(name, element)
-        return Lanes(self.put(f"icmp ne {self.vector('i8')} {name}, zeroinitializer"), element)
+        return Lanes(self.text.put(f"icmp ne {self.text.vector('i8')} {name}, zeroinitializer"), element)
 
     def _as_stored(self, value: Lanes) -> str:
         if value.element != "bool":
             return value.name
-        return self.put(f"zext {self.vector('i1')} {value.name} to {self.vector('i8')}")
+        return self.text.put(f"zext {self.text.vector('i1')} {value.name} to {self.text.vector('i8')}")
 
     def load(self, v: Variable, position: Position, box: Box) -> Lanes:
         element, level = element_of(v).name, len(self.region.shape)
@@ -258,29 +197,33 @@ class _Columns(Points):
             (k,) = [k for k, i in enumerate(position) if i.symbol == level or self._is_level(v, k)]
             key = v if v in self.region.made else (v, (*position[:k], *position[k + 1 :]))
             number = self._in_range(self._number(position[k]), shape_of(v)[k], clamped[k])
-            kind = self.vector(_memory(element))
-            where = self.put(f"getelementptr {kind}, ptr {self.buffers[key]}, i64 {number.name}")
-            return self._as_value(self._loaded(kind, where, element), element)
+            kind = self.text.vector(memory_of(element))
+            where = self.text.put(f"getelementptr {kind}, ptr {self.buffers[key]}, i64 {number.name}")
+            return self._as_value(self.text.loaded(kind, where, element), element)
         numbers = [
             self._in_range(self._number(i), n, c) for i, n, c in zip(position, shape_of(v), clamped, strict=True)
         ]
         strides = _strides(v)
         step = sum(s * i.factor for s, i in zip(strides, position, strict=True) if i.symbol == self.lane)
         wide = any(isinstance(i.symbol, Entry) for i in position) or (step != 0 and self.lane in partial)
-        memory, pointer = _memory(element), self._pointer(v)
+        memory, pointer = memory_of(element), self._pointer(v)
         if not wide:
             first = self._linear(zip(self._first_lane(position, numbers), strides, strict=True), 0)
             pointer = self._at(pointer, element, first.name)
             if step == 1:
-                return self._as_value(self._loaded(self.vector(memory), pointer, element), element)
+                return self._as_value(self.text.loaded(self.text.vector(memory), pointer, element), element)
             if step == 0:
-                return self._as_value(self._splat(memory, self._loaded(memory, pointer, element)), element)
+                return self._as_value(self.text.splat(memory, self.text.loaded(memory, pointer, element)), element)
             places = [self._at(pointer, element, str(step * k)) for k in range(self.lanes)]
         else:
             offsets = self._widened(self._linear(zip(numbers, strides, strict=True), 0))
-            each = [self.put(f"extractelement {self.vector('i64')} {offsets}, i64 {k}") for k in range(self.lanes)]
+            each = [
+                self.text.put(f"extractelement {self.text.vector('i64')} {offsets}, i64 {k}") for k in range(self.lanes)
+            ]
             places = [self._at(pointer, element, one) for one in each]
-        return self._as_value(self._gathered([self._loaded(memory, p, element) for p in places], memory), element)
+        return self._as_value(
+            self.text.gathered([self.text.loaded(memory, p, element) for p in places], memory), element
+        )
 
     def _is_level(self, v: Variable, k: int) -> bool:
         """An axis of what was made has the levels."""
@@ -294,20 +237,14 @@ class _Columns(Points):
         pairs = zip(position, numbers, strict=True)
         return [self._linear([(base, i.factor)], i.offset) if i.symbol == self.lane else n for i, n in pairs]
 
-    def _gathered(self, names: Sequence[str], kind: str) -> str:
-        row = "poison"
-        for k, name in enumerate(names):
-            row = self.put(f"insertelement {self.vector(kind)} {row}, {kind} {name}, i64 {k}")
-        return row
-
     def _in_range(self, number: Number, extent: int, clamped: bool) -> Number:
         """A number that is brought into an extent, where that is asked: what is read there then is not used."""
         if not clamped:
             return number
-        kind, mangled = (self.vector("i64"), f"v{self.lanes}i64") if number.wide else ("i64", "i64")
+        kind, mangled = (self.text.vector("i64"), f"v{self.lanes}i64") if number.wide else ("i64", "i64")
         low, high = (self._widened(Number(str(n)), number.wide) for n in (0, extent - 1))
-        least = self.call(kind, f"llvm.smin.{mangled}", f"{kind} {number.name}", f"{kind} {high}")
-        return Number(self.call(kind, f"llvm.smax.{mangled}", f"{kind} {least}", f"{kind} {low}"), number.wide)
+        least = self.text.call(kind, f"llvm.smin.{mangled}", f"{kind} {number.name}", f"{kind} {high}")
+        return Number(self.text.call(kind, f"llvm.smax.{mangled}", f"{kind} {least}", f"{kind} {low}"), number.wide)
 
     def _extent(self, axis: int) -> int:
         shape = self.region.shape
@@ -315,11 +252,11 @@ class _Columns(Points):
 
     def store(self, v: Variable, value: Lanes) -> None:
         """Write a result at its point: a level of it, or the last state."""
-        element, memory, strides = value.element, _memory(value.element), _strides(v)
-        name, kind = self._as_stored(value), self.vector(memory)
+        element, memory, strides = value.element, memory_of(value.element), _strides(v)
+        name, kind = self._as_stored(value), self.text.vector(memory)
         if v in self.buffers:
-            where = self.put(f"getelementptr {kind}, ptr {self.buffers[v]}, i64 {self.axes[-1]}")
-            self._store(kind, name, where, element)
+            where = self.text.put(f"getelementptr {kind}, ptr {self.buffers[v]}, i64 {self.axes[-1]}")
+            self.text.store(kind, name, where, element)
         if v not in self.results or self._is_turned_out(v):
             return
         levelled = len(strides) > len(self.region.shape)
@@ -328,14 +265,11 @@ class _Columns(Points):
         pointer = self._at(self._pointer(v), element, self._linear(terms, 0).name)
         step = self._lane_stride(v)
         if step == 1 or self.lanes == 1:
-            self._store(kind, name, pointer, element)
+            self.text.store(kind, name, pointer, element)
             return
         for k in range(self.lanes):
-            one = self.put(f"extractelement {kind} {name}, i64 {k}")
-            self._store(memory, one, self._at(pointer, element, str(step * k)), element)
-
-    def _store(self, kind: str, name: str, pointer: str, element: str) -> None:
-        self.lines.append(f"  store {kind} {name}, ptr {pointer}, align {np.dtype(element).itemsize}")
+            one = self.text.put(f"extractelement {kind} {name}, i64 {k}")
+            self.text.store(memory, one, self._at(pointer, element, str(step * k)), element)
 
     def _lane_stride(self, v: Variable) -> int:
         own = len(self.region.shape)
@@ -359,52 +293,54 @@ class _Columns(Points):
 
     def _buffer(self, key: Any, levels: int, element: str) -> None:
         if key not in self.buffers:
-            self.buffers[key] = self.put(f"getelementptr i8, ptr %buffer, i64 {self.size}")
+            self.buffers[key] = self.text.put(f"getelementptr i8, ptr %buffer, i64 {self.size}")
             size = levels * self.lanes * np.dtype(element).itemsize
             self.size += -(-size // 64) * 64
 
     def _turn(self, v: Variable, pointer: str, stride: int, buffer: str, inwards: bool) -> None:
         """Move the columns of a block into a buffer, or out of it; columns lie `stride` apart."""
         element, levels = element_of(v).name, shape_of(v)[-1]
-        kind, row = _memory(element), self.vector(_memory(element))
+        kind, row = memory_of(element), self.text.vector(memory_of(element))
         side = min(self.lanes, TILE // np.dtype(element).itemsize)
         if levels < side:
             for k in range(levels):
-                where = self.put(f"getelementptr {row}, ptr {buffer}, i64 {k}")
+                where = self.text.put(f"getelementptr {row}, ptr {buffer}, i64 {k}")
                 places = [self._at(pointer, element, str(stride * j + k)) for j in range(self.lanes)]
                 if inwards:
-                    names = [self._loaded(kind, place, element) for place in places]
-                    self._store(row, self._gathered(names, kind), where, element)
+                    names = [self.text.loaded(kind, place, element) for place in places]
+                    self.text.store(row, self.text.gathered(names, kind), where, element)
                     continue
-                whole = self._loaded(row, where, element)
+                whole = self.text.loaded(row, where, element)
                 for j, place in enumerate(places):
-                    one = self.put(f"extractelement {row} {whole}, i64 {j}")
-                    self._store(kind, one, place, element)
+                    one = self.text.put(f"extractelement {row} {whole}, i64 {j}")
+                    self.text.store(kind, one, place, element)
             return
         with _Loop(self, -(-levels // side), {}) as loop:
-            first = self._least(self.put(f"mul i64 {loop.counter}, {side}"), levels - side)
+            first = self.text.least(self.text.put(f"mul i64 {loop.counter}, {side}"), levels - side)
             for group in range(0, self.lanes, side):
                 outside = [
-                    self._at(pointer, element, self.put(f"add i64 {first}, {stride * (group + j)}"))
+                    self._at(pointer, element, self.text.put(f"add i64 {first}, {stride * (group + j)}"))
                     for j in range(side)
                 ]
                 inside = [
                     self._at(
                         buffer,
                         element,
-                        self.put(f"add i64 {self.put(f'mul i64 {first}, {self.lanes}')}, {self.lanes * j + group}"),
+                        self.text.put(
+                            f"add i64 {self.text.put(f'mul i64 {first}, {self.lanes}')}, {self.lanes * j + group}"
+                        ),
                     )
                     for j in range(side)
                 ]
                 for place in outside if inwards else ():
                     # the columns of the next block, which no prefetcher of the processor expects
                     ahead = self._at(place, element, str(stride * self.lanes))
-                    self.call("void", "llvm.prefetch.p0", f"ptr {ahead}", "i32 0", "i32 3", "i32 1")
+                    self.text.call("void", "llvm.prefetch.p0", f"ptr {ahead}", "i32 0", "i32 3", "i32 1")
                 tile = f"<{side} x {kind}>"
                 sources, targets = (outside, inside) if inwards else (inside, outside)
-                rows = [self._loaded(tile, p, element) for p in sources]
-                for name, place in zip(self._transposed(rows, tile), targets, strict=True):
-                    self._store(tile, name, place, element)
+                rows = [self.text.loaded(tile, p, element) for p in sources]
+                for name, place in zip(self.text.transposed(rows, tile), targets, strict=True):
+                    self.text.store(tile, name, place, element)
 
     def _prefetch(self, k: str) -> None:
         """Fetch a line of each array that is turned in the next block, or written in this one, in each round of a loop.
@@ -413,223 +349,29 @@ class _Columns(Points):
         """
         for v, pointer, stride, ahead in self.ahead:
             element = element_of(v).name
-            column, line = self.put(f"urem i64 {k}, {self.lanes}"), self.put(f"udiv i64 {k}, {self.lanes}")
+            column, line = self.text.put(f"urem i64 {k}, {self.lanes}"), self.text.put(f"udiv i64 {k}, {self.lanes}")
             terms = [(Number(column), stride), (Number(line), 64 // np.dtype(element).itemsize)]
             place = self._at(pointer, element, self._linear(terms, ahead).name)
-            self.call("void", "llvm.prefetch.p0", f"ptr {place}", "i32 0", "i32 2", "i32 1")
+            self.text.call("void", "llvm.prefetch.p0", f"ptr {place}", "i32 0", "i32 2", "i32 1")
         self.ahead.clear()
-
-    def _transposed(self, rows: list[str], kind: str) -> list[str]:
-        """The columns of a square tile, by exchanges of ever larger blocks."""
-        side, rows, step = len(rows), list(rows), 1
-        while step < side:
-            for i in range(side):
-                if i & step:
-                    continue
-                a, b = rows[i], rows[i + step]
-                low = [k if not k & step else side + k - step for k in range(side)]
-                high = [k + step if not k & step else side + k for k in range(side)]
-                rows[i], rows[i + step] = (
-                    self.put(
-                        f"shufflevector {kind} {a}, {kind} {b}, <{side} x i32> <{', '.join(f'i32 {k}' for k in mask)}>"
-                    )
-                    for mask in (low, high)
-                )
-            step *= 2
-        return rows
 
     # Operations
 
     def constant(self, value: Any, element: Any) -> Lanes:
-        element = np.dtype(element).name
-        return Lanes(self._splat(_kind(element), _literal(value, element)), element)
+        return self.text.constant(value, np.dtype(element).name)
 
     def select(self, condition: Lanes, a: Lanes, b: Lanes) -> Lanes:
-        kind = self.vector(_kind(a.element))
-        return Lanes(
-            self.put(f"select {self.vector('i1')} {condition.name}, {kind} {a.name}, {kind} {b.name}"), a.element
-        )
+        return self.text.select(condition, a, b)
 
     def fold(self, e: JaxprEqn, a: Lanes, b: Lanes) -> Lanes:
-        return self._operation(FOLDS[e.primitive.name], [a, b], a.element, {})
+        name = e.primitive.name.removeprefix("reduce_")
+        return self.text.operation({"sum": "add", "prod": "mul"}.get(name, name), [a, b], a.element, {})
 
     def cast(self, number: Lanes, element: Any) -> Lanes:
-        return self._converted(number, np.dtype(element).name)
+        return self.text.converted(number, np.dtype(element).name)
 
     def pointwise(self, e: JaxprEqn, values: Sequence[Lanes]) -> Lanes:
-        return self._operation(e.primitive.name, values, element_of(e.outvars[0]).name, e.params)
-
-    def _operation(self, name: str, values: Sequence[Lanes], element: str, params: Mapping[str, Any]) -> Lanes:
-        x, own = values[0], values[0].element
-        kind = self.vector(_kind(own))
-        is_float, unsigned = own in FLOAT, own.startswith("u")
-        names = ", ".join(v.name for v in values)
-
-        def emit(text: str, element: str = element) -> Lanes:
-            return Lanes(self.put(text), element)
-
-        def again(name: str, *values: Lanes, **params: Any) -> Lanes:
-            return self._operation(name, values, values[0].element, params)
-
-        def number(value: Any) -> Lanes:
-            return self.constant(value, own)
-
-        match name:
-            case _ if name in SAME:
-                return x
-            case "add" | "sub" | "mul" | "add_any":
-                op = "add" if name == "add_any" else name
-                return emit(f"f{op} contract {kind} {names}" if is_float else f"{op} {kind} {names}")
-            case "neg":
-                return emit(f"fneg {kind} {x.name}" if is_float else f"sub {kind} zeroinitializer, {x.name}")
-            case "square":
-                return again("mul", x, x)
-            case "integer_pow":
-                return self._power(x, params["y"])
-            case "div" | "rem":
-                return self._quotient(name, x, values[1])
-            case "min" | "max":
-                return self._intrinsic(f"{name}imum" if is_float else f"{'u' if unsigned else 's'}{name}", x, values[1])
-            case "clamp":
-                return again("min", again("max", x, values[1]), values[2])
-            case "abs":
-                if is_float:
-                    return self._intrinsic("fabs", x)
-                return x if unsigned else self._intrinsic("abs", x, flag="i1 false")
-            case "sign":
-                zero, one = number(0), number(1)
-                if unsigned:
-                    return self.select(emit(f"icmp eq {kind} {x.name}, zeroinitializer", "bool"), zero, one)
-                if not is_float:
-                    positive = emit(f"icmp sgt {kind} {x.name}, zeroinitializer", "bool")
-                    negative = emit(f"icmp slt {kind} {x.name}, zeroinitializer", "bool")
-                    return self.select(positive, one, self.select(negative, number(-1), zero))
-                moves = emit(f"fcmp one {kind} {x.name}, zeroinitializer", "bool")
-                return self.select(moves, self._intrinsic("copysign", one, x), x)
-            case "and" | "or" | "xor":
-                return emit(f"{name} {kind} {names}")
-            case "not":
-                return emit(f"xor {kind} {x.name}, {self._splat(_kind(own), '-1' if own != 'bool' else 'true')}")
-            case "shift_left" | "shift_right_logical" | "shift_right_arithmetic":
-                return self._shifted(name, x, values[1])
-            case "population_count":
-                return self._intrinsic("ctpop", x)
-            case "clz":
-                return self._intrinsic("ctlz", x, flag="i1 false")
-            case _ if name in COMPARISONS:
-                if is_float:
-                    return emit(f"fcmp {COMPARISONS[name]} {kind} {names}", "bool")
-                sign = "" if name in ("eq", "ne") else "u" if unsigned or own == "bool" else "s"
-                return emit(f"icmp {sign}{name} {kind} {names}", "bool")
-            case "select_n":
-                return self.select(x, values[2], values[1])
-            case "convert_element_type":
-                return self._converted(x, element)
-            case "bitcast_convert_type":
-                if _kind(own) == _kind(element):
-                    return Lanes(x.name, element)
-                return emit(f"bitcast {kind} {x.name} to {self.vector(_kind(element))}")
-            case "is_finite":
-                size = self._intrinsic("fabs", x)
-                return emit(f"fcmp olt {kind} {size.name}, {number(np.inf).name}", "bool")
-            case "floor" | "ceil" | "sqrt":
-                return self._intrinsic(name, x)
-            case "round":
-                return self._intrinsic("round" if int(params["rounding_method"]) == 0 else "roundeven", x)
-            case "rsqrt":
-                return again("div", number(1), self._intrinsic("sqrt", x))
-            case "logistic":
-                return again("div", number(1), again("add", number(1), again("exp", again("neg", x))))
-            case _ if name in LIBRARY:
-                return self._library(name, values)
-            case _:
-                raise AssertionError(name)
-
-    def _intrinsic(self, name: str, *values: Lanes, flag: str = "") -> Lanes:
-        element = values[0].element
-        kind = self.vector(_kind(element))
-        mangled = f"v{self.lanes}{'f' if element in FLOAT else 'i'}{np.dtype(element).itemsize * 8}"
-        arguments = [f"{kind} {v.name}" for v in values] + ([flag] if flag else [])
-        return Lanes(self.call(kind, f"llvm.{name}.{mangled}", *arguments), element)
-
-    def _library(self, name: str, values: Sequence[Lanes]) -> Lanes:
-        """A function of the C library, column by column."""
-        element = values[0].element
-        kind, function = _kind(element), name if element == "float64" else f"{name}f"
-        each_result: list[str] = []
-        for k in range(self.lanes):
-            each = [self.put(f"extractelement {self.vector(kind)} {v.name}, i64 {k}") for v in values]
-            each_result.append(self.call(kind, function, *(f"{kind} {one}" for one in each)))
-        return Lanes(self._gathered(each_result, kind), element)
-
-    def _power(self, x: Lanes, exponent: int) -> Lanes:
-        """By squaring, as JAX does."""
-        power, rest = None, abs(exponent)
-        square = x
-        while rest:
-            if rest & 1:
-                power = square if power is None else self._operation("mul", [power, square], x.element, {})
-            rest >>= 1
-            if rest:
-                square = self._operation("mul", [square, square], x.element, {})
-        power = power or self.constant(1, x.element)
-        return power if exponent >= 0 else self._quotient("div", self.constant(1, x.element), power)
-
-    def _quotient(self, name: str, x: Lanes, y: Lanes) -> Lanes:
-        """Of integers, x / 0 is -1 and x rem 0 is x; the least number over -1 is itself, without a rest."""
-        kind, element = self.vector(_kind(x.element)), x.element
-        if element in FLOAT:
-            return Lanes(self.put(f"f{name} {kind} {x.name}, {y.name}"), element)
-        sign = "u" if element.startswith("u") else "s"
-        none, one = self.constant(0, element), self.constant(1, element)
-        zero = Lanes(self.put(f"icmp eq {kind} {y.name}, {none.name}"), "bool")
-        by, overflow = self.select(zero, one, y), None
-        if sign == "s":
-            minus = self._splat(_kind(element), "-1")
-            least = self.constant(np.iinfo(element).min, element)
-            a = self.put(f"icmp eq {kind} {x.name}, {least.name}")
-            b = self.put(f"icmp eq {kind} {y.name}, {minus}")
-            overflow = Lanes(self.put(f"and {self.vector('i1')} {a}, {b}"), "bool")
-            by = self.select(overflow, one, by)
-        result = Lanes(self.put(f"{sign}{name} {kind} {x.name}, {by.name}"), element)
-        if name == "rem":
-            return self.select(zero, x, result)
-        return self.select(zero, Lanes(self._splat(_kind(element), "-1"), element), result)
-
-    def _shifted(self, name: str, x: Lanes, by: Lanes) -> Lanes:
-        """Of as many bits as there are, or more, nothing is left but the sign."""
-        kind, bits = self.vector(_kind(x.element)), np.dtype(x.element).itemsize * 8
-        op = {"shift_left": "shl", "shift_right_logical": "lshr", "shift_right_arithmetic": "ashr"}[name]
-        most = self.constant(bits - 1, x.element)
-        inside = Lanes(self.put(f"icmp ult {kind} {by.name}, {self.constant(bits, x.element).name}"), "bool")
-        result = Lanes(self.put(f"{op} {kind} {x.name}, {self.select(inside, by, most).name}"), x.element)
-        return result if op == "ashr" else self.select(inside, result, self.constant(0, x.element))
-
-    def _converted(self, x: Lanes, element: str) -> Lanes:
-        old, new = _kind(x.element), _kind(element)
-        kind, target = self.vector(old), self.vector(new)
-
-        def emit(op: str) -> Lanes:
-            return Lanes(self.put(f"{op} {kind} {x.name} to {target}"), element)
-
-        signed = not (x.element.startswith("u") or x.element == "bool")
-        if element == x.element or (old == new and "bool" not in (element, x.element)):
-            return Lanes(x.name, element)
-        if element == "bool":
-            return Lanes(
-                self.put(f"{'fcmp une' if x.element in FLOAT else 'icmp ne'} {kind} {x.name}, zeroinitializer"), element
-            )
-        if x.element in FLOAT and element in FLOAT:
-            return emit("fpext" if old == "float" else "fptrunc")
-        if element in FLOAT:
-            return emit("sitofp" if signed else "uitofp")
-        if x.element in FLOAT:
-            op = "fptoui" if element.startswith("u") else "fptosi"
-            mangled = f"v{self.lanes}i{np.dtype(element).itemsize * 8}.v{self.lanes}f{np.dtype(x.element).itemsize * 8}"
-            return Lanes(self.call(target, f"llvm.{op}.sat.{mangled}", f"{kind} {x.name}"), element)
-        if x.element != "bool" and np.dtype(element).itemsize < np.dtype(x.element).itemsize:
-            return emit("trunc")
-        return emit("sext" if signed else "zext")
+        return self.text.operation(e.primitive.name, values, element_of(e.outvars[0]).name, e.params)
 
     # Sweeps
 
@@ -659,7 +401,7 @@ class _Columns(Points):
                 self._turn(v, pointer, self._lane_stride(v), self.buffers[v], False)
         parameters = [f"ptr noalias %a{k}" for k in range(len(self.arrays))]
         head = f"define internal void @columns({', '.join([*parameters, 'ptr noalias %buffer', 'i64 %block'])}) {{"
-        text = "\n".join([*self.declared, head, *self.lines, "  ret void", "}"])
+        text = "\n".join([*self.text.declared, head, *self.text.lines, "  ret void", "}"])
         return Kernel(text, self.arrays, self.results, self.blocks, self.size, self.work * self.blocks)
 
     def _column(self, v: Variable) -> str:
@@ -699,9 +441,9 @@ class _Columns(Points):
         self, sweep: Sweep, around: Instances, after: Mapping[Variable, Instances], start: Sequence[Lanes]
     ) -> list[Lanes]:
         e, own, count = sweep.equation, identity(len(sweep.columns)), sweep.length
-        carried = {f"%s{self.count}.{k}": x for k, x in enumerate(start)}
+        carried = {f"%s{self.text.count}.{k}": x for k, x in enumerate(start)}
         with _Loop(self, count, carried) as loop:
-            level = self.put(f"sub i64 {count - 1}, {loop.counter}") if e.params["reverse"] else loop.counter
+            level = self.text.put(f"sub i64 {count - 1}, {loop.counter}") if e.params["reverse"] else loop.counter
             self.axes.append(level)
             states = [Lanes(name, x.element) for name, x in carried.items()]
             self._prefetch(loop.counter)
@@ -731,12 +473,12 @@ class _Loop:
         self.last: list[str] = []
 
     def __enter__(self) -> _Loop:
-        k = self.kernel
-        k.count += 1
-        self.label, self.before = f"loop{k.count}", k.lines
-        self.counter = f"%k{k.count}"
-        self.kept = dict(k.known), dict(k.entries), dict(k.boxes)
-        k.lines = []
+        k, text = self.kernel, self.kernel.text
+        text.count += 1
+        self.label, self.before = f"loop{text.count}", text.lines
+        self.counter = f"%k{text.count}"
+        self.kept = dict(text.known), dict(k.entries), dict(k.boxes)
+        text.lines = []
         return self
 
     def carry(self, values: Sequence[Lanes]) -> None:
@@ -744,48 +486,23 @@ class _Loop:
         self.last = [v.name for v in values]
 
     def __exit__(self, *problem: object) -> None:
-        k, label = self.kernel, self.label
-        body, k.lines = k.lines, self.before
+        k, text, label = self.kernel, self.kernel.text, self.label
+        body, text.lines = text.lines, self.before
         k.work += len(body) * self.rounds
-        entry = next(f"%{line[:-1]}" for line in reversed(k.lines) if line.endswith(":"))
-        k.lines += [f"  br label %{label}", f"{label}:"]
-        k.lines.append(f"  {self.counter} = phi i64 [0, {entry}], [{self.counter}.next, %{label}]")
+        entry = next(f"%{line[:-1]}" for line in reversed(text.lines) if line.endswith(":"))
+        text.lines += [f"  br label %{label}", f"{label}:"]
+        text.lines.append(f"  {self.counter} = phi i64 [0, {entry}], [{self.counter}.next, %{label}]")
         for (name, x), after in zip(self.carried.items(), self.last, strict=True):
-            kind = k.vector(_kind(x.element))
-            k.lines.append(f"  {name} = phi {kind} [{x.name}, {entry}], [{after}, %{label}]")
-        k.lines += body
-        k.lines += [
+            kind = text.vector(kind_of(x.element))
+            text.lines.append(f"  {name} = phi {kind} [{x.name}, {entry}], [{after}, %{label}]")
+        text.lines += body
+        text.lines += [
             f"  {self.counter}.next = add i64 {self.counter}, 1",
             f"  {self.counter}.more = icmp slt i64 {self.counter}.next, {self.rounds}",
             f"  br i1 {self.counter}.more, label %{label}, label %{label}.end",
             f"{label}.end:",
         ]
-        k.known, k.entries, k.boxes = self.kept
-
-
-def _kind(element: str) -> str:
-    """The type of LLVM of an element in a register."""
-    if element in FLOAT:
-        return FLOAT[element]
-    return "i1" if element == "bool" else f"i{np.dtype(element).itemsize * 8}"
-
-
-def _kind_of(argument: str) -> str:
-    """The type of an argument as it is written, in front of its value."""
-    return argument[: argument.index(">") + 1] if argument.startswith("<") else argument.split(" ")[0]
-
-
-def _memory(element: str) -> str:
-    """The same in memory."""
-    return "i8" if element == "bool" else _kind(element)
-
-
-def _literal(value: Any, element: str) -> str:
-    if element in FLOAT:
-        return f"0x{struct.pack('>d', float(np.asarray(value, element))).hex().upper()}"
-    if element == "bool":
-        return "true" if value else "false"
-    return str(int(np.asarray(value, element)))
+        text.known, k.entries, k.boxes = self.kept
 
 
 def _strides(v: Variable) -> list[int]:

@@ -38,11 +38,6 @@ class Program:
     maker: dict[Variable, int] = field(default_factory=dict[Variable, int])
     """Which equation makes a variable; inputs and constants have none."""
 
-    def equation(self, v: Variable) -> JaxprEqn | None:
-        """The equation that makes a variable."""
-        k = self.maker.get(v)
-        return None if k is None else self.equations[k]
-
 
 def shape_of(v: Variable) -> tuple[int, ...]:
     """The shape of a variable or a literal."""

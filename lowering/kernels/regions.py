@@ -201,7 +201,11 @@ class _Choice:
         """Results of scans are stored in the layout of their readers: a kernel writes levels wherever they lie."""
         made = {v for k in self.sweeps for v in self.program.equations[k].outvars}
         for k, e in enumerate(self.program.equations):
-            if k not in self.sweeps and k not in self.left and not made.isdisjoint(filter(_is_variable, e.invars)):
+            if (
+                k not in self.sweeps
+                and k not in self.left
+                and made & {v for v in e.invars if not isinstance(v, Literal)}
+            ):
                 made.update(e.outvars)
                 if e.primitive.name == "transpose":
                     self.stored.update(e.outvars)
@@ -394,10 +398,6 @@ def _why(e: JaxprEqn, native: bool) -> str:
     """Why an equation is XLA's."""
     inside = sum(len(parted(closed, native).kernels) for closed in inner_programs(e))
     return f"what it runs has {inside} kernel{'s' if inside > 1 else ''}" if inside else e.primitive.name
-
-
-def _is_variable(v: Any) -> bool:
-    return not isinstance(v, Literal)
 
 
 def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

@@ -43,24 +43,16 @@ class Sweep:
         return states_of(self.equation)[1]
 
     @property
-    def constants(self) -> int:
-        return states_of(self.equation)[0]
-
-    @property
     def box(self) -> Box:
         return box_of(self.equation, self.columns)
-
-    def outer(self, v: Variable, at: tuple[Index, ...]) -> tuple[Variable, tuple[Index, ...]] | None:
-        """The variable around the scan that an input of the step is, and its position; None for a state."""
-        return outer(self.equation, self.body, v, at)
 
     def bind(self, points: Points, states: Sequence[Any]) -> None:
         """Binds the inputs of the step: to its states, to literals, to variables around the scan."""
         for v, asked in self.inner.loads.items():
             for position in asked:
-                around = self.outer(v, position)
+                around = outer(self.equation, self.body, v, position)
                 if around is None:
-                    points.entries[v, position] = states[self.body.inputs.index(v) - self.constants]
+                    points.entries[v, position] = states[self.body.inputs.index(v) - states_of(self.equation)[0]]
                 elif v not in self.body.constants:
                     points.entries[v, position] = points.value(Operand(*around, self.box))
 
@@ -70,6 +62,7 @@ def box_of(e: JaxprEqn, columns: tuple[int, ...]) -> Box:
 
 
 def outer(e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]) -> tuple[Variable, tuple[Index, ...]] | None:
+    """The variable around a scan that an input of its step is, and its position; None for a state."""
     if v in body.constants:
         return v, at
     k, (constants, states) = body.inputs.index(v), states_of(e)

@@ -189,9 +189,7 @@ class Lifted:
         return replace(special.plain.report, ask=partial(special.raised, self.numerics))
 
     def pipeline(self) -> Stages[Any]:
-        """The program before and after each pass of the lift, with the reason, as `ti.compile(f).pipeline()` has them.
-
-        Passes over loops are shown as regions, which are made when they are printed; sizes are those of the last call.
+        """The program before and after each pass of the lift: loops as regions, which are made when they are printed.
 
         >>> import tensorir as ti
         >>> module = ti.tir.parse('''

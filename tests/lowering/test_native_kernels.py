@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 import tensorir as ti
-from lowering.kernels import custom_calls, parted
+from lowering.kernels import custom_calls
 from lowering.kernels.primitive import bound
 from stencils import library
 from tensorir import reference
@@ -32,6 +32,11 @@ PROGRAMS = {
     "parts of arrays, levels innermost": (UP_AND_DOWN, {"n": 13, "l": 5}),
     "fewer columns than a register has": (UP_AND_DOWN, {"n": 3, "l": 9}),
     "one level": (UP_AND_DOWN, {"n": 9, "l": 1}),
+    "bits as a number without a sign": (
+        """f(y: tensor<float, I[0:9], K[0:7]>, x: tensor<float, I[0:9], K[0:7]>) {
+          y ← scan(λ(s: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) →
+            s + cast(bitcast(cast(x × 9.0, int32), uint32) / cast(3, uint32), float64), true, 0.0)(x); }""", {}
+    ),
     "no columns": (
         """f(y: tensor<float, K[0:9]>, x: tensor<float, K[0:9]>) {
           y ← scan(λ(s: tensor<float>, x: tensor<float>) → 0.5 × s + x, true, 0.0)(x) + x; }""", {}
@@ -76,21 +81,25 @@ def test_a_kernel_computes_what_the_oracle_does(name):
         np.testing.assert_allclose(found, want[result], rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
-def test_generated_scans_are_as_operation_by_operation_bit_for_bit(count):
+def as_bits(values):
+    """The values, and signs of zeros."""
+    return [(x, np.signbit(x) & (x == 0) if x.dtype.kind == "f" else None) for x in map(np.asarray, values)]
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_generated_scans_are_as_xlas_bit_for_bit(count):
     with jax.enable_x64(True):
         for seed in range(count):
             function, given = generated(seed)
-            with jax.disable_jit():
-                want = function(*map(jax.numpy.asarray, given))
             closed = jax.make_jaxpr(function)(*given)
-            assert parted(closed, native=True).kernels
             found = jax.jit(lambda *xs, closed=closed: bound(closed, xs, native=True))(*given)
-            for a, b in zip(want, found, strict=True):
-                np.testing.assert_array_equal(a, b, err_msg=str(seed))
-                if a.dtype.kind == "f":
-                    signs = [np.where(np.isnan(x), False, np.signbit(x)) for x in (a, b)]
-                    np.testing.assert_array_equal(*signs, err_msg=str(seed))
+            try:
+                np.testing.assert_equal(as_bits(found), as_bits(jax.jit(function)(*given)))
+            except AssertionError:
+                # a compiled program may be rewritten: x + 0 is x, also where that is -0
+                with jax.disable_jit():
+                    want = function(*map(jax.numpy.asarray, given))
+                np.testing.assert_equal(as_bits(found), as_bits(want), err_msg=str(seed))
 
 
 def test_gradients_are_one_kernel_and_those_of_xla():
@@ -136,6 +145,18 @@ def test_kernels_are_inside_of_what_is_transformed(transformed):
     with jax.enable_x64(True):
         found, want = (jax.jit(lambda a, c=c: transformed(c, a))(given) for c in (c, plain))
     np.testing.assert_allclose(found, want, rtol=1e-13)
+
+
+def test_literals_that_vary_over_a_mesh_are_in_kernels():
+    fencil, given = program("parts of arrays, levels innermost")
+    c = ti.compile(fencil)
+    mesh = jax.make_mesh((1,), ("p",), axis_types=(jax.sharding.AxisType.Auto,))
+    place = {"x": PartitionSpec("p"), "a": PartitionSpec()}
+    function = jax.shard_map(lambda a: c(**a)["y"], mesh=mesh, in_specs=(place,), out_specs=PartitionSpec("p"))
+    assert calls(function, given) == 1
+    with jax.enable_x64(True):
+        found = jax.jit(function)(given)
+    np.testing.assert_allclose(found, reference.run(fencil, **given)["y"], rtol=1e-13, atol=1e-13)
 
 
 def test_xla_runs_scans_where_kernels_cannot_or_must_not():
