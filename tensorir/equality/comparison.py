@@ -24,9 +24,6 @@ equal over the reals
 different at n = 3: y[2] is 1 and 0.
 """
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

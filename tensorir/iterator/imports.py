@@ -8,9 +8,7 @@ GT4Py's nodes of iterator IR as ours, one by one, by the names of their classes:
 Ref(name='deref')
 """
 
-# pyright: reportMissingParameterType=false, reportPrivateUsage=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownParameterType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

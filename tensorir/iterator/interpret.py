@@ -1,6 +1,6 @@
 """Iterator IR point by point, with iterators as positions: slow, obvious, the meaning."""
 
-# pyright: basic, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: basic
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ tensorir.runtime.errors.DiagnosticError: error[TI16]: no program of this backend
 help: call programs with backend=xla_cpu inside of the block.
 """
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

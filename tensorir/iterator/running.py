@@ -7,8 +7,7 @@ Why a program was compiled once more: what a call had that no call before it had
 ('its first call', "'x' is on I[0:7], and was on I[0:6]")
 """
 
-# pyright: reportMissingParameterType=false, reportPrivateUsage=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
 from __future__ import annotations

@@ -67,7 +67,6 @@ class Built:
     report: Report
     unchecked: bool
     stages: tuple[Stage[Any], ...] = field(default=(), kw_only=True)
-    """The program before and after each pass: nests, and then fencils."""
     arguments: tuple[Buffer, ...] = field(default=(), kw_only=True)
     nodes: tuple[Node, ...] = field(default=(), kw_only=True)
     stores: Mapping[str, Span] = field(default_factory=dict[str, Span], kw_only=True)
@@ -146,9 +145,7 @@ def without_hazards(nodes: Nodes, goal: Goal) -> Nodes:
         proven = goal.failing() or hazards(nodes, touches) or unordered(nodes, touches)
         if proven and goal.on_hazard == "error":
             raise DiagnosticError(proven)
-        for hazard in proven:
-            report.note(hazard.message)
-        for note in undecided_races(nodes, touches):
+        for note in (*(hazard.message for hazard in proven), *undecided_races(nodes, touches)):
             report.note(note)
     for buffer in goal.arguments:
         if buffer.declared and not is_written_whole(buffer, nodes, touches):
@@ -173,7 +170,6 @@ def with_checks(nodes: Nodes, goal: Goal) -> Nodes:
 
 
 Row = tuple[str, str, Callable[[Nodes, Goal], Nodes]]
-"""A pass: its name, what it is for, and the function."""
 
 SOURCE: tuple[Row, ...] = (
     ("left_to_checks", "a check that is known to hold, or that nobody asks for, goes", left_to_checks),
@@ -205,8 +201,6 @@ class Shown:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shown) and str(self) == str(other)
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
 def assemble(
@@ -257,10 +251,10 @@ def assemble(
     leaving = bool(emitter.notes) or (goal.minds and told_by_data(source))
     if leaving:
         report.note("where an index leaves its buffer, 0 is read and nothing is stored: calls raise, traces do not.")
-    unchecked = leaving or bool(goal.doubts)
     return Built(
-        made, names, outputs, report, unchecked, stages=tuple(stages), arguments=tuple(arguments), nodes=goal.read
-    )
+        made, names, outputs, report, leaving or bool(goal.doubts), stages=tuple(stages), arguments=tuple(arguments),
+        nodes=goal.read,
+    )  # fmt: skip
 
 
 def _emitted(
@@ -306,9 +300,8 @@ def _tells_lines(nodes: Sequence[Node], checked: bool) -> bool:
     touches = Touches()
     if any(undefined_by_data(nodes)) or doubts_of_reads(nodes, touches):
         return True
-    if len(leaves(with_doubts_checked(nodes, touches))) > len(leaves(nodes)):
-        return True
-    return not checked and bool(hazards(nodes, touches) or unordered(nodes, touches) or undecided_races(nodes, touches))
+    proven = not checked and (hazards(nodes, touches) or unordered(nodes, touches) or undecided_races(nodes, touches))
+    return bool(proven) or len(leaves(with_doubts_checked(nodes, touches))) > len(leaves(nodes))
 
 
 def _without_starts(

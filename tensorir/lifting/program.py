@@ -1,7 +1,7 @@
 """Lifted programs as callables: arrays by position in, the written ones out; one fencil per set of sizes."""
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -189,9 +189,7 @@ class Lifted:
         return replace(special.plain.report, ask=partial(special.raised, self.numerics))
 
     def pipeline(self) -> Stages[Any]:
-        """The program before and after each pass of the lift, with the reason, as `ti.compile(f).pipeline()` has them.
-
-        Passes over loops are shown as regions, which are made when they are printed; sizes are those of the last call.
+        """The program before and after each pass of the lift: loops as regions, which are made when they are printed.
 
         >>> import tensorir as ti
         >>> module = ti.tir.parse('''

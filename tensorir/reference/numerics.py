@@ -10,7 +10,7 @@ different ways, a division by zero or a shift beyond the width, is an argument.
 ([0, 0, 0], [0, 5, 5])
 """
 
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

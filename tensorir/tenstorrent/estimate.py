@@ -1,7 +1,6 @@
 """The least cost of a program: bytes that each core moves, products that it computes, and the time for these."""
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 

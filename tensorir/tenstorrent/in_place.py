@@ -1,7 +1,5 @@
 """Facts that the text of a kernel shows of all its tiles, and of buffers that are updated in place."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Traffic of the kernels of all cores, counted without running them, and buffers in the cores' memory."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -9,7 +9,6 @@ whose order matters, or an element.
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 

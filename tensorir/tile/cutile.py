@@ -1,7 +1,7 @@
 """Kernels of cuTile Python as modules of Tile IR, launched on the device that XLA has."""
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportPrivateUsage=false
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

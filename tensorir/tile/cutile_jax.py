@@ -9,8 +9,7 @@ happens unless it is imported.
 """
 
 # cuTile and JAX state no types for what is used of them here.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false, reportMissingImports=false
+# pyright: reportMissingTypeStubs=false, reportPrivateUsage=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -19,10 +19,13 @@ nothing stands there:
   behind it the program has the interpreter's values under `on_hazard="sequential"` and `"ignore"`;
 - `TR01 call`: the interpreter's code, and a call of the lifted program fails at the same line;
 - `<tir>:4:5: error ...`: what the lift, or a call, says: all of it, or its first line where one line stands there.
+
+`python -m tests.lift.test_lift_programs` writes figures anew and shows what changed.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -39,6 +42,7 @@ from tensorir.runtime.errors import DiagnosticError
 from tests.lift.harness import agree, figures, given, near, parsed, reference, same_values, steps_of
 
 WAYS = {"either", "filled", "asked", "bits", "exact", "compiled", "unchecked"}
+PROGRAMS = Path(__file__).with_name("programs.txt")
 CLOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}
 
 
@@ -95,9 +99,9 @@ class Program:
             yield arrays
 
 
-def programs() -> list[object]:
-    cases: list[object] = []
-    for group in (Path(__file__).parent / "programs.txt").read_text(encoding="utf-8").split("#==== ")[1:]:
+def programs() -> list[Any]:
+    cases: list[Any] = []
+    for group in PROGRAMS.read_text(encoding="utf-8").split("#==== ")[1:]:
         subject, *lines = group.splitlines()
         head, made = Program(), list[tuple[str, Program]]()
         for line in lines:
@@ -202,3 +206,25 @@ def refused(function: Any, arrays: list[Any], code: str, lifted: str) -> None:
     # of a race it is either access, or the loop; of a barrier, the loop
     assert code in ("TR03", "TR14") or one.span.line == other.span.line
     assert lifted in ("call", other.code)
+
+
+def write_figures() -> None:
+    """Figures of `programs.txt` as they are now, in the case's own lines or else in those of its group; and a diff."""
+    before = after = PROGRAMS.read_text(encoding="utf-8")
+    for case in programs():
+        program = case.values[0]
+        for expected in (e for e in program.expected if "figures" in e):
+            options: dict[str, Any] = {"numerics": "exact"} if "exact" in expected else {}
+            now = re.sub(r"figures[ 0-9]*\d", f"figures {figures(ti.lift(program.function(), **options))}", expected)
+            subject, _, title = case.id.partition(": ")
+            group = after.index(f"#==== {subject}\n")
+            own = max(after.find(f"{mark} {title}", group) for mark in ("#----", "#-")) if title else group
+            place = after.find(f"#! {expected}", own)
+            place = place if own <= place < after.find("\n#-", own + 1) else after.index(f"#! {expected}", group)
+            after = after[:place] + f"#! {now}" + after[place + 3 + len(expected) :]
+    PROGRAMS.write_text(after, encoding="utf-8")
+    print(*difflib.unified_diff(before.splitlines(), after.splitlines(), "kept", "now", lineterm="", n=1), sep="\n")
+
+
+if __name__ == "__main__":
+    write_figures()

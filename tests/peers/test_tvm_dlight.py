@@ -52,8 +52,8 @@ def test_a_schedule_of_dlight_is_undone_at_every_step(name: str, rule: str):
         scheduled: Any = dlight.ApplyDefaultSchedule(getattr(dlight.gpu, rule)())(module_of(every[name]))
     assert "is_scheduled" in scheduled["main"].script()
     for step, module in new(form for form in steps(scheduled) if form[0] in LOWERED):
-        program = ti.lift(tir.parse(module.script())["main"])
+        costs = costs_of(program := ti.lift(tir.parse(module.script())["main"]))
         # what copies that pad hand on is not always of the operator's own extents: as many loops, more operations
-        assert costs_of(program).loops == wanted.loops, step
+        assert costs.loops == wanted.loops and (costs.gathers <= wanted.gathers or step not in LOWERED[:2]), step
         for got, value in zip(program(*arrays), values[-1:], strict=True):
             np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-5, err_msg=step)

@@ -12,9 +12,6 @@ What evaluates a program at symbolic coordinates asks its case, and a case that 
 (True, [(Case(i >= 0, n - i - 1 >= 0, i - 3 >= 0), 'low'), (Case(i >= 0, n - i - 1 >= 0, -i + 2 >= 0), 'high')])
 """
 
-# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import hashlib

@@ -1,8 +1,5 @@
 """Loops around stores whose bounds depend on sizes: the store that each read comes from, by exact dataflow."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

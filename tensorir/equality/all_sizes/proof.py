@@ -11,8 +11,7 @@ Whether programs are equal for all sizes: each element of their results in all c
 ('REALS', ())
 """
 
-# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

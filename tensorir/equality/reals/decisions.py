@@ -25,8 +25,7 @@ ends of all conditions that can hold at once, where formulas are compared.
 True
 """
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
 from __future__ import annotations
 

@@ -11,15 +11,16 @@ True
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,16 @@ MOST_FORMULAS = 1 << 14
 """Formulas that one operation may make: beyond that numbers at random points are faster."""
 
 Atom = tuple[Any, ...]
-Monomial = frozenset[tuple[Atom, Fraction]]
+Exponent = int | Fraction
+"""An exponent, an int if it is whole: those of Python are ten times as fast."""
+Monomial = frozenset[tuple[Atom, Exponent]]
 """Atoms with their exponents."""
 ONE: Monomial = frozenset()
+UNIT, ZERO = Fraction(1), Fraction(0)
+
+
+def _exponent(x: Exponent) -> Exponent:
+    return x.numerator if x.denominator == 1 else x
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +65,13 @@ class Formula:
 
     @staticmethod
     def atom(*name: Any) -> Formula:
-        return Formula.of({frozenset([(name, Fraction(1))]): Fraction(1)})
+        return Formula(frozenset([(frozenset([(name, 1)]), UNIT)]))
 
     @property
     def constant(self) -> Fraction | None:
         """The number that it is, None where it depends on atoms."""
         if not self.terms:
-            return Fraction(0)
+            return ZERO
         if len(self.terms) == 1:
             ((monomial, factor),) = self.terms
             return None if monomial else factor
@@ -72,7 +80,8 @@ class Formula:
     def __add__(self, other: Formula) -> Formula:
         found = dict(self.terms)
         for m, c in other.terms:
-            found[m] = found.get(m, Fraction(0)) + c
+            before = found.get(m)
+            found[m] = c if before is None else before + c
         return Formula.of(found)
 
     def __neg__(self) -> Formula:
@@ -89,10 +98,12 @@ class Formula:
         for m, c in self.terms:
             for n, d in other.terms:
                 monomial, roots = _joined(m, n)
+                product = d if c is UNIT else c if d is UNIT else c * d
                 if roots is None:
-                    found[monomial] = found.get(monomial, Fraction(0)) + c * d
+                    before = found.get(monomial)
+                    found[monomial] = product if before is None else before + product
                 else:
-                    whole.append((Formula.of({monomial: Fraction(1)}) * roots, c * d))
+                    whole.append((Formula.of({monomial: UNIT}) * roots, product))
         total = Formula.of(found)
         for formula, factor in whole:
             total = total + Formula(frozenset((m, c * factor) for m, c in formula.terms))
@@ -104,21 +115,22 @@ def _joined(m: Monomial, n: Monomial) -> tuple[Monomial, Formula | None]:
     if not m or not n:
         return m or n, None
     found = dict(m)
-    for atom, exponent in n:
-        found[atom] = found.get(atom, Fraction(0)) + exponent
     roots: Formula | None = None
-    for atom, exponent in list(found.items()):
-        if atom[0] == "power" and exponent.denominator == 1 and exponent > 0:
-            del found[atom]
-            whole = reduce(lambda a, b: a * b, [atom[1]] * int(exponent))
+    for atom, exponent in n:
+        before = found.pop(atom, 0)
+        total = exponent if before == 0 else _exponent(before + exponent)
+        if atom[0] == "power" and isinstance(total, int) and total > 0:
+            whole = reduce(lambda a, b: a * b, [atom[1]] * total)
             roots = whole if roots is None else roots * whole
-    return frozenset((a, e) for a, e in found.items() if e), roots
+        elif total:
+            found[atom] = total
+    return frozenset(found.items()), roots
 
 
 def exp(x: Formula) -> Formula:
     """e to a formula: a product of powers of e to its monomials."""
-    factors = frozenset((("exp", m), c) for m, c in x.terms)
-    return Formula.of({factors: Fraction(1)})
+    factors = frozenset((("exp", m), _exponent(c)) for m, c in x.terms)
+    return Formula.of({factors: UNIT})
 
 
 def power(x: Formula, exponent: Fraction) -> Formula:
@@ -130,27 +142,30 @@ def power(x: Formula, exponent: Fraction) -> Formula:
     whole = exponent.denominator == 1
     common = _common(x) if whole else ONE
     rest = Formula(frozenset((_divided(m, common), c) for m, c in x.terms))
-    factor = min(rest.terms, key=lambda t: (len(t[0]), sorted(map(repr, t[0]))))[1] if whole else Fraction(1)
+    factor = min(rest.terms, key=lambda t: (len(t[0]), sorted(map(repr, t[0]))))[1] if whole else UNIT
     rest = Formula(frozenset((m, c / factor) for m, c in rest.terms))
-    outside = frozenset((a, e * exponent) for a, e in common)
-    inside = ONE if rest == Formula.number(1) else frozenset([(("power", rest), exponent)])
-    scale = factor**exponent if whole else Fraction(1)
-    return Formula.of({outside: Fraction(scale)}) * Formula.of({inside: Fraction(1)})
+    outside = frozenset((a, _exponent(e * exponent)) for a, e in common)
+    inside = ONE if rest == Formula.number(1) else frozenset([(("power", rest), _exponent(exponent))])
+    scale = factor**exponent if whole else UNIT
+    return Formula.of({outside: Fraction(scale)}) * Formula.of({inside: UNIT})
 
 
 def _common(x: Formula) -> Monomial:
     """The atoms that all monomials have, by the least of their exponents."""
-    monomials = [dict(m) for m, _ in x.terms]
-    atoms = set(monomials[0]).union(*monomials)
-    least = {a: min(m.get(a, Fraction(0)) for m in monomials) for a in atoms}
-    return frozenset((a, e) for a, e in least.items() if e)
+    least, times = dict[Atom, Exponent](), Counter[Atom]()
+    for a, e in chain.from_iterable(m for m, _ in x.terms):
+        least[a] = min(least.get(a, e), e)
+        times[a] += 1
+    return frozenset((a, e) for a, e in least.items() if times[a] == len(x.terms) or e < 0)
 
 
 def _divided(m: Monomial, by: Monomial) -> Monomial:
     found = dict(m)
     for a, e in by:
-        found[a] = found.get(a, Fraction(0)) - e
-    return frozenset((a, e) for a, e in found.items() if e)
+        left = _exponent(found.pop(a, 0) - e)
+        if left:
+            found[a] = left
+    return frozenset(found.items())
 
 
 INFINITE = Formula.atom("infinite")

@@ -17,8 +17,8 @@ bits. How much is asked is bounded by Z3's own count of its steps, so that an an
 True
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -576,7 +576,7 @@ def _replaced(f: Formula, old: Formula, new: Formula) -> Formula:
         return f
     total = Formula.number(0)
     for m, c in f.terms:
-        exponent = dict(m).get(atom, Fraction(0))
+        exponent = dict(m).get(atom, 0)
         if exponent.denominator != 1 or exponent < 0:
             return f
         part = Formula.of({frozenset((a, e) for a, e in m if a != atom): c})

@@ -13,7 +13,6 @@ Dims(I[-1:2])
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

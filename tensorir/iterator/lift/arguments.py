@@ -1,9 +1,7 @@
 """Arguments for the parameters of a program, as leaves: fields of GT4Py and our own, types, and numbers."""
 
 # What programs evaluate to is of many kinds, which only running tells.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportPrivateUsage=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """The graph as tensor IR: every node on the interval that is needed of it, or on more where that costs nothing."""
 
 # What programs evaluate to is of many kinds, which only running tells.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 

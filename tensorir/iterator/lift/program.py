@@ -5,9 +5,7 @@ written when everything is computed. A lifted program is the fencil, how it came
 """
 
 # What programs evaluate to is of many kinds, which only running tells.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportPrivateUsage=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Builtins of iterator IR that are no arithmetic: access, lists, tuples, folds, fields and domains."""
 
 # What programs evaluate to is of many kinds, which only running tells.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportPrivateUsage=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -2,9 +2,8 @@
 and what is known of numbers."""
 
 # What programs evaluate to is of many kinds, which only running tells.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownLambdaType=false, reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportPrivateUsage=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

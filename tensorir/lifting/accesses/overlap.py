@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from math import gcd
 
-from tensorir.integers.affine import Affine, Ranges, quotient, remainder
+from tensorir.integers.affine import Affine, Quotient, Ranges, quotient, remainder, variable
 from tensorir.ir.types import BOOL, Interval, Scalar
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided, domain, integer_set, point, text
 from tensorir.lifting.accesses.space import bounds_of_guard, digits, value_of_guard
@@ -71,10 +71,9 @@ class Inverse:
 
     steps: tuple[Step, ...]
     rest: tuple[tuple[int, Affine], ...]
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(s.name for s in self.steps)
+    parted: Mapping[str, Affine]
+    """Variables that are divided, as sums of a quotient and a remainder, which are variables in their place."""
+    remainders: Mapping[str, int]
 
     def at(self, indices: Sequence[Affine], ranges: Ranges) -> dict[str, Affine] | None:
         """The iteration that stores the element at some indices; None where they are not known to be those of one."""
@@ -87,29 +86,60 @@ class Inverse:
             left = indices[k].minus(a.replaced(found, ranges))
             if left.range(ranges) != (0, 0):
                 return None
-        return found
+        for name, by in self.remainders.items():
+            spread = found[name].range(ranges)
+            if spread is None or spread[0] < 0 or spread[1] >= by:
+                return None
+        return found | {n: a.replaced(found, ranges) for n, a in self.parted.items()}
 
 
 def inverse(location: Sequence[Affine | None], dims: Mapping[str, Interval]) -> Inverse | None:
-    """The variables of a store whose elements tell them one after the other; None where they do not."""
+    """The variables of a store whose elements tell them one after the other; None where they do not.
+
+    `18*(t // 4) + 4*(t % 4) + j`, j below 2, tells the quotient of t, then its remainder, and then j.
+    """
     pending: dict[int, Affine] = {}
+    parted, remainders, dims = dict[str, Affine](), dict[str, int](), dict(dims)
     for k, a in enumerate(location):
         if a is None or not a.names <= dims.keys():
             return None
         pending[k] = a
+    for atom in [t for a in pending.values() for t, _ in a.terms if isinstance(t, Quotient)]:
+        name, by = atom.inner.bare_name, atom.by
+        if name in dims and atom.inner == variable(name) and dims[name].start == 0 and dims[name].stop % by == 0:
+            over, left = f"{name} // {by}", f"{name} % {by}"
+            parted[name], remainders[left] = variable(over).times(by).plus(variable(left)), by
+            dims |= {over: Interval(0, dims.pop(name).stop // by), left: Interval(0, by)}
+    if parted:
+        ranges = {n: (i.start, i.stop - 1) for n, i in dims.items()}
+        pending = {k: a.replaced(parted, ranges) for k, a in pending.items()}
     steps: list[Step] = []
     known: set[str] = set()
     while True:
         found = next((s for k, a in pending.items() if (s := _one(k, a, known))), None)
         found = found or next((s for k, a in pending.items() if (s := _digit_steps(k, a, known, dims))), None)
         if found is None:
-            break
+            if (leading := next((s for k, a in pending.items() if (s := _leading(k, a, known, dims))), None)) is None:
+                break
+            steps.append(leading)
+            known.add(leading.name)
+            continue
         steps += found
         known |= {s.name for s in found}
         del pending[found[0].index]
     if any(not a.names <= known for a in pending.values()):
         return None
-    return Inverse(tuple(steps), tuple(pending.items()))
+    return Inverse(tuple(steps), tuple(pending.items()), parted, remainders)
+
+
+def _leading(k: int, a: Affine, known: set[str], dims: Mapping[str, Interval]) -> Step | None:
+    """The variable of which an index is a multiple that all others together do not reach."""
+    new, others = _new(a, known)
+    if len(new) < 2 or not others.names <= known or any(c < 1 or dims[n].start for n, c in new):
+        return None
+    name, by = max(new, key=lambda t: t[1])
+    reach = sum(c * (dims[n].stop - 1) for n, c in new if n != name)
+    return Step(name, k, 1, others, by) if reach < by else None
 
 
 def _one(k: int, a: Affine, known: set[str]) -> list[Step]:

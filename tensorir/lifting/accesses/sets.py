@@ -9,13 +9,11 @@ a set larger than it is, and `exact` says so.
 """
 
 # islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportAttributeAccessIssue=false, reportMissingTypeStubs=false
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tensorir.integers.affine import Affine, Ranges, number
@@ -142,11 +140,7 @@ Unknown = Callable[[Term], str | None]
 """What stands for a condition that depends on data, as isl writes it; None where nothing does."""
 
 
-def _left_out(_: Term) -> None:
-    """A condition that depends on data takes no part."""
-
-
-def condition_text(term: Term, names: Mapping[str, str], unknown: Unknown = _left_out) -> str | None:
+def condition_text(term: Term, names: Mapping[str, str], unknown: Unknown = lambda _: None) -> str | None:
     """A settled condition as isl writes it; None where a part of it depends on data that `unknown` has no word for.
 
     >>> from tensorir.integers.affine import variable
@@ -228,19 +222,17 @@ def both(a: Term, b: Term) -> Term:
     return Op("if", (a, b, Number(False, BOOL)), BOOL) if loads(b) else Op("and", (a, b), BOOL)
 
 
+@dataclass(frozen=True, slots=True)
 class Domain:
     """The iterations of a leaf: constraints on its loops' variables, and whether they say all."""
 
-    __slots__ = ("constraints", "exact", "names")
-
-    def __init__(self, names: Mapping[str, str], constraints: list[str], exact: bool) -> None:
-        self.names: Mapping[str, str] = names
-        self.constraints: list[str] = constraints
-        self.exact: bool = exact
+    names: Mapping[str, str]
+    constraints: list[str]
+    exact: bool
 
 
 def domain(
-    leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str, unknown: Unknown = _left_out,
+    leaf: Leaf, ranges: Ranges, outer: Sequence[Loop], suffix: str, unknown: Unknown = lambda _: None,
     guards: int | None = None,
 ) -> Domain:  # fmt: skip
     """The iterations of a leaf; variables of loops outside of `leaf.loops` keep their names as further unknowns.

@@ -6,7 +6,6 @@ value, become that value. Each step is a bijection of the iterations onto a box,
 nothing else: what may be run in any order, or folds over the rest, is the same.
 
 >>> from tensorir.lifting.nests.terms import Index, Number, Op, show
->>> from tensorir.ir.types import INT32, Interval
 >>> outer, inner = Index("i_0", INT32), Index("i_1", INT32)
 >>> fused = Op("plus", (Op("multiplies", (outer, Number(8, INT32)), INT32), inner), INT32)
 >>> space = boxed({"i_0": Interval(0, 4), "i_1": Interval(0, 8)}, (fused,), Number(1.0, INT32), (), {})
@@ -47,9 +46,6 @@ from tensorir.lifting.nests.terms import (
 )
 from tensorir.lifting.nests.unknowns import NO_FACTS, told
 from tensorir.runtime.memory import remembered
-
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 
 MOST_SOLVED = 1 << 12
 """From how many points the coefficients of a sum are found, which is then looked at in all of them."""
@@ -125,8 +121,6 @@ def in_one_period(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
 def counted(term: Term, guards: Sequence[Term], ranges: Ranges) -> Term:
     """A term without quotients, and exceptions, that are one sum at all of the few points where guards hold.
 
-    >>> from tensorir.integers.affine import quotient
-    >>> from tensorir.ir.types import INT32
     >>> third = term_of(quotient(variable("t").plus(number(1)), 3, {"t": (0, 2)}), INT32)
     >>> last = Op("eq", (Linear(variable("t"), INT32), Number(2, INT32)), BOOL)
     >>> one_less = Op("minus", (third, Number(1, INT32)), INT32)
@@ -221,7 +215,6 @@ def _whole(q: Quotient, conditions: Sequence[Term], ranges: Ranges) -> Affine | 
 def spread_where(a: Affine, guards: Sequence[Term], ranges: Ranges) -> tuple[int, int] | None:
     """The least and the greatest value of a sum where conditions hold, counted where points are few.
 
-    >>> from tensorir.integers.affine import variable
     >>> tiles = variable("r").plus(Affine(((Quotient(variable("t"), 3), 2),)))
     >>> spread_where(tiles, [], {"t": (0, 3), "r": (0, 2)})
     (0, 4)

@@ -29,7 +29,6 @@ from tensorir.lifting.region.nodes import Atomic, Bound, Buffer, Condition, For,
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
 
 # islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 
 @dataclass(frozen=True, slots=True)

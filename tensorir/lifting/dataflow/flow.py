@@ -19,7 +19,7 @@ None ['i - 1'] { R0[i0 = 1] }
 """
 
 # islpy has no types of its own that say enough.
-# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
+# pyright: basic
 
 from __future__ import annotations
 
@@ -43,9 +43,6 @@ T = TypeVar("T")
 
 MOST_PARTS = 16
 """How many sums of indices may tell where in one write the value of a read comes from: each is a choice."""
-
-FEW_WRITES = 16
-"""To how many writes, at most, isl's flow analysis is asked for the sources of a read at once."""
 
 PARTS = 1 / 16
 """The share of EFFORT for parts of a relation: where they are many, each step of isl takes 30 times as long."""
@@ -122,14 +119,8 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
     for together, sources in _reaching(reads, writes, maps).items():
         asking, given = [s for s in reads if s.number in together], [s for s in writes if s.number in sources]
         if len(given) == 1:
-            known = {r.number: [s] for r in asking if (s := _by_inverse(r, given[0], maps)) is not None}
-        elif len(given) > FEW_WRITES:
-            chains = {r.number: decided(partial(_in_text_order, r, given, maps), 4) for r in asking}
-            known = {r: sources for r, sources in chains.items() if sources is not None}
-        else:
-            known = {}
-        found |= known
-        asking = [r for r in asking if r.number not in known]
+            found |= {r.number: [s] for r in asking if (s := _by_inverse(r, given[0], maps)) is not None}
+        asking = [r for r in asking if r.number not in found]
         if not asking:
             continue
         flow = _within_budget(partial(_Flow.of, asking, given, name, maps), name, 4)
@@ -155,7 +146,8 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     solved = inverse(written, dims)
     if solved is None:
         # the place row by row tells an element where all indices but the first are inside
-        box = isl().Set(f"{{ A[{', '.join(f'a{k}' for k in range(len(w.at)))}]{_inside(w, kept[1:])} }}")
+        bounds = " and ".join(["1 = 1", *(f"0 <= a{k} < {w.buffer.shape[k]}" for k in kept[1:])])
+        box = isl().Set(f"{{ A[{', '.join(f'a{k}' for k in range(len(w.at)))}] : {bounds} }}")
         if not decided(lambda: all(maps.element[s.number].range().is_subset(box) for s in (w, r)), PARTS):
             return None
         rows = [number(0), number(0)]
@@ -172,35 +164,6 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     if not decided(lambda: relation.range().is_subset(maps.domain[w.number]), 1 / 4):
         return None
     return Source(w.number, place, maps.domain[r.number], relation)
-
-
-def _in_text_order(r: Statement, writes: Sequence[Statement], maps: _Accesses) -> list[Source] | None:
-    """The sources of a read among writes that each stand in a nest of their own, those of the last nest first.
-
-    None where some stand in one nest, or a nest writes an element twice.
-    """
-    if len({int(s.order[0]) for s in (r, *writes)}) <= len(writes):
-        return None
-    sources: list[Source] = []
-    left = maps.domain[r.number]
-    for w in sorted(writes, key=lambda w: int(w.order[0]), reverse=True):
-        if int(w.order[0]) > int(r.order[0]):
-            continue
-        relation = maps.element[r.number].apply_range(maps.element[w.number].reverse()).intersect_domain(left)
-        if relation.is_empty():
-            continue
-        if not relation.is_single_valued():
-            return None
-        sources += sources_of(relation, r.names, w.number, loops=w.names)
-        left = left.subtract(relation.domain()).coalesce()
-        if left.is_empty():
-            return sources
-    return [*sources, _initial(r, left)]
-
-
-def _inside(s: Statement, dims: Sequence[int]) -> str:
-    bounds = [f"0 <= a{k} < {s.buffer.shape[k]}" for k in dims]
-    return f" : {' and '.join(bounds)}" if bounds else ""
 
 
 def _rounds_in_common(w: Statement, r: Statement) -> list[str] | None:

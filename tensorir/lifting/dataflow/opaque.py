@@ -171,7 +171,12 @@ def inside_of(
     goes = Buffer(fresh("goes"), BOOL, ())
     every = (*buffers, *(b for _, b in given))
     condition = (*reads, *before, Write(goes, (), node.condition, (), node.span))
-    return Region("goes", (*every, goes), condition), Region("round", every, (*reads, *before, *again)), goes
+    title = node.title
+    return (
+        Region(f"goes {title}", (*every, goes), condition),
+        Region(f"round {title}", every, (*reads, *before, *again)),
+        goes,
+    )
 
 
 def _told(node: Node, handed: frozenset[str], fresh: Callable[[str], str]) -> Iterator[Node]:

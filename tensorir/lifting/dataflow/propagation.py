@@ -22,9 +22,6 @@ Load forwarding under conditions: what a write under a condition left is known w
 `if c: s = x`, then `if c: B[i] = s + 1`: as a value, s is x or what was there before; under c it is x, and no iteration
 finds anything of another one.
 
->>> from tensorir.lifting.region import parse_region
->>> from tensorir.lifting.dataflow.flow import flow_of
->>> from tensorir.lifting.dataflow.statements import statements_of
 >>> region = parse_region('''
 ... region r {
 ...   argument A: int32[n=8];
@@ -42,9 +39,6 @@ if a > 0 then 2 × a + 1 else A_old
 
 Reads of a write that find the same are one read: the old value that a guarded update keeps is what it combines.
 
->>> from tensorir.lifting.region import parse_region
->>> from tensorir.lifting.dataflow.flow import flow_of
->>> from tensorir.lifting.dataflow.statements import statements_of
 >>> region = parse_region('''
 ... region sums {
 ...   argument A: int32[n=8];
@@ -65,8 +59,6 @@ Reads of a write that find the same are one read: the old value that a guarded u
 if a > 0 then a + b else b
 d
 """
-
-# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
 
 from __future__ import annotations
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
-from typing import TypeVar
+from functools import reduce
 
-from tensorir.integers.affine import Affine, number, quotient, remainder, variable
+from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import call, function, literal, operator, var
 from tensorir.ir.nodes import Expr, Function
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import both
 from tensorir.lifting.accesses.space import Space, digits, split, substituted
 from tensorir.lifting.emission.emit import Emitter
-from tensorir.lifting.emission.tensors import constant_of, cut, filled, renamed, shifted, spread
-from tensorir.lifting.nests.linear import affine_of, settled
-from tensorir.lifting.nests.terms import Buffer, Linear, Load, Number, Term, index_names
+from tensorir.lifting.emission.tensors import constant_of, cut, renamed, shifted, spread
+from tensorir.lifting.nests.linear import affine_of
+from tensorir.lifting.nests.terms import Buffer, Load, Number, Term, index_names
 from tensorir.runtime.errors import NOWHERE, Span
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +52,7 @@ def place_of(space: Space) -> Place | None:
 
 def holding(guards: Sequence[Term]) -> Term | None:
     """All guards as one condition, later ones evaluated under earlier ones."""
-    result: Term | None = None
-    for guard in guards:
-        result = guard if result is None else both(result, guard)
-    return result
+    return reduce(both, guards) if guards else None
 
 
 def wanted_names(space: Space) -> list[str | None]:
@@ -73,9 +67,6 @@ def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) 
     """A store by all points of a box at once: of several for one element the last in the order of the box wins."""
     place = place_of(space)
     used = {n for g in space.guards for n in index_names(g)}
-    if place is None and (rows := _in_rows(buffer, space)) is not None:
-        _store_flat(emitter, buffer, *rows, span)
-        return
     if place is None and (apart := _in_digits(space)) is not None:
         store(emitter, buffer, apart, span)
         return
@@ -99,33 +90,6 @@ def store(emitter: Emitter, buffer: Buffer, space: Space, span: Span = NOWHERE) 
     put(emitter, buffer, place, value, space.dims)
 
 
-def _in_rows(buffer: Buffer, space: Space) -> tuple[tuple[int, int], Space] | None:
-    """Two dims of which a store's indices are the row of a place and the rest, and the store at the places as the first
-    of them; None where that tells no place by dims.
-    """
-    used = {n for g in space.guards for n in index_names(g)}
-    found = [affine_of(settled(t, space.ranges)) for t in space.location]
-    for (i, row), (j, rest) in permutations(enumerate(found), 2):
-        if row is None or rest is None or row.is_linear:
-            continue
-        size = buffer.shape[j]
-        total = row.times(size).plus(rest)
-        digit = quotient(total, size, space.ranges), remainder(total, size, space.ranges)
-        if not total.is_linear or (row, rest) != digit or space.location[i].element != INT32:
-            continue
-        flat = replace(space, location=tuple(_merged(space.location, (i, j), Linear(total, INT32))))
-        place = place_of(flat)
-        if place is not None and not (used - place.dims) & space.dims.keys():
-            return (i, j), flat
-    return None
-
-
-def _merged(items: Sequence[T], pair: tuple[int, int], one: T) -> list[T]:
-    """Items with one in the place of two."""
-    i, j = pair
-    return [one if k == i else item for k, item in enumerate(items) if k != j]
-
-
 def _in_digits(space: Space) -> Space | None:
     """The space with the dims apart of which the place of a store asks for digits; None where that tells no place."""
     new = split(space, space.location)
@@ -135,24 +99,6 @@ def _in_digits(space: Space) -> Space | None:
         return None
     used = {n for g in new.guards for n in index_names(g)}
     return None if (used - (place_of(new) or Place(())).dims) & new.dims.keys() else new
-
-
-def _store_flat(emitter: Emitter, buffer: Buffer, pair: tuple[int, int], flat: Space, span: Span) -> None:
-    """A store to a buffer of which two dims are one."""
-    names, whole = emitter.dims_of(buffer), emitter.intervals(buffer)
-    (outer, inner), (rows, size) = (names[k] for k in pair), (buffer.shape[k] for k in pair)
-    merged = f"{outer}__{inner}"
-    one = Buffer(f"{buffer.name}_rows", buffer.element, tuple(_merged(buffer.shape, pair, rows * size)))
-    emitter.names[one] = tuple(_merged(names, pair, merged))
-    base, same = emitter.tensor(buffer), constant_of(emitter.tensor(buffer))
-    if same is not None:
-        emitter.tensors[one] = filled(same.value, buffer.element, emitter.intervals(one))
-    else:
-        emitter.tensors[one] = call("merge_dims", spread(base, whole), static=(outer, inner, merged))
-    store(emitter, one, flat, span)
-    made = spread(emitter.tensors.pop(one), emitter.intervals(one))
-    del emitter.names[one]
-    emitter.tensors[buffer] = call("split_dim", made, static=(merged, outer, inner, size), span=span)
 
 
 def forward(space: Space) -> Space:
@@ -227,11 +173,7 @@ def arranged(
         else:
             merged = next(iter(dims))
             start, stop = box[merged].start, box[merged].stop
-        if backward and merged in piece.tensor.dims:
-            piece = reversed_along(piece, merged)
-            start, stop = -stop + 1, -start + 1
-        elif backward:
-            start, stop = -stop + 1, -start + 1
+        assert not backward  # `forward` counts dims the other way round
         piece = shifted(piece, merged, -by)
         target[name] = Interval(start + by, stop + by)
         moves[merged] = name
@@ -239,17 +181,6 @@ def arranged(
     single = {n: target[n] for n, (dims, _, _) in zip(names, place.parts, strict=True) if not dims}
     whole = emitter.intervals(buffer)
     return spread(piece, {n: i for n, i in single.items() if i != whole[n]}), target
-
-
-def reversed_along(x: Expr, dim: str) -> Expr:
-    """`reversed_along(x, d)[p] = x[-p]`."""
-    i = x.tensor.dims[dim]
-    mirrored = Interval(-i.stop + 1, -i.start + 1)
-    from tensorir.lifting.emission.tensors import position
-
-    here = f"{dim}__back"
-    y = call("gather", x, call("neg", position(here, mirrored)), static=((dim,), "clamp"))
-    return renamed(y, {here: dim})
 
 
 LAST = "last"

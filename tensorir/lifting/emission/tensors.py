@@ -117,7 +117,6 @@ def sum_of(a: Affine, parts: Mapping[str, Expr], element: Scalar = INT32) -> Exp
 def width_of(a: Affine, ranges: Mapping[str, tuple[int, int]]) -> Scalar:
     """The type to compute a sum in: the first of int32, int64 and uint64 that holds it and what it is made of.
 
-    >>> from tensorir.integers.affine import number, variable
     >>> i, by = variable("i"), {"i": (0, 3)}
     >>> width_of(i.times(1 << 29), by), width_of(i.times(1 << 30), by), width_of(i.plus(number(1 << 63)), by)
     (int32, int64, uint64)

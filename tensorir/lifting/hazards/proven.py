@@ -27,9 +27,6 @@ from tensorir.lifting.nests.nest import Check, External, Leaf, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, buffers_of, index_names, loads
 from tensorir.runtime.errors import NOWHERE, Diagnostic, Note
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
-
 # What a nest states of itself: that threads come to a barrier together, that a divisor is not zero.
 #
 # What no data decide is settled before anything runs: an iteration in which it does not hold is told, and what always

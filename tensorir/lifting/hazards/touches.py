@@ -11,8 +11,6 @@ Where no data take part, one access is as many as such a loop has iterations, ea
 ['8', '4', '2', '1']
 """
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -32,7 +32,6 @@ from tensorir.lifting.nests.terms import (
 from tensorir.runtime.errors import NOWHERE, Span
 
 # islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 
 def with_unseen_checked(nodes: Sequence[Node]) -> tuple[Node, ...]:

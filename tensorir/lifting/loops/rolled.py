@@ -9,7 +9,6 @@ up, and what was found may repeat: of a product that was unrolled whole, the inn
 copy keeps for itself (`v = A[3]; A[3] = v·v`) is then one for each iteration.
 
 >>> from tensorir.lifting.nests.terms import Buffer, show
->>> from tensorir.ir.types import INT32
 >>> a, b = Buffer("A", INT32, (9,)), Buffer("B", INT32, (9,))
 >>> def copy(k):
 ...     return Store(b, (Number(k, INT32),), Load(a, (Number(2 * k + 3, INT32),)))
@@ -18,8 +17,6 @@ copy keeps for itself (`v = A[3]; A[3] = v·v`) is then one for each iteration.
 >>> loop.name, loop.extent.value, show(store.indices[0]), show(store.value)
 ('copy_1', 3, 'copy_1', 'A[copy_1*2 + 3]')
 """
-
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

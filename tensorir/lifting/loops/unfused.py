@@ -5,9 +5,6 @@ Loops that end where conditions end all that they do: what runs in no other iter
 `for n in range(2): if n < 1: …` is `for n in range(1): …`. A schedule that splits a loop of one iteration in two leaves
 such loops, and so does one that rounds the number of threads up.
 
->>> from tensorir.lifting.nests.nest import Store
->>> from tensorir.lifting.nests.terms import Buffer, Index, Number, Op
->>> from tensorir.ir.types import BOOL, INT32
 >>> n, b = Index("n", INT32), Buffer("B", INT32, (2,))
 >>> store = Store(b, (n,), n, (Op("less", (n, Number(1, INT32)), BOOL),))
 >>> (loop,) = with_loops_shortened([Loop("n", Number(0, INT32), Number(2, INT32), (store,))])
@@ -22,7 +19,6 @@ The iterations come in the same order. What is stored and read at sums of the pa
 and a copy of storage that only one of the parts needs has none for the others.
 
 >>> from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, show
->>> from tensorir.ir.types import INT32
 >>> t, b = Index("t", INT32), Buffer("B", INT32, (2, 3))
 >>> place = tuple(Op(op, (t, Number(3, INT32)), INT32) for op in ("floordiv", "mod"))
 >>> (loop,) = unfused([Loop("t", Number(0, INT32), Number(6, INT32), (Store(b, place, t),))])
@@ -292,7 +288,6 @@ def _terms_of(nodes: Sequence[Node]) -> Iterator[Term]:
 
 
 # islpy has no types of its own that say enough.
-# pyright: reportUnknownMemberType=false
 
 
 MOST_ELEMENTS = 1 << 24

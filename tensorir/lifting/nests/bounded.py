@@ -3,7 +3,6 @@
 Elements of one type made of, or taken out of, elements of another: little-endian bytes, as machines keep them.
 
 >>> from tensorir.lifting.nests.terms import Buffer, Index, show
->>> from tensorir.ir.types import INT32, SCALARS
 >>> halves, words = Buffer("h", SCALARS["uint16"], (8,)), Buffer("w", SCALARS["uint32"], (4,))
 >>> show(read(halves, Index("i", INT32), SCALARS["uint32"])).count("h[")
 2
@@ -12,14 +11,10 @@ Elements of one type made of, or taken out of, elements of another: little-endia
 
 Bounds of whole-number terms that are no sums of indices: found by evaluating them on all iterations.
 
->>> from tensorir.lifting.nests.terms import Index, Number, Op
->>> from tensorir.ir.types import INT32
 >>> i = Index("i", INT32)
 >>> extremes(Op("mod", (Op("multiplies", (i, i), INT32), Number(5, INT32)), INT32), {"i": (0, 9)})
 (0, 4)
 """
-
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -162,7 +157,6 @@ def sums_bounded(guards: Sequence[Term], ranges: Ranges) -> Bounded:
     """The sums of several variables that settled conditions bound, where all of them hold.
 
     >>> from tensorir.lifting.nests.terms import Linear, Number
-    >>> from tensorir.ir.types import BOOL, INT32
     >>> s = Linear(variable("y").times(2).plus(variable("r").times(2)), INT32)
     >>> below = Op("less", (s, Number(10, INT32)), BOOL)
     >>> {str(a): spread for a, spread in sums_bounded([below], {"y": (0, 3), "r": (0, 2)}).items()}

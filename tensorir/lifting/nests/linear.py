@@ -87,7 +87,6 @@ def rows_of(
 ) -> tuple[Term, ...] | None:
     """One index per dim for the digits of a settled place of which all but the first stay inside; None for others.
 
-    >>> from tensorir.integers.affine import variable
     >>> from tensorir.lifting.nests.terms import Buffer, Linear, Load, show
     >>> from tensorir.ir.types import INT32
     >>> row, by = Load(Buffer("I", INT32, ()), ()), Number(4, INT32)

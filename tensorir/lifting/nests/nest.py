@@ -2,7 +2,6 @@
 
 Loops that were cut in parts: two that follow each other, and do the same for adjacent numbers, are one loop.
 
->>> from tensorir.lifting.nests.terms import Buffer
 >>> from tensorir.ir.types import INT32
 >>> def part(name, low, extent):
 ...     store = Store(b, (Index(name, INT32),), Index(name, INT32))

@@ -267,7 +267,7 @@ def show(term: Term) -> str:
             return f"{op}({', '.join(map(show, args))})"
 
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 
 def fits(affine: Affine, element: Scalar, ranges: Mapping[str, tuple[int, int]]) -> bool:

@@ -124,7 +124,6 @@ def _index(i: Index) -> str:
 def shown_sum(a: Affine) -> str:
     """A sum of indices, as the text writes it.
 
-    >>> from tensorir.integers.affine import number, quotient, variable
     >>> shown_sum(quotient(variable("i").plus(number(1)), 4, {}).times(-3))
     '-3*floordiv(i + 1, 4)'
     """

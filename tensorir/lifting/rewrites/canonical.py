@@ -244,7 +244,6 @@ def fold_of_fold(e: Call) -> Expr | None:
 def contraction_of_parts(e: Call) -> Expr | None:
     """A contraction over both parts of a dim, which both factors have, is one over the dim.
 
-    >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> from tensorir.passes.base import show
     >>> factors = "(split_dim(K, K_0, K_1, 3)(x), split_dim(K, K_0, K_1, 3)(y))"
     >>> show(Canonical(), f"contract(float, K_0, K_1){factors}", x={"I": (0, 2), "K": (0, 6)}, y={"K": (0, 6)})
@@ -269,7 +268,6 @@ def contraction_of_parts(e: Call) -> Expr | None:
 def fold_of_merged(e: Call) -> Expr | None:
     """A fold over two dims that were merged for it is one over both.
 
-    >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> from tensorir.passes.base import show
     >>> show(Canonical(), "reduce(+, 0.0, K)(merge_dims(I, J, K)(x))", x={"I": (0, 2), "J": (0, 3)})
     reduce(+, 0.0, I)(reduce(+, 0.0, J)(x))
@@ -289,7 +287,6 @@ def row_of_split(e: Call) -> Expr | None:
     """A row of a dim that is split into rows is a part of the dim.
 
     >>> from tensorir.passes.base import show
-    >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "gather(a, clamp)(split_dim(I, a, b, 2)(x), 1)", x={"I": (0, 6)})
     rename(I → b)(subset(⟪I, 2⟫(x), I[0:2]))
     """
@@ -320,7 +317,6 @@ def _row(x: Expr, outer: str, row: int) -> Expr | None:
 def sum_from_nothing(e: Call) -> Expr | None:
     """Nothing is added by 0 to a sum that starts from 0, which is never -0.
 
-    >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> from tensorir.passes.base import show
     >>> show(Canonical(exact=True), "0.0 + reduce(+, 0.0, I)(x)", x={"I": (0, 2)})
     reduce(+, 0.0, I)(x)
@@ -492,7 +488,6 @@ class _Whole:
 def merge_of_whole(e: Call) -> Expr | None:
     """A merge of all parts of one split is the tensor itself; `3 × a + b` needs none.
 
-    >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> from tensorir.passes.base import show
     >>> show(Canonical(), "merge_dims(I_0, I_1, I)(exp(split_dim(I, I_0, I_1, 3)(x)))", x={"I": (0, 6)})
     exp(x)
@@ -509,7 +504,6 @@ def added_point(e: Call) -> Expr | None:
     """A point to which its dim is added again, by this name or another, is a part.
 
     >>> from tensorir.passes.base import show
-    >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> f = "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"
     >>> show(Canonical(), f, x={"I": (0, 4)}, y={"I": (0, 4)})
     subset(x + 2.0 × y, I[2:3])
@@ -558,7 +552,6 @@ def concat_of_concat(e: Call) -> Expr | None:
     """Parts of which one is put together along the same dim are put together at once.
 
     >>> from tensorir.passes.base import show
-    >>> from tensorir.lifting.rewrites.canonical import Canonical
     >>> show(Canonical(), "concat(concat(x, y), z)", x={"I": (0, 2)}, y={"I": (2, 5)}, z={"I": (5, 6)})
     concat(x, y, z)
     """

@@ -19,7 +19,6 @@ variable wherever it is used, of a function and of its body. A reduction over `k
 so are the axis that a read selects from and one of the same name that its index has. What no variable is in, such as
 coordinates, belongs to where it is used.
 
->>> from tensorir.text import parse
 >>> x = "A: tensor<float, k[0:3]>, t: tensor<int, k[0:3]>"
 >>> f = parse(f"f({x}, B: tensor<float, k[0:3]>) {{ B ← gather(k, clamp)(A, t); }}")
 >>> print(with_distinct_names(f))

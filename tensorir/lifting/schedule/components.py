@@ -6,7 +6,7 @@ Strongly connected components of dependences, in an order in which they may run.
 [[0], [1, 2], [3]]
 """
 
-# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
+# pyright: basic, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

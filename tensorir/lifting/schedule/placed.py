@@ -302,9 +302,6 @@ def names_along(s: Statement) -> list[str | None]:
     return found
 
 
-# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
-
-
 if TYPE_CHECKING:
     from tensorir.lifting.schedule.run import Run
 

@@ -5,7 +5,7 @@ decided anew inside of a step. Where the first rounds find what was there before
 """
 
 # islpy has no types of its own that say enough.
-# pyright: basic, reportAttributeAccessIssue=false, reportMissingTypeStubs=false
+# pyright: basic
 
 from __future__ import annotations
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any
 
 from tensorir.integers.affine import Affine, number, variable
 from tensorir.integers.sets import isl
-from tensorir.ir.build import call, fencil, literal
+from tensorir.ir.build import call, literal
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Var
+from tensorir.ir.nodes import Call, Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.accesses.space import as_it_is, boxed, in_order
@@ -24,7 +25,7 @@ from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_
 from tensorir.lifting.dataflow.opaque import Opaque
 from tensorir.lifting.dataflow.propagation import forwarded, live, through_copies, with_reads_once
 from tensorir.lifting.dataflow.statements import Statement, Uncovered, statements_of
-from tensorir.lifting.emission.emit import Emitter, ordered_closures
+from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.stores import holding
 from tensorir.lifting.emission.tensors import constant_of, cut, fold_of, folded, neutral, rounds, shifted, spread
 from tensorir.lifting.nests.linear import settled, term_of
@@ -616,30 +617,27 @@ def _operands(e: Expr) -> tuple[Expr, ...]:
             return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lifted:
-    """The program of a region, and how each loop runs."""
-
-    fencil: Fencil
-    decided: tuple[Decided, ...]
-
-
 def values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
-    asked: Collection[str] | None = None,
+    asked: Collection[str] | None = None, covering: dict[str, int] | None = None,
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
-    """Final values of the arguments that a region writes, and the schedule of each loop.
+    """The values of the arguments that a region writes in the end, and the schedule of each loop.
 
     Without `masked` nothing is asked of a read where its mask does not hold. Of a part of a program it may be `asked`
     what other buffers hold. Copies are seen through, or made where that covers more; what neither covers runs step by
-    step along its outermost loops. Raises Uncovered for the rest.
+    step along its outermost loops. Raises Uncovered for the rest. `covering` has the way that covered a part, by its
+    name: parts are asked for again with each way of what is around.
     """
+    covering = {} if covering is None else covering
     outermost = any(isinstance(node, For) and node.rule is not Rule.LOCKSTEP for node in region.body)
-    reasons: list[Uncovered] = []
-    for copies, in_steps in ((True, False), (False, False), *([(True, True)] if outermost else [])):
+    ways = [(True, False), (False, False), *([(True, True)] if outermost else [])]
+    first, reasons = covering.get(region.name, 0), list[Uncovered]()
+    for k in (*range(first, len(ways)), *range(first)):
         asserted = len(emitter.asserted)
         try:
-            return _values_of(region, emitter, arguments, exact, masked, asked, copies, in_steps)
+            made = _values_of(region, emitter, arguments, exact, masked, asked, covering, *ways[k])
+            covering[region.name] = k
+            return made
         except Uncovered as reason:
             reasons.append(reason)
             del emitter.asserted[asserted:]
@@ -648,7 +646,7 @@ def values_of(
 
 def _values_of(
     region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool, masked: bool,
-    asked: Collection[str] | None, copies: bool, in_steps: bool,
+    asked: Collection[str] | None, covering: dict[str, int], copies: bool, in_steps: bool,
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
     statements = statements_of(region, asked, in_steps)
     direct = flow_of(statements)
@@ -657,7 +655,7 @@ def _values_of(
     needed = live(statements, flow, emitter.checked)
     emitter.taken |= {loop.dim for s in statements for loop in s.loops}
     known = {k: flow[k] for k in needed if k in flow}
-    run = Run(statements, known, emitter, arguments, values_of, exact, masked, needed)
+    run = Run(statements, known, emitter, arguments, partial(values_of, covering=covering), exact, masked, needed)
     run.schedule(needed)
     for s in statements:
         if not s.is_read and s.message is None and s.number not in needed:
@@ -669,19 +667,3 @@ def _values_of(
             wanted = names_along(statements[writers[-1]]) if writers else []
             found[s.buffer.name] = run.end(s, emitter.dims_of(arguments[s.buffer.name], wanted))
     return found, run.decided
-
-
-def lifted(region: Region, exact: bool = False) -> Lifted:
-    """The tensor program of a region. Raises Uncovered for what is not covered."""
-    from tensorir.lifting.rewrites.canonical import tidied
-
-    arguments = {b.name: Buffer(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
-
-    emitter = Emitter(taken=set(arguments))
-    values, decided = values_of(region, emitter, arguments, exact)
-    params = [emitter.param(b) for b in arguments.values()]
-    if not values:
-        raise Uncovered("a program that writes no argument")
-    stores, buffers = ordered_closures([(arguments[name], x) for name, x in values.items()], params, emitter)
-    made = tidied(fencil(region.name, [*params, *buffers], stores), exact)
-    return Lifted(replace(made, buffers=frozenset(b.name for b in buffers)), tuple(decided))

@@ -1,7 +1,5 @@
 """Loops that run step by step: over elements kept in memory, over whole buffers while a condition holds."""
 
-# pyright: basic, reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Storage under several names and types: one buffer for each, where that is what it is used as."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Storage that holds parts of other storage, in places that no sum tells: what is read there is read from there."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
@@ -286,7 +284,7 @@ def by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load]
         inside, left = interval_of(guard, box)
         box, guards = (box if inside is None else inside), [*guards, *([] if left is None else [left])]
     shape = tuple(len(box[n]) for n in names)
-    if prod(shape) > 2 * prod(len(i) for i in before.values()):
+    if prod(shape) >= prod(len(i) for i in before.values()):
         return None
     buffer = replace(node.buffer, shape=shape, private=())
     lows = [box[n].start for n in names]

@@ -6,7 +6,6 @@ XLA has such types in name, and stops the process where it cannot compute them. 
 range, so reads, comparisons and conversions need nothing; what may leave the range is shifted up and down again.
 
 >>> from tensorir.lifting.nests.terms import show
->>> from tensorir.ir.types import INT32
 >>> a = Buffer("A", NARROW["int4"], (3,))
 >>> x = Load(a, (Number(0, INT32),))
 >>> held = Narrowed()

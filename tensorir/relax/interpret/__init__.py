@@ -1,8 +1,7 @@
 """Functions of Relax, interpreted: bindings in order, operators in NumPy, `call_tir` through the interpreter of TIR."""
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ Operators of Relax for networks: products, convolutions, pooling, normalisation,
 array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
 """
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Convolutions and pooling: folds over windows, which the lowering makes convolutions and window reductions of."""
 
 # Attributes hold values of any type here.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A function of Relax at concrete sizes, with `call_tir` inlined."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

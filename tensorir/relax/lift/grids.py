@@ -1,7 +1,6 @@
 """Images resized and sampled, and memory seen as another shape or type."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Operators that read or write at computed indices; a negative index counts from the end, one outside is an error."""
 
 # Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 
 from __future__ import annotations
 

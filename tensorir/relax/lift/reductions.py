@@ -1,7 +1,6 @@
 """Operators that reduce, sort, scan or multiply along axes; normalisations and attention."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Operators that move elements without choosing among them: reshape, transpose, join, split, repeat, pad, flip."""
 
 # Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ scalar term that `make(index, read_x, read_y)` gives; sums of indices become shi
 """
 
 # Attributes hold values of any type here, and comprehensions get readers of as many tensors as they name.
-# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

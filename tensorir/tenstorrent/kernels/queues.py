@@ -1,7 +1,5 @@
 """Circular buffers while they run, work on tiles, multicast loads, and the fill over time as SVG."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable

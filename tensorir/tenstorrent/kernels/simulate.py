@@ -6,7 +6,6 @@ the order. Cores share the memory of the arrays only.
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A launch: arguments and results, memory, globals, and every block of a grid."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import random

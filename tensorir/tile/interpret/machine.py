@@ -8,8 +8,7 @@ What print_tko prints: the items of C's printf, an array of them for a tile that
 '[1, -2] and  1.50%'
 """
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

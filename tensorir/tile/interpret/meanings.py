@@ -1,7 +1,7 @@
 """Operations without memory: element by element, folds, products, and their unspecified values."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

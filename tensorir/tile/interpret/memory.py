@@ -1,7 +1,7 @@
 """Memory: allocations in an address space that counts half bytes, atomics, accesses of views, assumptions."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -29,7 +29,6 @@ array([ 0.,  2.,  4.,  6.,  8., 10., 12., 14.], dtype=float32)
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ from tensorir.lifting.nests.terms import Number as Term
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.region.nodes import Atomic, For, Write, walk
 from tensorir.passes.pipeline import Stage
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.lift.memory import FILLS
 from tensorir.tile.lift.translation import Key, Mode, Signature, Translated, signature, translated
@@ -132,12 +131,7 @@ def _built(form: Signature, made: Batched, region: Translated, exact: bool) -> B
     for node, strategy, reason in made.run.decided:
         dim, title = (node.dim, node.title) if isinstance(node, For) else ("loop", "loop")
         zero = Term(0, INT32)
-        span = getattr(node, "span", None)
-        loop = (
-            Loop(dim, zero, zero, (), title=title)
-            if span is None
-            else Loop(dim, zero, zero, (), span=span, title=title)
-        )
+        loop = Loop(dim, zero, zero, (), span=getattr(node, "span", NOWHERE), title=title)
         report.add(Decision(loop, strategy, reason))
     for note in (*made.run.notes, *region.notes):
         report.note(note)

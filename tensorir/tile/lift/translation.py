@@ -1,7 +1,5 @@
 """A kernel at a launch as a region, and the arguments of a launch."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,6 @@
 """Calls that do more than compute: pointers, atomics, barriers, shuffles, reductions over threads."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Expressions as Python functions of the machine, and what older modules and TE still hold."""
 
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
