@@ -40,6 +40,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "Dimension",
             "dims",
             "staggered",
+            "c_grid",
             "Interval",
             "TensorType",
             "tensor",

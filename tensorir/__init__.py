@@ -73,7 +73,7 @@ _HOMES = {
     "passes.explain": ("explain",),
     "passes.restrict": ("restrict",),
     "passes.pipeline": ("DEFAULT_PASSES", "Pipeline"),
-    "ir.staggering": ("staggered",),
+    "ir.staggering": ("c_grid", "staggered"),
     "text": ("parse",),
     "ir.types": ("Interval", "TensorType", "tensor"),
 }  # fmt: skip

@@ -64,6 +64,7 @@ from tensorir.ir.dimensions import Dimension as Dimension
 from tensorir.ir.dimensions import Offset
 from tensorir.ir.dimensions import dims as dims
 from tensorir.ir.nodes import Fencil as Fencil
+from tensorir.ir.staggering import c_grid as c_grid
 from tensorir.ir.staggering import staggered as staggered
 from tensorir.ir.types import Dims, Scalar
 from tensorir.ir.types import Interval as Interval

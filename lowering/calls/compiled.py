@@ -49,7 +49,9 @@ class _Callable:
     """Nothing in it changes: whoever remembers what reads it need not look inside."""
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
-        return self.engine.call(self.constants, datasets, arguments)
+        # equinox looks every attribute of a module up in Python
+        own = object.__getattribute__
+        return own(self, "engine").call(own(self, "constants"), datasets, arguments)
 
     def direct(self, given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]) -> Any:
         """The direct function for calls with jax arrays like these, on a sequence of them, or None.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,7 +36,7 @@ from tensorir.runtime.memory import SIZES, RecentCache
 # refuses what the program was not compiled for.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class RepeatedCall:
     """Calls of an executable by one set of names, with bare arrays."""
 
@@ -48,6 +49,7 @@ class RepeatedCall:
     """Those of `order`: arrays of JAX or of NumPy, and no tracers."""
     host: bool
     """Whether all arguments are NumPy arrays, and so the results."""
+    any_host: bool
     shapes: list[tuple[int, ...]] | None
     """Those of `order`, where sizes follow from them and with the sizes the executable."""
     results: tuple[str, ...]
@@ -67,7 +69,9 @@ class RepeatedCall:
         shapes = [executable.fencil[n].type.dims.shape for n in order] if sized else None
         results = tuple(p.name for p in executable.fencil.results)
         donated = tuple(n for n in donate if n in arguments)
-        return RepeatedCall(executable, order, len(arguments), types, host, shapes, results, donated)
+        return RepeatedCall(
+            executable, order, len(arguments), types, host, np.ndarray in types, shapes, results, donated
+        )
 
     def __call__(self, constants: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         """The results by name; None for a call that needs a look at its arguments."""
@@ -83,7 +87,7 @@ class RepeatedCall:
             return None
         if tuple(map(type, flat)) != self.types or tracing():
             return None
-        if np.ndarray in self.types and (op_by_op() or not all(a.dtype.isnative for a in flat)):
+        if self.any_host and (op_by_op() or not all(a.dtype.isnative for a in flat)):
             return None
         if self.shapes is not None and [a.shape for a in flat] != self.shapes:
             return None
@@ -130,7 +134,8 @@ class Engine:
         self.program, self.options = program, options
         self.executables: RecentCache[Any, Executable] = RecentCache("executables", SIZES)
         self.quick: RecentCache[Any, _Known] = RecentCache("kinds of calls", SIZES)
-        self.repeated: RecentCache[None, RepeatedCall] = RecentCache("calls that may be repeated", 1)
+        self.last: Callable[[], RepeatedCall | None] = lambda: None
+        """The way of the call before, as long as `quick` has it."""
         self.inspected: RecentCache[int, Any] = RecentCache("executables that show intermediates", SIZES)
 
     def __reduce__(self) -> Any:
@@ -140,13 +145,12 @@ class Engine:
     def clear(self) -> None:
         self.executables.clear()
         self.quick.clear()
-        self.repeated.clear()
         self.inspected.clear()
 
     def call(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """One call, with the constants that the module holds: a transformation may have replaced them."""
         try:
-            repeated = None if datasets else self.repeated.get(None)
+            repeated = None if datasets else self.last()
             if repeated is not None and (found := repeated(constants, arguments)) is not None:
                 return found
             return self._called(constants, datasets, arguments)
@@ -175,7 +179,7 @@ class Engine:
             repeated = self._repeated(executable, arguments)
             self.quick.put(key, _Known(executable, repeated))
             if repeated is not None:
-                self.repeated.put(None, repeated)
+                self.last = weakref.ref(repeated)
         return ready.finish(outputs)
 
     def stages(self, fencil: Fencil, tables: Mapping[str, SkipValues] | None = None) -> Stages[Fencil]:
@@ -254,7 +258,7 @@ class Engine:
         """A call with bare arrays like one that was seen before, straight to the executable."""
         executable, donate = known.executable, self.options.donate
         if known.repeated is not None:
-            self.repeated.put(None, known.repeated)
+            self.last = weakref.ref(known.repeated)
         arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
         arrays.update(constants or executable.constants)
         outputs = self._run(executable, arrays, {n: (arguments[n],) for n in donate if n in arguments})

@@ -387,10 +387,12 @@ class Labels:
         import xarray as xr
 
         dims = param.type.dims
+        base = self._part_of_first(dims)
         coords: dict[str, Any] = {}
-        for source, have in self.sources:
+        known_names = set[str]() if base is None else {str(n) for n in base.coords}
+        for source, have in self.sources[0 if base is None else 1 :]:
             for name, coordinate in source.coords.variables.items():
-                if name in coords or not all(str(d) in dims for d in coordinate.dims):
+                if name in known_names or name in coords or not all(str(d) in dims for d in coordinate.dims):
                     continue
                 if all(have[str(d)].covers(dims[str(d)]) for d in coordinate.dims):
                     part = {d: _part(have[str(d)], dims[str(d)]) for d in coordinate.dims}
@@ -398,6 +400,8 @@ class Labels:
                     coords[str(name)] = _native(coordinate).isel(part).drop_encoding()
         lost: list[str] = []
         for name, interval in self.place.outside(dims).items:
+            if name in known_names:
+                continue
             known = None if name in coords or not interval else self._between(name, dims[name])
             if known is None and name not in coords and interval:
                 known, missing = self._going_on(name, dims[name])
@@ -411,7 +415,7 @@ class Labels:
             for name, coordinate in source.coords.variables.items():
                 wide = {str(d): (have[str(d)], dims[str(d)]) for d in coordinate.dims if str(d) in dims}
                 around = len(wide) == coordinate.ndim and all(need.covers(i) for i, need in wide.values())
-                if name not in coords and name not in source.dims and around:
+                if name not in coords and name not in known_names and name not in source.dims and around:
                     widths = {d: (i.start - need.start, need.stop - i.stop) for d, (i, need) in wide.items()}
                     coords[str(name)], missing = _widened(coordinate, widths)
                     lost += [str(name)] if missing else []
@@ -421,11 +425,33 @@ class Labels:
         if model is None:
             overlap = [s for s, have in self.sources if set(have.names) & set(dims.names) and "_NB_" not in str(have)]
             model = next(iter(overlap), None)
-        found = xr.DataArray(array, dims=dims.names, coords=coords, attrs=self._attrs(result, model))
-        found.name = (
+        if base is None:
+            labelled = xr.DataArray(array, dims=dims.names, coords=coords, attrs=self._attrs(result, model))
+        else:
+            labelled = base.assign_coords(coords) if coords else base
+            labelled.data, labelled.attrs = array, self._attrs(result, model)
+        labelled.name = (
             self.own[result].name if result in self.own else self.names.get(result, self.names.get(param.name))
         )  # xarray takes the name of an array of dask for one that is None
-        return found
+        return labelled
+
+    def _part_of_first(self, dims: Dims) -> Any:
+        """The part of the first argument on the points of a result, where it has all of them, in the dims' order.
+
+        Its indexes are parts of those that there are, which takes less than to make them of labels.
+        """
+        if not self.sources:
+            return None
+        source, have = self.sources[0]
+        if {str(d) for d in source.dims} != set(dims.names) or not is_array(source.variable._data):
+            return None
+        native = all(getattr(v.dtype, "isnative", True) for v in source.coords.variables.values())
+        if not native or not all(have[d].covers(i) for d, i in dims.items):
+            return None
+        part = source.isel({d: _part(have[d], i) for d, i in dims.items})
+        if any(v.encoding for v in (part.variable, *part.coords.variables.values())):
+            part = part.drop_encoding()
+        return part if part.dims == dims.names else part.transpose(*dims.names)
 
     def _attrs(self, result: str, model: Any) -> dict[str, Any]:
         """All attributes where a result is the same quantity as an argument, and otherwise the unit, where it is known.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import numbers
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from tensorir.binding.arrays import article, is_tuple, kind_of, refuse, type_of_
 from tensorir.binding.calls import bind, nested
 from tensorir.binding.coordinates import Coordinates, stated
 from tensorir.binding.labels import placed_by_identity
-from tensorir.binding.quantities import in_degrees
+from tensorir.binding.quantities import in_degrees, with_pint, without_pint
 from tensorir.fieldview.array_types import Array, FieldType, Named, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.datasets import is_whole, members_of_whole, over_variables
@@ -210,6 +211,12 @@ class FieldOperator(Displayed, Generic[Result]):
         offset_provider: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:
+        if "pint" in sys.modules:
+            (plain, named), registry = without_pint((args, tuple(more.values())))
+            if registry is not None:
+                by_name = dict(zip(more, named, strict=True))
+                result = self(*plain, out=out, domain=domain, offset_provider=offset_provider, **by_name)
+                return with_pint(result, registry)
         bound = self.bound(args, more)
         if any(_is_traced(v) for v in bound.values()):
             recorder = recording()

@@ -9,7 +9,8 @@ attributes `axis` and `c_grid_axis_shift` of the coordinates of a call, as xgcm 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+import re
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ class Half:
     whole: str
     shift: float = -0.5
 
+
+_PADDED = re.compile(r"(\w+)\s*:\s*(\w+)\s*\(\s*padding\s*:\s*(none|low|high|both)\s*\)")
 
 STATED: dict[str, Half] = {}
 """The staggered dims that `staggered` was told, for the process."""
@@ -65,6 +68,85 @@ def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> D
         raise refusal("V41", f"{wrong}.", help=f"{next(lies, 'a shift is -0.5 or 0.5')}.")
     STATED[str(half)] = told
     return half if isinstance(half, Dimension) else Dimension(half, whole.kind)
+
+
+POSITIONS = {"left": -0.5, "outer": -0.5, "right": 0.5, "inner": 0.5}
+"""The words of xgcm for points half way between centres."""
+
+MODELS: dict[str, tuple[str, float]] = {
+    **{f"{x}G": (f"{x}C", -0.5) for x in "XY"}, **{f"{x}p1": (x, -0.5) for x in "XYZ"}, 
+    "Zl": ("Z", -0.5), "Zu": ("Z", 0.5),
+    "x_f": ("x_c", 0.5), "y_f": ("y_c", 0.5), "z_f": ("z_c", -0.5),
+    "xi_u": ("xi_rho", 0.5), "eta_v": ("eta_rho", 0.5), "s_w": ("s_rho", -0.5),
+}  # fmt: skip
+"""The staggered dims of MITgcm, NEMO (as xnemogcm names them) and ROMS."""
+
+SAME_POINTS = {
+    **{roms: {roms: rho} for roms, rho in
+       {"xi_v": "xi_rho", "eta_u": "eta_rho", "xi_psi": "xi_u", "eta_psi": "eta_v"}.items()},
+    "deptht": {"x": "x_c", "y": "y_c", "deptht": "z_c"}, "depthu": {"x": "x_f", "y": "y_c", "depthu": "z_c"},
+    "depthv": {"x": "x_c", "y": "y_f", "depthv": "z_c"}, "depthw": {"x": "x_c", "y": "y_c", "depthw": "z_f"},
+}  # fmt: skip
+"""By a dim that a file of ROMS or of NEMO has: dims of it, and the names of their points in `MODELS`."""
+
+
+def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) -> Any:
+    """A Dataset of a C grid, of whose dims operators then know which are centres and which are edges, and of what.
+
+    Sources are `coords` (as for `xgcm.Grid`: `{"X": {"center": "XC", "left": "XG"}}`), the attributes `axis` and
+    `c_grid_axis_shift` of coordinates, a variable whose `cf_role` is "grid_topology" (SGRID), or the names of
+    MITgcm, NEMO and ROMS. Dims of the same points get one name (`xi_v` of ROMS is `xi_rho`; `x` in a file of NEMO with
+    `depthu` is `x_f`). As with `ti.staggered` it holds for the process. Raises V41 for a dim that is staggered
+    otherwise, and for a Dataset that says nothing of any.
+
+    >>> import numpy as np
+    >>> import xarray as xr
+    >>> import tensorir as ti
+    >>> (XC,) = ti.dims("XC")
+    >>> ds = c_grid(xr.Dataset({"U": ("XG", np.array([1.0, 2.0, 4.0, 8.0]))}))
+    >>> ti.field_operator(lambda u: u(XC + 0.5) - u(XC - 0.5))(ds.U).values
+    array([1., 2., 4.])
+    """
+    marks = [dim for dim in SAME_POINTS if dim in dataset.dims]
+    if sum(dim.startswith("depth") for dim in marks) > 1:
+        raise refusal("V41", "the Dataset has grids of several kinds of NEMO.", help="call ti.c_grid for each file.")
+    names = {dim: name for mark in marks for dim, name in SAME_POINTS[mark].items() if dim in dataset.dims}
+    dataset = dataset.rename(names)
+    known = {half: (half_of_axis["center"], POSITIONS[at]) for half_of_axis in (coords or {}).values()
+             for at, half in half_of_axis.items() if at != "center"}  # fmt: skip
+    known = known or {dim: (half.whole, half.shift) for dim, half in _told([dataset]).items()} or dict(_sgrid(dataset))
+    if not known:
+        known = {dim: (whole, _of_sizes(dataset.sizes, dim, whole, shift)) for dim, (whole, shift) in MODELS.items()
+                 if dim in dataset.dims}  # fmt: skip
+    if not known and not names:
+        listed = ", ".join(map(str, dataset.dims))
+        raise refusal(
+            "V41",
+            f"nothing says which of {listed} are edges.",
+            help='say it: coords={"X": {"center": "x", "left": "x_u"}}.',
+        )
+    for half, (whole, shift) in known.items():
+        staggered(Dimension(whole), half, shift)
+    return dataset
+
+
+def _of_sizes(sizes: Mapping[Any, int], half: str, whole: str, shift: float) -> float:
+    """The shift of a dim whose centres are there too: edges are one more around them, or one fewer between them."""
+    further = sizes[half] - sizes.get(whole, sizes[half])
+    if abs(further) > 1:
+        message = f"{half} has {sizes[half]} points, and {whole} {sizes[whole]}"
+        raise refusal("V41", f"{message}, which do not lie between each other.", help="take parts of both alike.")
+    return {1: -0.5, -1: 0.5}.get(further, shift)
+
+
+def _sgrid(dataset: Any) -> Iterator[tuple[str, tuple[str, float]]]:
+    """The dims of nodes between faces, as the topology of SGRID says: `xi_rho: xi_psi (padding: both)`."""
+    for variable in dataset.variables.values():
+        if variable.attrs.get("cf_role") == "grid_topology":
+            for role in ("face_dimensions", "volume_dimensions", "vertical_dimensions"):
+                for face, node, padding in _PADDED.findall(str(variable.attrs.get(role, ""))):
+                    # before the first node there is a face with low, and with both
+                    yield node, (face, 0.5 if padding in ("low", "both") else -0.5)
 
 
 @contextmanager

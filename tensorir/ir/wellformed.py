@@ -9,6 +9,7 @@ from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import binders
 from tensorir.ir.types import Interval, TensorType
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.memory import WeakCache
 
 
 def check_fencil(fencil: Fencil) -> None:
@@ -178,8 +179,15 @@ def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var
         node = max(lacking, key=lambda found: found[0])[1]
 
 
+NEEDED: WeakCache[tuple[Var, ...]] = WeakCache("parameters that must be passed")
+
+
 def needed_parameters(fencil: Fencil) -> tuple[Var, ...]:
     """The parameters that must be passed: read before they are covered, or left partly unwritten."""
+    return NEEDED.of(fencil, _needed_parameters)
+
+
+def _needed_parameters(fencil: Fencil) -> tuple[Var, ...]:
     needed: set[str] = set()
     begun: set[str] = set()
     missing = {p.name: IntegerSet.box(p.type.dims) for p in fencil.params}

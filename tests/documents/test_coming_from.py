@@ -10,6 +10,7 @@ import xarray as xr
 import tensorir as ti
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text(encoding="utf-8")
+FIRST_GRADIENT = (Path(__file__).parents[2] / "docs" / "first_gradient.md").read_text(encoding="utf-8")
 IN_AN_OPERATOR = "tensorir, in an operator"
 
 
@@ -54,3 +55,10 @@ def test_a_row_of_the_tables_runs_and_gives_what_the_peer_gives(names, peer, col
         same(eval(theirs[1], dict(names)), result)
     else:
         assert result is not None or capsys.readouterr().out
+
+
+def test_first_gradients_print_what_their_comments_say(capsys):
+    program = "".join(re.findall(r"^```python\n(.*?)^```", FIRST_GRADIENT, re.MULTILINE | re.DOTALL))
+    exec(compile(program, "docs/first_gradient.md", "exec"), {"__name__": "first_gradient"})
+    comments = [line.partition("  # ")[2].partition(":")[0] for line in program.splitlines() if "print(" in line]
+    assert capsys.readouterr().out.splitlines() == comments and len(comments) == 5

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
+from tensorir.ir import staggering
 
 I, J, K, IHalf, X, XHalf = ti.dims("I J K IHalf X XHalf")
 
@@ -318,3 +319,120 @@ def test_a_dim_that_is_staggered_otherwise_is_refused(whole, half, shift, help):
         ti.staggered(ti.Dimension(whole), half, shift)
     told = f"points of {half} cannot lie {shift:+} points from those of {whole}"
     assert str(refused.value) == f"error[V41]: {told}.\nhelp: {help}."
+
+
+def c_grid_of(centre, edge, points, edges, first, **shift):
+    """Cells of 10 m and their edges, the first of them at `first`."""
+    axis = {"axis": "X"} if shift else {}
+    at, ends = 10.0 * np.arange(points) + 5.0, first + 10.0 * np.arange(edges)
+    values = {"h": (centre, np.random.default_rng(0).normal(size=points)), "u": (edge, np.exp(-ends / 20.0))}
+    return xr.Dataset(values, {centre: (centre, at, axis), edge: (edge, ends, {**axis, **shift})})
+
+
+def topology(text):
+    return {"grid": ((), 0, {"cf_role": "grid_topology", "face_dimensions": f"{text} y: y_node (padding: none)"})}
+
+
+C_GRIDS = {
+    "MITgcm": (c_grid_of("XC", "XG", 5, 5, 0.0), None, "left"),
+    "MITgcm, outer": (c_grid_of("Z", "Zp1", 5, 6, 0.0), None, "outer"),
+    "xgcm's coords": (c_grid_of("cells", "walls", 5, 5, 10.0), {"X": {"center": "cells", "right": "walls"}}, "right"),
+    "attributes": (
+        c_grid_of("a", "b", 5, 5, 10.0, c_grid_axis_shift=0.5), None, "right",
+    ),
+    "NEMO": (c_grid_of("x_c", "x_f", 5, 5, 10.0), None, "right"),
+    "NEMO, upward": (c_grid_of("z_c", "z_f", 5, 5, 0.0), None, "left"),
+    "ROMS": (c_grid_of("xi_rho", "xi_u", 5, 4, 10.0), None, "inner"),
+    "ROMS, a part": (c_grid_of("eta_rho", "eta_v", 3, 4, 0.0), None, "outer"),
+    "SGRID, both": (
+        c_grid_of("xf", "xn", 5, 4, 10.0).assign(topology("xf: xn (padding: both)")), None, "inner",
+    ),
+    "SGRID, none": (c_grid_of("xf", "xn", 5, 6, 0.0).assign(topology("xf: xn (padding: none)")), None, "outer"),
+    "SGRID, low": (c_grid_of("xf", "xn", 5, 5, 10.0).assign(topology("xf:xn (padding:low)")), None, "right"),
+    "SGRID, high": (c_grid_of("xf", "xn", 5, 5, 0.0).assign(topology("xf: xn (padding: high)")), None, "left"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", C_GRIDS)
+@pytest.mark.parametrize("peer", ["labels", "xgcm"])
+@pytest.mark.filterwarnings("ignore:The default fill_value")
+def test_a_c_grid_is_known_by_what_models_and_conventions_write(model, peer, monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    ds, coords, position = C_GRIDS[model]
+    ds = ti.c_grid(ds, coords)
+    centre, edge = ds.h.dims[0], ds.u.dims[0]
+    c, e = ti.dims(f"{centre} {edge}")
+    found = {
+        "u": ti.field_operator(lambda u: u(c + 0.5) - u(c - 0.5))(ds.u),
+        "h": ti.field_operator(lambda h: h(e + 0.5) - h(e - 0.5))(ds.h),
+    }
+    if peer == "xgcm":
+        xgcm = pytest.importorskip("xgcm")
+        options = {"padding": "fill", "fill_value": np.nan, "autoparse_metadata": False}
+        grid = xgcm.Grid(ds, coords={"X": {"center": centre, position: edge}}, **options)
+        want = {
+            name: grid.diff(ds[name], "X", fill_value=np.nan).dropna(dim) for name, dim in (("u", centre), ("h", edge))
+        }
+    else:
+        want = {}
+        for name, dim in (("u", centre), ("h", edge)):
+            rise = np.diff(ds[name])
+            between = (ds[name][ds[name].dims[0]].values[1:] + ds[name][ds[name].dims[0]].values[:-1]) / 2
+            want[name] = xr.DataArray(rise, {dim: between}, dims=dim)
+    for name, own in want.items():
+        wide = found[name].sel({own.dims[0]: own[own.dims[0]]})
+        np.testing.assert_allclose(wide, own, rtol=1e-13)
+        assert found[name].sizes == own.sizes or peer == "xgcm"
+    # fluxes through edges on centres, with labels of both dims
+    both = ti.field_operator(lambda h, u: u(c + 0.5) - u(c - 0.5) + 0.0 * h)(ds.h, ds.u)
+    np.testing.assert_allclose(both, want["u"].sel({centre: both[centre]}), rtol=1e-13)
+
+
+def test_dims_of_the_same_points_get_one_name(monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    roms = xr.Dataset({
+        "h": (("eta_rho", "xi_rho"), np.arange(20.0).reshape(4, 5) ** 2), "u": (("eta_u", "xi_u"), np.ones((4, 4))),
+        "v": (("eta_v", "xi_v"), np.ones((3, 5))), "psi": (("eta_psi", "xi_psi"), np.zeros((3, 4))),
+    })  # fmt: skip
+    x, y, xu, yv = ti.dims("xi_rho eta_rho xi_u eta_v")
+    ds = ti.c_grid(roms)
+    assert ds.u.dims == ("eta_rho", "xi_u") and ds.v.dims == ("eta_v", "xi_rho") and ds.psi.dims == ("eta_v", "xi_u")
+    fluxes = ti.field_operator(
+        lambda h, u, v: (u * (h(xu + 0.5) + h(xu - 0.5)) / 2.0, v * (h(yv + 0.5) + h(yv - 0.5)) / 2.0)
+    )
+    divergence = ti.field_operator(lambda f, g: f(x + 0.5) - f(x - 0.5) + g(y + 0.5) - g(y - 0.5))
+    h = roms.h.values
+    f, g = (h[:, 1:] + h[:, :-1]) / 2, (h[1:] + h[:-1]) / 2
+    np.testing.assert_allclose(divergence(*fluxes(ds.h, ds.u, ds.v)), np.diff(f)[1:-1] + np.diff(g, axis=0)[:, 1:-1])
+    nemo = {
+        depth: ti.c_grid(xr.Dataset({"q": ((depth, "y", "x"), np.ones((2, 3, 4)))}, attrs={"file": depth})).q.dims
+        for depth in ("deptht", "depthu", "depthv", "depthw")
+    }
+    assert list(nemo.values()) == [
+        ("z_c", "y_c", "x_c"), ("z_c", "y_c", "x_f"), ("z_c", "y_f", "x_c"), ("z_f", "y_c", "x_c"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dims", "message", "help"),
+    [
+        (
+            {"p": 2, "q": 3},
+            "nothing says which of p, q are edges",
+            'say it: coords={"X": {"center": "x", "left": "x_u"}}',
+        ),
+        (
+            {"XC": 3, "XG": 6},
+            "XG has 6 points, and XC 3, which do not lie between each other",
+            "take parts of both alike",
+        ),
+        (
+            {"deptht": 2, "depthw": 2}, "the Dataset has grids of several kinds of NEMO",
+            "call ti.c_grid for each file",
+        ),
+    ],
+)  # fmt: skip
+def test_a_dataset_that_says_nothing_of_its_edges_is_refused(dims, message, help):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.c_grid(xr.Dataset({"t": (tuple(dims), np.zeros(tuple(dims.values())))}))
+    assert str(refused.value) == f"error[V41]: {message}.\nhelp: {help}."

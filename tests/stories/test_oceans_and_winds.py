@@ -1,5 +1,7 @@
 """Oceans, winds and columns of air, run, stopped, stored and differentiated; compared with NumPy by hand."""
 
+import datetime
+
 import jax
 import numpy as np
 import pytest
@@ -237,3 +239,56 @@ def test_a_file_is_filtered_from_the_command_line_and_read_again(tmp_path, monke
         np.testing.assert_allclose(found["out"].transpose("month", "lat", "lon"), expected, rtol=1e-12)
         assert found["out"].attrs["units"] == "m" and found["out"].attrs["standard_name"] == "surface_altitude"
         np.testing.assert_array_equal(found.lat, COAST.lat[1:-1])
+
+
+def test_a_basin_is_driven_by_winds_of_a_store(tmp_path):
+    """An oceanographer who drives a C grid of ROMS for a year with monthly winds of a Zarr store, in a calendar without
+    leap days, gets what a loop with `interp` of xarray gives."""
+    months = xr.date_range("2001-01-01", periods=13, freq="MS", calendar="noleap", use_cftime=True)
+    rng = np.random.default_rng(1)
+    wind = xr.Dataset({"stress": (("time", "xi_u"), rng.normal(size=(13, 7)))}, {"time": months})
+    wind.chunk(time=4).to_zarr(tmp_path / "wind.zarr", zarr_format=2)
+    state = ti.c_grid(xr.Dataset({"zeta": ("xi_rho", rng.normal(size=8)), "u": ("xi_u", np.zeros(7))}))
+    RHO, U = ti.dims("xi_rho xi_u")
+
+    @ti.field_operator
+    def accelerated(zeta, u, stress):
+        return 0.99 * u + 0.1 * stress - 0.2 * (zeta(U + 0.5) - zeta(U - 0.5))
+
+    @ti.field_operator
+    def filled(zeta, u):
+        closed = ti.extend(u, {U: 1}, ti.dirichlet(0.0))
+        return zeta - 0.2 * (closed(RHO + 0.5) - closed(RHO - 0.5))
+
+    def step(s, f):
+        u = accelerated(s["zeta"], s["u"], f["stress"])
+        return {"zeta": filled(s["zeta"], u), "u": u}
+
+    winds = xr.open_zarr(tmp_path / "wind.zarr")
+    last = ti.iterate(step, state, 360, forcing=winds, dt="1 D", start=months[0])
+    zeta, u = state.zeta.values, state.u.values
+    for k in range(360):
+        stress = wind.stress.interp(time=months[0] + k * datetime.timedelta(days=1)).values
+        u = 0.99 * u + 0.1 * stress - 0.2 * np.diff(zeta)
+        zeta = zeta - 0.2 * np.diff(u, prepend=0.0, append=0.0)
+    np.testing.assert_allclose(last.zeta, zeta, atol=1e-12)
+    np.testing.assert_allclose(last.u, u, atol=1e-12)
+    assert str(last.time.item()) == "2001-12-27 00:00:00"
+
+
+def test_temperatures_of_pint_keep_their_units():
+    """A meteorologist who has temperatures with units of pint gets gradients in kelvin per metre."""
+    pint = pytest.importorskip("pint")
+    units = pint.UnitRegistry()
+    x = xr.DataArray(np.arange(5) * 1000.0, dims="x", attrs={"units": "m"})
+    t = xr.DataArray(units.Quantity([280.0, 281.0, 283.0, 286.0, 290.0], "K"), {"x": x}, dims="x")
+    (X,) = ti.dims("x")
+
+    @ti.field_operator
+    def gradient(t):
+        at = ti.coord(t, "x")
+        return (t(X + 1) - t) / (at(X + 1) - at)
+
+    slope = gradient(t)
+    assert slope.data.units == units.K / units.m
+    np.testing.assert_allclose(slope.data.magnitude, [0.001, 0.002, 0.003, 0.004])
