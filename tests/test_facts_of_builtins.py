@@ -191,7 +191,7 @@ TABLES_THAT_STAY = {
     "the windows that XLA differentiates",
     "tensorir/distribution/refusals.py": "what needs all points of a dim at once, and where its message says so",
     "tensorir/fieldview/trace.py": "moves that leave a number as it is",
-    "lowering/kernels/native.py": "elementwise builtins as text of LLVM",
+    "lowering/kernels/vectors.py": "elementwise builtins as text of LLVM",
     "lowering/kernels/equations.py": "primitives of JAX, of which some are called as builtins are",
     "tensorir/equality/programs.py": "moves within a point, and folds whose order may tell",
     "tensorir/equality/runs.py": "functions whose residues are known up to a sign",
