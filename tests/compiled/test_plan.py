@@ -324,6 +324,8 @@ NO_THRESHOLDS = {
     "MIN_PER_BYTE": "the default of an option of materialise, PER_BYTE",
     "SHOWN": "what a plan counts",
     "TILE": "the width of a register",
+    "WINDOW": "bytes of a forcing that are in memory at once",
+    "LAUNCH": "steps of a loop with a forcing that one launch makes",
     "PAGE": "of memory",
     "PER_THREAD": "how finely threads share a kernel",
     "MOST": "choices that are looked through in pairs, and reads that are told apart: of compiling, not of the program",
