@@ -110,6 +110,6 @@ def test_a_time_loop_grants_what_its_step_asks_of_the_compiler() -> None:
     found = ti.iterate(step, x, 2, progress=False)
     _, known, _ = entered(x)
     with jax.enable_x64(True):
-        loop = LOOPS.of(_loop_key(step, (jnp.asarray(x), known)), lambda: None)
-        assert "opt-barrier" in loop.compiled.lower(jnp.asarray(x), np.int32(1), known).compile().as_text()
+        loop = LOOPS.of(_loop_key(step, (jnp.asarray(x), known, ())), lambda: None)
+        assert "opt-barrier" in loop.compiled.lower(jnp.asarray(x), np.int32(1), known, None).compile().as_text()
     np.testing.assert_array_equal(found, stored(x=stored(x=x)["y"])["y"])

@@ -127,7 +127,7 @@ def inverse(location: Sequence[Affine | None], dims: Mapping[str, Interval]) -> 
         steps += found
         known |= {s.name for s in found}
         del pending[found[0].index]
-    if any(not a.names <= known for a in pending.values()):
+    if not remainders.keys() <= known or any(not a.names <= known for a in pending.values()):
         return None
     return Inverse(tuple(steps), tuple(pending.items()), parted, remainders)
 
