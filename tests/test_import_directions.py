@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,20 +19,34 @@ LIFT = (
 )  # fmt: skip
 
 
+def _statements(nodes: Iterable[ast.AST], typed: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """Statements, the inner ones too, without their expressions; and whether type checkers alone look at them."""
+    for node in nodes:
+        typed_here = typed or getattr(getattr(node, "test", None), "id", "") == "TYPE_CHECKING"
+        yield node, typed_here
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(node, part, ()), typed_here)
+
+
+@cache
+def _imports(path: Path) -> tuple[tuple[ast.Import | ast.ImportFrom, bool], ...]:
+    nodes = _statements(ast.parse(path.read_text(encoding="utf-8")).body, False)
+    return tuple((node, typed) for node, typed in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+
+
 @cache
 def imports_of(path: Path, run: bool = False) -> set[str]:
-    """What a file imports; with `run`, without what it imports for type checkers alone."""
-    found: set[str] = set()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    if run:
-        tree.body = [n for n in tree.body if not (isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")]
-    for node in ast.walk(tree):
+    """The imports of a file; with `run`, without those for type checkers alone."""
+    names: set[str] = set()
+    for node, typed in _imports(path):
+        if run and typed:
+            continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {alias.name for alias in node.names}
+        elif node.module:
             assert node.level == 0, f"{path}: imports are absolute"
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
 
 
 def files_of(package: str) -> list[Path]:
@@ -85,20 +100,17 @@ def modules() -> dict[str, Path]:
 
 
 def import_graph() -> dict[str, set[str]]:
-    """What a module imports: also inside of functions, and the package files that come with it."""
+    """The imports of modules: also inside of functions, and the package files that come with it."""
     known = modules()
     graph: dict[str, set[str]] = {}
     for name, path in known.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        typing = [n for n in ast.walk(tree) if isinstance(n, ast.If) and isinstance(n.test, ast.Name)]
-        skipped = {id(n) for block in typing for n in ast.walk(block)}
         wanted: set[str] = set()
-        for node in ast.walk(tree):
-            if id(node) in skipped:
+        for node, typed in _imports(path):
+            if typed:
                 continue
             if isinstance(node, ast.Import):
                 wanted |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 inner = {f"{node.module}.{alias.name}" for alias in node.names}
                 wanted |= {n if n in known else node.module for n in inner}
         packages = {w[:k] for w in wanted for k in range(len(w)) if w[k] == "." and not name.startswith(f"{w[:k]}.")}
@@ -157,12 +169,13 @@ def test_calls_of_builtins_are_made_by_the_makers_alone() -> None:
         for path in files_of(package):
             if path.name in ("build.py", "ir.py") or any(w in path.parts for w in WINGS):
                 continue
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            makers = {n for n in ("Call", "Apply") if f"tensorir.ir.nodes.{n}" in imports_of(path)}
+            if not makers:
+                continue
             made = {
                 node.func.id
-                for node in ast.walk(tree)
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             }
-            imported = imports_of(path)
-            wrong = {n for n in made & {"Call", "Apply"} if f"tensorir.ir.nodes.{n}" in imported}
+            wrong = made & makers
             assert not wrong, f"{path.relative_to(ROOT)} makes {sorted(wrong)} itself"
