@@ -44,6 +44,9 @@ T = TypeVar("T")
 MOST_PARTS = 16
 """How many sums of indices may tell where in one write the value of a read comes from: each is a choice."""
 
+FEW_WRITES = 16
+"""To how many writes, at most, isl's flow analysis is asked for the sources of a read at once."""
+
 PARTS = 1 / 16
 """The share of EFFORT for parts of a relation: where they are many, each step of isl takes 30 times as long."""
 
@@ -119,8 +122,14 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
     for together, sources in _reaching(reads, writes, maps).items():
         asking, given = [s for s in reads if s.number in together], [s for s in writes if s.number in sources]
         if len(given) == 1:
-            found |= {r.number: [s] for r in asking if (s := _by_inverse(r, given[0], maps)) is not None}
-        asking = [r for r in asking if r.number not in found]
+            known = {r.number: [s] for r in asking if (s := _by_inverse(r, given[0], maps)) is not None}
+        elif len(given) > FEW_WRITES:
+            chains = {r.number: decided(partial(_in_text_order, r, given, maps), 4) for r in asking}
+            known = {r: sources for r, sources in chains.items() if sources is not None}
+        else:
+            known = {}
+        found |= known
+        asking = [r for r in asking if r.number not in known]
         if not asking:
             continue
         flow = _within_budget(partial(_Flow.of, asking, given, name, maps), name, 4)
@@ -164,6 +173,30 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     if not decided(lambda: relation.range().is_subset(maps.domain[w.number]), 1 / 4):
         return None
     return Source(w.number, place, maps.domain[r.number], relation)
+
+
+def _in_text_order(r: Statement, writes: Sequence[Statement], maps: _Accesses) -> list[Source] | None:
+    """The sources of a read among writes that each stand in a nest of their own, those of the last nest first.
+
+    None where some stand in one nest, or a nest writes an element twice.
+    """
+    if len({int(s.order[0]) for s in (r, *writes)}) <= len(writes):
+        return None
+    sources: list[Source] = []
+    left = maps.domain[r.number]
+    for w in sorted(writes, key=lambda w: int(w.order[0]), reverse=True):
+        if int(w.order[0]) > int(r.order[0]):
+            continue
+        relation = maps.element[r.number].apply_range(maps.element[w.number].reverse()).intersect_domain(left)
+        if relation.is_empty():
+            continue
+        if not relation.is_single_valued():
+            return None
+        sources += sources_of(relation, r.names, w.number, loops=w.names)
+        left = left.subtract(relation.domain()).coalesce()
+        if left.is_empty():
+            return sources
+    return [*sources, _initial(r, left)]
 
 
 def _rounds_in_common(w: Statement, r: Statement) -> list[str] | None:
