@@ -2,7 +2,8 @@
 
 SECONDS is a file that `NIGHTLY=1 pytest --seconds=SECONDS` wrote: processor seconds by test, with the fixtures that
 it was the first to ask for, which other work on the machine changes little. A test that takes longer than the limit
-has a line in `nightly.txt`; of the tests that one function makes, the quickest stays.
+has a line in `nightly.txt`; of the tests that one function makes, of programs with one title (`title: program`), the
+quickest stays.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from pathlib import Path
 __all__ = ["TABLE", "slow"]
 
 TABLE = Path(__file__).with_name("nightly.txt")
-LIMIT = 2.0
+LIMIT = 1.0
 
 
 def slow(seconds: Mapping[str, float], limit: float = LIMIT) -> list[str]:
-    """The tests that take longer than the limit, without the quickest of each function.
+    """The tests that take longer than the limit, without the quickest of each function or title.
 
     >>> slow({"a.py::f[1]": 3.0, "a.py::f[2]": 4.0, "a.py::g": 5.0, "a.py::h[1]": 1.0})
     ['a.py::f[2]']
     """
     families: dict[str, list[str]] = defaultdict(list)
     for test in seconds:
-        families[test.partition("[")[0]].append(test)
+        function, _, name = test.partition("[")
+        title, of_several, _ = name.partition(": ")
+        families[f"{function}[{title}" if of_several else function].append(test)
     kept = {min(family, key=seconds.__getitem__) for family in families.values()}
     return sorted(test for test, taken in seconds.items() if taken > limit and test not in kept)
 
