@@ -1,7 +1,5 @@
 """Compiled programs: plain JAX callables, cached per sizes and per what is known of their tables.
 
-Compiled programs: plain JAX callables, cached per sizes and per what is known of their tables.
-
 >>> import numpy as np
 >>> from tensorir.ir.build import call, closure, fencil, var
 >>> from tensorir.ir.types import tensor

@@ -1,6 +1,4 @@
-"""The transpose of a stencil is a stencil: cotangents are gathered at opposite offsets.
-
-The transpose of a stencil is a stencil: cotangents are gathered at opposite offsets, not padded and added.
+"""The transpose of a stencil is a stencil: cotangents are gathered at opposite offsets, not padded and added.
 
 JAX's transpose of a slice pads what comes back to the shape of what was sliced: a stencil that reads a value at five
 offsets adds five padded arrays, each with a bounds check at every point. Here the cotangent of a value is computed on

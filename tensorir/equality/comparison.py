@@ -1,6 +1,4 @@
-"""True if two programs compute the same: by text, over inputs, for all sizes.
-
-Whether two programs compute the same: proven by their text, equal as formulas, within rounding, or refuted.
+"""Equality of two programs: proven by their text, equal as formulas, within rounding, or refuted.
 
 Programs are fencils, lifted programs, or what `ti.lift` takes. Canonical forms that are equal by rules that keep every
 bit are a proof of it, for what is lifted here those of its lift with exact numerics; forms that are equal by rules that

@@ -11,8 +11,8 @@ from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import FLOAT64, INT32, Dims, Interval, TensorType
 from tensorir.lifting.emission.tensors import with_sums_of_coordinates
-from tensorir.lifting.rewrites.canonical import added_point
 from tensorir.lifting.rewrites.naming import with_shifts_inside
+from tensorir.lifting.rewrites.recurrences import added_point
 from tensorir.text import parse
 
 DEPTH = 40
