@@ -2,9 +2,8 @@
 
 The coordinates of a call's arguments, which `ti.coord(h, "lat")` reads as fields.
 
-They are those of the DataArrays among the arguments; a `ti.Field` has none, so inside of a time loop or a
-transformation of labelled arrays they are those that the DataArrays had when they went in (`KNOWN`). What several
-arguments have alike is one coordinate, the one of the most points.
+They are those of the DataArrays among the arguments; a `ti.Field` has none. What several arguments have alike is one
+coordinate, the one of the most points.
 
 >>> import xarray as xr
 >>> h = xr.DataArray([1.0, 2.0], dims="lat", coords={"lat": ("lat", [50.0, 52.5], {"units": "degrees_north"})})
@@ -67,13 +66,13 @@ class Coordinate:
         return self.name, self.owners, str(self.value.dtype), self.dims, self.dims.names, self.units, self.even, falls
 
 
-KNOWN: ContextVar[tuple[Coordinate, ...]] = ContextVar("coordinates of the arrays that went into a loop", default=())
-"""What the labelled arrays around had for coordinates, which now are Fields and have none."""
+KNOWN: ContextVar[tuple[Coordinate, ...]] = ContextVar("coordinates of the blocks that are computed", default=())
+"""Blocks are Fields, which have none; they are read beside those of the DataArrays of a call."""
 
 
 @contextmanager
 def knowing(known: Iterable[Coordinate]) -> Generator[None]:
-    """Coordinates, as they are found where there are Fields."""
+    """Coordinates, as they are read where there are Fields."""
     token = KNOWN.set(tuple(known))
     try:
         yield
@@ -91,7 +90,7 @@ class Coordinates:
 
     def named(self, name: str) -> tuple[Coordinate, ...]:
         """The coordinates of a name: one, or several where arguments differ in it."""
-        found = distinct([*self._own(name), *_known(name)])
+        found = distinct([*self._own(name), *(c for c in KNOWN.get() if c.name == name)])
         return tuple(replace(one, index=k) for k, one in enumerate(found))
 
     def names(self, array: Any = None) -> list[str]:
@@ -172,43 +171,6 @@ def _start(origin: str, calendar: str) -> float:
         return float(cftime.date2num(cftime.num2date(0, f"seconds since {origin}", calendar), _EPOCH, calendar))
     except ValueError as problem:
         raise refuse("V37", f"'{origin}' is no date: {problem}.", "write it as 2000-01-01.") from None
-
-
-def entering(coordinate: Coordinate) -> Coordinate:
-    """A coordinate as loops and transformations know it: dates are seconds since 1970, with their calendar as units."""
-    value = coordinate.value
-    if kind_of(value) != "xarray" or value.dtype.kind not in "MO" or not is_array(value.variable.data):
-        return coordinate
-    calendar = calendar_of(np.asarray(value.values).reshape(-1)[:1])
-    if value.dtype.kind == "O" and not calendar:
-        return coordinate
-    name = f"{coordinate.name}{DATED}{_EPOCH}"
-    numbers = in_units(value, _EPOCH)
-    return replace(coordinate, name=name, value=numbers, units=calendar, even=even_step(numbers.variable))
-
-
-def dates_of(entered: Coordinate) -> Any:
-    """The numbers of a coordinate as `entering` gives it; of dates these, to a microsecond."""
-    data = entered.value.data
-    if not entered.name.endswith(f"{DATED}{_EPOCH}") or not is_array(data):
-        return data
-    counts = [round(s * 1e6) for s in data.tolist()]
-    if entered.units == "proleptic_gregorian":
-        return np.array(counts, np.int64).astype("datetime64[us]")
-    cftime = importlib.import_module("cftime")
-    return cftime.num2date(np.array(counts), f"micro{_EPOCH}", entered.units)
-
-
-def _known(name: str) -> Iterator[Coordinate]:
-    """Coordinates that went into a loop or a transformation; of dates in the units that are asked."""
-    own, _, units = name.partition(DATED)
-    for one in KNOWN.get():
-        if one.name == name:
-            yield one
-        elif units and one.name == f"{own}{DATED}{_EPOCH}":
-            unit, origin = _parted(units)
-            data = (one.value.data - _start(origin, one.units)) / _SECONDS[unit]
-            yield replace(one, name=name, value=type(one.value)(data, one.dims), units=f"{unit}s")
 
 
 def distinct(coordinates: Iterable[Coordinate]) -> list[Coordinate]:
@@ -443,7 +405,8 @@ class Labels:
         if not self.sources:
             return None
         source, have = self.sources[0]
-        if {str(d) for d in source.dims} != set(dims.names) or not is_array(source.variable._data):
+        held = source.variable._data
+        if {str(d) for d in source.dims} != set(dims.names) or not (is_array(held) or hasattr(held, "aval")):
             return None
         native = all(getattr(v.dtype, "isnative", True) for v in source.coords.variables.values())
         if not native or not all(have[d].covers(i) for d, i in dims.items):
