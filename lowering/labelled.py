@@ -19,13 +19,15 @@ What is private in xarray stands in this file alone; `tests/calls/test_labelled_
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -233,7 +235,7 @@ def register() -> None:
     usual = family.__array_ufunc__
 
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        function = getattr(jax.numpy, ufunc.__name__, None)
+        function = getattr(jnp, ufunc.__name__, None)
         if method != "__call__" or options.get("out") or function is None or not any(map(_holds_tracers, inputs)):
             return usual(self, ufunc, method, *inputs, **options)
         chosen = xr.get_options()
@@ -244,6 +246,49 @@ def register() -> None:
         )  # fmt: skip
 
     family.__array_ufunc__ = array_ufunc
+    operations: Any = importlib.import_module("xarray.core.duck_array_ops")
+    for name, own in (("gradient", _gradient), ("sliding_window_view", _windows), ("isin", _isin)):
+        setattr(operations, name, _of_jax(own, getattr(operations, name)))
+
+
+# Functions that xarray asks of a library of arrays and that `jax.numpy` has not, or not with these arguments.
+
+
+def _of_jax(own: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *more, **options: (own if isinstance(x, jax.Array) else usual)(x, *more, **options)
+
+
+def _gradient(x: jax.Array, coordinate: Any, axis: int, edge_order: int = 1) -> jax.Array:
+    """Differences of second order inside, and of `edge_order` at the ends, along a coordinate of any steps."""
+    y, h = jnp.moveaxis(x, axis, -1), np.diff(np.asarray(coordinate, x.dtype))
+    before, after = h[:-1], h[1:]
+    both = before + after
+    inner = before / (after * both) * y[..., 2:] - after / (before * both) * y[..., :-2]
+    if (h != h[0]).any():  # with equal steps the point itself is not read, which may be missing
+        inner = inner + (after - before) / (before * after) * y[..., 1:-1]
+    if edge_order == 1:
+        low, high = (y[..., 1] - y[..., 0]) / h[0], (y[..., -1] - y[..., -2]) / h[-1]
+    else:
+        low, high = _one_sided(y[..., 0:3], h[0], h[1]), _one_sided(y[..., :-4:-1], -h[-1], -h[-2])
+    return jnp.moveaxis(jnp.concatenate([low[..., None], inner, high[..., None]], -1), -1, axis)
+
+
+def _one_sided(y: jax.Array, s: Any, t: Any) -> jax.Array:
+    """The derivative at the first of three points at the distances `s` and then `t`."""
+    return (s + t) / (s * t) * y[..., 1] - (2 * s + t) / (s * (s + t)) * y[..., 0] - s / (t * (s + t)) * y[..., 2]
+
+
+def _windows(x: jax.Array, window_shape: Any, axis: Any = None, **_: Any) -> jax.Array:
+    """The windows along some axes, each with its points along an axis at the end, as `sliding_window_view` has them."""
+    lengths = np.atleast_1d(window_shape).tolist()
+    for k, length in zip(range(x.ndim) if axis is None else np.atleast_1d(axis).tolist(), lengths, strict=True):
+        at = np.arange(x.shape[k] - length + 1)[:, None] + np.arange(length)
+        x = jnp.moveaxis(jnp.take(x, at, axis=k), k + 1, -1)
+    return x
+
+
+def _isin(x: jax.Array, test_elements: Any) -> jax.Array:
+    return jnp.isin(x, jnp.asarray(test_elements))
 
 
 def _holds_tracers(value: Any) -> bool:
@@ -348,7 +393,7 @@ def with_numbers(parts: Any, some: Sequence[Any], more: Sequence[Any] | None = N
 
 def blank(parts: Any) -> Any:
     """The pytree with arrays of the same shapes and types that take no memory."""
-    empty = [np.broadcast_to(np.zeros((), jax.numpy.result_type(x)), np.shape(x)) for x in numbers(parts)]
+    empty = [np.broadcast_to(np.zeros((), jnp.result_type(x)), np.shape(x)) for x in numbers(parts)]
     return with_numbers(parts, empty, [None] * len(further(parts)))
 
 
@@ -431,7 +476,8 @@ def _of_traced_xarray(problem: Exception) -> tuple[str, str, str] | None:
         packages.append(str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0])
         step = step.tb_next
     behind = packages[packages.index("xarray") :] if "xarray" in packages else []
-    if (packages[-1:] in (["jax"], ["numpy"]) and behind) or "jax.numpy" in told:
+    by_traced_places = "must have the same length as the number of data dimensions" in told
+    if (packages[-1:] in (["jax"], ["numpy"]) and behind) or "jax.numpy" in told or by_traced_places:
         return (
             "V43", f"xarray does not compute this with arrays of JAX: {type(problem).__name__}, {told}",
             "write it with functions of jax.numpy on x.data, or as an operator.",

@@ -3,6 +3,7 @@
 A function of labelled arrays is traced for their labels, dates and names, since it may read them. What it does not read
 is not in the StableHLO, so that another window of labels costs a trace and no compilation.
 
+>>> import numpy as np
 >>> double = lambda leaves: [2.0 * leaves[0]]
 >>> program = shared(double, [np.ones(2, "float32")])
 >>> program([np.ones(2, "float32")])
