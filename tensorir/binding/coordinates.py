@@ -27,6 +27,7 @@ import numpy as np
 from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse
 from tensorir.binding.labels import DATED, Place, calendar_of, labels_of, operands_of, placed, xarray_option
 from tensorir.binding.quantities import Quantity, quantities, refuse_degrees
+from tensorir.binding.units import is_same
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.staggering import Half, around, half_of, halves, partners
 from tensorir.ir.types import Dims, Interval, TensorType, scalar_of
@@ -308,7 +309,7 @@ def _agree(a: Coordinate, b: Coordinate) -> bool:
     """True if two coordinates are the same on the points that both have."""
     if (a.name, a.dims.names, a.value.dtype) != (b.name, b.dims.names, b.value.dtype):
         return False
-    if a.units and b.units and a.units != b.units:
+    if a.units and b.units and not is_same(a.units, b.units):
         return False
     x, y = (_numbers(c) for c in (a, b))
     if x is y:

@@ -27,7 +27,7 @@ import numpy as np
 from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.coordinates import Coordinate, Coordinates, in_units, signed_period
 from tensorir.binding.labels import DATED, calendar_of
-from tensorir.binding.quantities import is_degrees
+from tensorir.binding.units import is_degrees
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.boundary import extend, linear, periodic
 from tensorir.fieldview.trace import Tracing, current, fail
