@@ -23,6 +23,7 @@ from tensorir.binding.arrays import (
     refuse,
     refuse_foreign,
     refuse_given_away,
+    refuse_packed,
 )
 from tensorir.binding.coordinates import KNOWN
 from tensorir.binding.labels import DATED, labels_of
@@ -481,6 +482,7 @@ def from_xarray(array: Any, origin: Any = None) -> Field:
     `origin` and those without an index (`ti.positional`). Axes keep their order, and units are left out.
     """
     refuse_foreign(array, str(array.name or "array"))
+    refuse_packed(array, str(array.name or "array"))
     starts = {str(k): int(v) for k, v in (origin or {}).items()}
     dims = intervals_of(array, starts)
     for name, interval in dims.items:

@@ -21,7 +21,7 @@ from lowering.field import Field
 from lowering.loops.snapshots import Clock, nanoseconds
 from lowering.loops.states import is_data_array, taken_apart
 from lowering.tracing import concrete, left_to_xla
-from tensorir.binding.arrays import is_traced, native, refuse
+from tensorir.binding.arrays import is_traced, native, refuse, refuse_packed
 from tensorir.binding.coordinates import KNOWN, dates_of
 from tensorir.binding.labels import DATED, calendar_of
 from tensorir.ir.types import Dims
@@ -85,6 +85,7 @@ class Forcing:
             if not (isinstance(x, Field) or is_data_array(x)):
                 hint = 'name its dims: xr.DataArray(x, dims=("time", ...), coords={"time": times}).'
                 raise refuse("A46", f"the forcing has {type(x).__name__}, whose dims have no names.", hint)
+            refuse_packed(x, str(getattr(x, "name", None) or "forcing"))
         along = tuple("time" in _names(x) for x in leaves)
         leaves = [_time_first(x) if timed else x for x, timed in zip(leaves, along, strict=True)]
         axes = [_times_of(x) for x, timed in zip(leaves, along, strict=True) if timed]

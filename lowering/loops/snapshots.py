@@ -36,7 +36,7 @@ import numpy as np
 
 import tensorir
 from lowering.loops.states import labelled_arrays
-from tensorir.binding.arrays import refuse
+from tensorir.binding.arrays import PACKING, refuse
 from tensorir.binding.labels import calendar_of
 from tensorir.runtime.errors import DiagnosticError
 
@@ -384,8 +384,6 @@ LIBRARIES = {".nc": "netCDF4", ".zarr": "zarr"}
 NUMBERS = frozenset({"bool", "float32", "float64", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))})
 HELD = {".nc": NUMBERS, ".zarr": NUMBERS | {"float16", "complex64", "complex128"}}
 """The element types of each format."""
-PACKING = frozenset({"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"})
-"""What makes a reader of a file take its numbers for others."""
 ENGINES = {".nc": "netcdf4", ".zarr": "zarr"}
 
 

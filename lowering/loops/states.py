@@ -13,7 +13,7 @@ import numpy as np
 
 from lowering.distribution.meshes import on_host
 from lowering.field import Field, as_field
-from tensorir.binding.arrays import is_array, kind_of, native, refuse, refuse_foreign
+from tensorir.binding.arrays import is_array, kind_of, native, refuse, refuse_foreign, refuse_packed
 from tensorir.binding.coordinates import KNOWN, Coordinate, Round, coordinate_of, distinct, entering, knowing
 from tensorir.binding.labels import Operand, placed, unsteady
 from tensorir.fieldview.datasets import AUXILIARY, auxiliary_of
@@ -150,6 +150,7 @@ def entered(state: Any) -> tuple[Any, KnownCoordinates, Callable[..., Any]]:
     models = {path: leaf for path, leaf in paths if is_data_array(leaf)}
     for path, model in models.items():
         refuse_foreign(model, _name(path) or "state")
+        refuse_packed(model, _name(path) or "state")
         if scalar_of(model.dtype) is None:
             told = f"'{_name(path) or 'state'}' holds {model.dtype}, which is no element type."
             raise refuse("A02", told, "leave it out, or convert it, for example to float64.")

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse
+from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse, refuse_packed
 from tensorir.binding.labels import DATED, Place, calendar_of, labels_of, operands_of, placed, xarray_option
 from tensorir.binding.quantities import Quantity, quantities, refuse_degrees
 from tensorir.binding.units import is_same
@@ -122,6 +122,7 @@ class Coordinates:
         where = placed(operands) if having else {}
         for o in having:
             at, value = self.place.get(id(o.value), where[o.name]), o.value.coords[own]
+            refuse_packed(value, own)
             yield coordinate_of(in_units(value, units).rename(name) if units else value, at, (o.name,), (o.value,))
 
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from tensorir.analysis.uses import names_in
 from tensorir.backends import field_type
-from tensorir.binding.arrays import is_tuple, kind_of, refuse
+from tensorir.binding.arrays import is_tuple, kind_of, refuse, refuse_packed
 from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
 from tensorir.binding.labels import Place
 from tensorir.fieldview.array_types import Plain
@@ -78,6 +78,8 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     if any(map(is_whole, given.values())):
         return operator.over_variables(given, functools.partial(map_blocks, operator))
     arrays = {n: v for n, v in given.items() if kind_of(v) == "xarray"}
+    for name, array in arrays.items():
+        refuse_packed(array, name)
     if not arrays:
         raise refuse("A36", f"'{operator.name}' gets no DataArray that could be in blocks.", "call it as it is.")
     if any(_has_axes(leaf) for v in given.values() if is_tuple(v) for leaf in v):
