@@ -189,16 +189,16 @@ def _sgrid(dataset: Any, names: Mapping[str, str]) -> tuple[dict[str, Half], dic
     same: dict[str, str] = {}
     attrs = [v.attrs for v in dataset.variables.values() if v.attrs.get("cf_role") == "grid_topology"]
     pairs = [(role, _PAIR.findall(str(text))) for one in attrs for role, text in one.items() if "dimensions" in role]
-    for role, found in pairs:
+    for role, texts in pairs:
         for face, node, padding in (
-            found if role in ("face_dimensions", "volume_dimensions", "vertical_dimensions") else ()
+            texts if role in ("face_dimensions", "volume_dimensions", "vertical_dimensions") else ()
         ):
             # before the first node there is a face with low, and with both
             shift = 0.5 if padding in ("low", "both") else -0.5
             between[names.get(node, node)] = Half(names.get(face, face), shift)
     have = {names.get(dim, dim): dim for dim in map(str, dataset.dims)}
-    for role, found in pairs:
-        for edge, node, padding in found if _OF_EDGES.fullmatch(role) else ():
+    for role, texts in pairs:
+        for edge, node, padding in texts if _OF_EDGES.fullmatch(role) else ():
             edge, node = names.get(edge, edge), names.get(node, node)
             if edge not in have or node not in between:
                 continue
