@@ -337,8 +337,8 @@ def _date_in(text: str, start: Any) -> Any:
     try:
         return type(start)(*map(int, re.split("[-T: ]", text)), calendar=start.calendar)
     except (TypeError, ValueError):
-        told = f"every has {text!r}, which is no date of the calendar {start.calendar}."
-        raise refuse("A19", told, 'write it as "2026-01-01T12:00".') from None
+        message = f"every has {text!r}, which is no date of the calendar {start.calendar}."
+        raise refuse("A19", message, 'write it as "2026-01-01T12:00".') from None
 
 
 def _dates_of(offset: Any, every: Any, clock: Clock, n: int) -> list[Any]:
@@ -361,8 +361,8 @@ def _dates_of(offset: Any, every: Any, clock: Clock, n: int) -> list[Any]:
         try:
             dates = list(xr.date_range(first, last, freq=text, normalize=True, calendar=calendar, use_cftime=True))
         except ValueError as problem:
-            told = f"every is {every!r}, of which xarray makes no dates of the calendar {calendar}: {problem}."
-            raise refuse("A19", told, "give the dates themselves.") from None
+            message = f"every is {every!r}, of which xarray makes no dates of the calendar {calendar}: {problem}."
+            raise refuse("A19", message, "give the dates themselves.") from None
     return [t for t in dates if first <= t <= last]
 
 

@@ -104,7 +104,7 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     local = local_dims(fencil)
     arrays = {**arrays, **more_arrays, **read}
     cuts = _cuts(operator.name, fencil, arrays, place, local)
-    with stated(plan.periods):
+    with stated(plan.periods, plan.turns):
         labels = Labels.of(fencil, named, place)
     halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
     told = {parameter: (c.name, c.units, c.even, c.round) for parameter, c in coordinates.items()}
