@@ -23,6 +23,7 @@ from tensorir.binding.arrays import (
     refuse,
     refuse_foreign,
     refuse_given_away,
+    refuse_packed,
 )
 from tensorir.binding.labels import labels_of
 from tensorir.ir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
@@ -390,6 +391,7 @@ def from_xarray(array: Any, origin: Any = None) -> Field:
     `origin` and those without an index (`ti.positional`). Axes keep their order, and units are left out.
     """
     refuse_foreign(array, str(array.name or "array"))
+    refuse_packed(array, str(array.name or "array"))
     starts = {str(k): int(v) for k, v in (origin or {}).items()}
     dims = intervals_of(array, starts)
     for name, interval in dims.items:

@@ -75,8 +75,7 @@ class Structure:
         "attrs", "coords", "dataset", "indexes", "members", "name", "order", "outside", "rest", "sizes", "traced"
     )  # fmt: skip
 
-    def __init__(self, array: Any, large: int | None = None) -> None:
-        """Coordinates of `large` elements or more are leaves, and so are those that are traced."""
+    def __init__(self, array: Any) -> None:
         self.dataset = is_dataset(array)
         self.indexes: Mapping[Any, Any] = array._indexes
         self.name: Any = None if self.dataset else array.name
@@ -87,15 +86,12 @@ class Structure:
         """The name, dims and attributes of each variable whose numbers are leaves; None is the name in a DataArray."""
         self.rest = {n: v for n, v in variables.items() if n not in own}
         """Coordinates, and variables that are no numbers."""
-        self.traced = tuple([n for n, v in self.rest.items() if is_tracer(v._data) or self._is_large(n, v, large)])
-        """Coordinates whose numbers are leaves, too: in a trace the large ones."""
+        self.traced = tuple([n for n, v in self.rest.items() if is_tracer(v._data)])
+        """Coordinates whose numbers are leaves, too: those that a trace computed."""
         self.outside = not any(is_tracer(variables[n]._data) for n in own)
         """True outside of traces, where units are structure."""
         self.order, self.sizes = tuple(variables), dict(array.sizes)
         self.coords = frozenset(array._coord_names) if self.dataset else frozenset(self.rest)
-
-    def _is_large(self, name: Any, variable: Any, large: int | None) -> bool:
-        return large is not None and name not in self.indexes and variable.size >= large and is_numeric(variable)
 
     def __hash__(self) -> int:
         return hash((self.dataset, *[(n, d) for n, d, _ in self.members], *self.indexes, self.traced))
@@ -210,9 +206,9 @@ def numbers_of(variable: Any) -> Any:
     return data if isinstance(data, (np.ndarray, jax.Array)) else variable.data
 
 
-def parted(array: Any, large: int | None = None) -> tuple[list[Any], Structure]:
+def parted(array: Any) -> tuple[list[Any], Structure]:
     """The numbers of a DataArray or Dataset, and its structure."""
-    structure = Structure(array, large)
+    structure = Structure(array)
     variables = array._variables if structure.dataset else {None: array.variable, **array._coords}
     names = [*(n for n, _, _ in structure.members), *structure.traced]
     return [numbers_of(variables[n]) for n in names], structure
@@ -312,9 +308,6 @@ def _unflattened(structure: Structure, children: Iterable[Any]) -> Any:
 
 # States, arguments and results of this package's own transformations.
 
-LARGE = 1 << 10
-"""The elements from which on a coordinate is an argument of a program, and no constant in it."""
-
 
 @jax.tree_util.register_pytree_node_class
 class Parts:
@@ -354,7 +347,7 @@ def apart(tree: Any) -> Any:
     def one(x: Any) -> Any:
         if not is_labelled(x):
             return x
-        leaves, structure = parted(x, LARGE)
+        leaves, structure = parted(x)
         count = len(structure.members)
         return Parts(leaves[:count], leaves[count:], structure)
 

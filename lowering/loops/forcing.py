@@ -22,7 +22,7 @@ from lowering.labelled import is_data_array, is_dataset, is_named, is_numeric, w
 from lowering.loops.snapshots import Clock, nanoseconds
 from lowering.loops.states import entered
 from lowering.tracing import left_to_xla
-from tensorir.binding.arrays import is_traced, native, refuse
+from tensorir.binding.arrays import is_traced, native, refuse, refuse_packed
 from tensorir.binding.labels import calendar_of
 from tensorir.ir.types import Dims
 
@@ -84,6 +84,7 @@ class Forcing:
             if not is_named(x):
                 hint = 'name its dims: xr.DataArray(x, dims=("time", ...), coords={"time": times}).'
                 raise refuse("A46", f"the forcing has {type(x).__name__}, whose dims have no names.", hint)
+            refuse_packed(x, str(getattr(x, "name", None) or "forcing"))
         along = tuple("time" in _names(x) for x in leaves)
         leaves = [_time_first(x) if timed else x for x, timed in zip(leaves, along, strict=True)]
         axes = [_times_of(x) for x, timed in zip(leaves, along, strict=True) if timed]

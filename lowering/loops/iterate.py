@@ -19,6 +19,7 @@ import signal
 import threading
 import time
 import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,7 +49,15 @@ from lowering.labelled import (
 )
 from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
-from lowering.loops.snapshots import Checkpoints, Clock, Snapshots, clock_of, digest_of_arrays, digest_of_function
+from lowering.loops.snapshots import (
+    Checkpoints,
+    Clock,
+    Snapshots,
+    clock_of,
+    digest_of_arrays,
+    digest_of_function,
+    due_steps,
+)
 from lowering.loops.states import carried, dataset, entered, labelled_arrays, left, stacked_dataset
 from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, names_axes, op_by_op
 from tensorir.binding.arrays import refuse
@@ -135,12 +144,12 @@ TRANSFORMED_LOOPS: RecentCache[Any, Callable[..., Any]] = RecentCache("time loop
 
 @dataclass(frozen=True, slots=True)
 class LoopInside:
-    """A loop of n steps; what `keep` gives after every `every` steps is stacked."""
+    """A loop of n steps; what `keep` gives after those that are due is stacked."""
 
     step: Callable[..., Any]
     n: int
     several: int
-    every: int
+    due: tuple[int, ...]
     keep: Callable[[Any], Any] | None
     checkpoint: bool | int
 
@@ -156,7 +165,7 @@ class LoopInside:
 
         own = None if keep is None else kept
         with calls_of(None):
-            last = _traced(step, begin, self.n, self.several, self.every, own, self.checkpoint)
+            last = _traced(step, begin, self.n, self.several, self.due, own, self.checkpoint)
         after, *more = (last,) if keep is None else last
         done = with_numbers(state, after if records is None else after[0])
         return done if keep is None else (done, *more)
@@ -173,7 +182,7 @@ class LoopInside:
         outside = [x for f in functions for x in jax.tree_util.tree_leaves(values_read(f))]
         if inside_jit() or op_by_op() or not all(map(concrete, outside)):
             return self.run(state, records)
-        key = kind(), self.n, self.several, self.every, self.checkpoint
+        key = kind(), self.n, self.several, self.due, self.checkpoint
         return TRANSFORMED_LOOPS.of(key, lambda: jax.jit(self.run))(state, records)
 
 
@@ -192,7 +201,7 @@ def _traced(
     state: Any,
     n: int,
     several: int,
-    every: int,
+    due: tuple[int, ...],
     keep: Callable[[Any], Any] | None,
     checkpoint: bool | int,
 ) -> Any:
@@ -206,21 +215,44 @@ def _traced(
 
     if keep is None:
         return advance(step, state, n)
-    first = keep(state)
+    structure, parts, done = None, list[list[Any]](), 0
+    for first, count, length in _runs(due):
+        # `count` records, the first after `first` steps, and each of the others `length` steps later
+        state = advance(step, state, first - done)
+        one = keep(state)
+        structure = jax.tree_util.tree_structure(one)
+        parts.append([jnp.asarray(x)[None] for x in jax.tree_util.tree_leaves(one)])
+        done = first
+        if count > 1:
 
-    def some(s: Any, _: Any) -> Any:
-        s = advance(step, s, every)
-        return s, jax.tree_util.tree_leaves(keep(s))
+            def some(s: Any, _: Any, length: int = length) -> Any:
+                s = advance(step, s, length)
+                return s, jax.tree_util.tree_leaves(keep(s))
 
-    state, rest = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=n // every)
-    leaves, structure = jax.tree_util.tree_flatten(first)
-    parts = [[jnp.asarray(x)[None] for x in leaves], rest]
-    if n % every:
-        state = advance(step, state, n % every)
-        parts.append([jnp.asarray(x)[None] for x in jax.tree_util.tree_leaves(keep(state))])
+            state, rest = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=count - 1)
+            parts.append(rest)
+            done += (count - 1) * length
+    state = advance(step, state, n - done)
     # only the arrays: a Field or a DataArray with an axis more would contradict its dims
     stacked = [jnp.concatenate(some) for some in zip(*parts, strict=True)]
+    assert structure is not None
     return state, jax.tree_util.tree_unflatten(structure, stacked)
+
+
+def _runs(due: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Records that are equally far apart together: the first, their number, and the steps between two.
+
+    >>> list(_runs([0, 2, 4, 5])), list(_runs([3, 10]))
+    ([(0, 3, 2), (5, 1, 1)], [(3, 2, 7)])
+    """
+    k = 0
+    while k < len(due):
+        end = k + 1
+        length = due[end] - due[k] if end < len(due) else 1
+        while end < len(due) and due[end] - due[end - 1] == length:
+            end += 1
+        yield due[k], end - k, length
+        k = end
 
 
 def steps(step: Callable[[Any], Any], state: Any, n: int) -> Any:
@@ -253,7 +285,7 @@ def iterate(
     *,
     forcing: Any = None,
     forcing_method: str = "linear",
-    every: int | None = None,
+    every: Any = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Callable[[Any], Any] | bool = False,
     dt: Any = 1,
@@ -277,9 +309,8 @@ def iterate(
     >>> kept["x"].values.tolist(), kept["time"].values.tolist()
     ([[1.0, 1.0], [0.25, 0.25], [0.0625, 0.0625]], [0.0, 1.0, 2.0])
     """
-    for name, count, least in (("n", n, 0), ("every", every, 1)):
-        if count is not None and (isinstance(count, bool) or int(count) != count or count < least):
-            raise refuse("A19", f"{name} is {count!r}, which is no number of steps.", f"give {least} or more.")
+    if isinstance(n, bool) or int(n) != n or n < 0:
+        raise refuse("A19", f"n is {n!r}, which is no number of steps.", "give 0 or more.")
     if on_interrupt not in ("raise", "return"):
         raise refuse("A19", f"on_interrupt is {on_interrupt!r}.", 'it is "raise" or "return".')
     if not keep and to is not None:
@@ -287,6 +318,7 @@ def iterate(
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
     clock = clock_of(dt, start, state, n)
+    due = _due(every, clock, n)
     labels = _labels(state) if checkpoint_dir is not None else ""
     given = entered(state)
     state = given if clock.start is None else entered(labelled_arrays(_without_date, state))
@@ -298,7 +330,7 @@ def iterate(
             mesh = calls[0].owner.mesh
             state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.asarray(x), mesh), state)
         several = several_steps_at_once(calls)
-        loop = LoopInside(step, n, several, every or _often(n), chosen, checkpoint)
+        loop = LoopInside(step, n, several, due, chosen, checkpoint)
         functions = [f for f in (step, chosen) if f is not None]
         records = None if forced is None else forced.records(n)
         kind = lambda: tuple([_loop_key(f, (state, records)) for f in functions])
@@ -307,7 +339,7 @@ def iterate(
             return clock.dated(whole(found), n)
         last, kept = found
         if any(map(is_parts, jax.tree_util.tree_leaves(kept, is_leaf=is_parts))):
-            times = [clock.at(k) for k in [*range(0, n, loop.every), n]]
+            times = [clock.at(k) for k in due]
             one = [np.broadcast_to(np.zeros((), x.dtype), x.shape[1:]) for x in numbers(kept)]
             first = whole(with_numbers(kept, one, [x[0] for x in further(kept)]))
             kept = stacked_dataset(first, numbers(kept), times, clock.units)
@@ -321,16 +353,20 @@ def iterate(
                 facts = {"step": digest_of_function(_digested(step), state, *record), "labels": labels}
             facts |= {} if forced is None else {"forcing": forced.digest()}
             facts |= {"dt": str(clock.step), "start": str(clock.start)}
+            counted = every is None or isinstance(every, (int, np.integer))
+            if not counted:
+                facts["every"] = str(every)
             facts["keep"] = str(bool(keep))
             if chosen and keep is not True:
                 facts["keep"] = digest_of_function(lambda parts: numbers(apart(chosen(whole(parts)))), state)
             held = Checkpoints(checkpoint_dir, numbers(state), facts)
-            held.every = every if keep else None
+            held.every = (every if counted else 1) if keep else None
         found = held.resumed(n) if held else None
         if held and keep and every is None:
-            held.every = every = held.every or _often(n)
+            held.every = held.every or _often(n)
+            due = _due(held.every, clock, n)
         done, carry = found or (0, numbers(state))
-        run = _Run(loop, n, every, callback, chosen, clock, given, state, held, forced)
+        run = _Run(loop, n, due if callback or keep else (), callback, chosen, clock, given, state, held, forced)
         if held and not found:
             held.save(0, carry)
         if to is not None:
@@ -355,6 +391,12 @@ def _often(n: int) -> int:
     return max(1, math.ceil(n / REPORTS))
 
 
+def _due(every: Any, clock: Clock, n: int) -> tuple[int, ...]:
+    """The steps after which something is reported; where they are equally far apart the last one, too."""
+    due = due_steps(_often(n) if every is None else every, clock, n)
+    return tuple(due) if not isinstance(due, range) else (*due, *([] if n in due else [n]))
+
+
 def _labels(state: Any) -> str:
     """The key of a state's coordinates; a date without dims is the start of the clock."""
     found: dict[str, Any] = {}
@@ -373,7 +415,8 @@ class _Run:
 
     loop: _Loop
     n: int
-    every: int | None
+    due: tuple[int, ...]
+    """The steps after which something is reported, in ascending order."""
     callback: Callable[[int, Any], object] | None
     keep: Callable[[Any], Any] | None
     clock: Clock
@@ -391,13 +434,13 @@ class _Run:
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
-        often = self.every or (_often(self.n) if self.callback or self.keep else max(1, self.n))
-        if not done:
-            self._look(0, often, state)
+        if not done and self.due[:1] == (0,):
+            self._look(0, state)
         try:
             with interrupts() as interrupt:
                 while done < self.n and not interrupt.asked:
-                    target = min(done - done % often + often, self.n)
+                    later = bisect_right(self.due, done)
+                    target = self.due[later] if later < len(self.due) else self.n
                     some, records = self.loop.pace.chunk(target - done), None
                     if self.forcing is not None:
                         records, some = self.forcing.window(done, some)
@@ -407,8 +450,8 @@ class _Run:
                     done += some
                     if self.bar:
                         self.bar.move(done)
-                    if done == target:
-                        self._look(done, often, state)
+                    if done == target and later < len(self.due):
+                        self._look(done, state)
                     if self.held and (self.held.due() or done == self.n):
                         self.held.save(done, state)
                 self.signal = interrupt.signal
@@ -420,13 +463,13 @@ class _Run:
         jax.effects_barrier()
         return done, state
 
-    def _look(self, done: int, often: int, state: Any) -> None:
+    def _look(self, done: int, state: Any) -> None:
         if self.keep:
             with explained():
                 dated = self.clock.dated(whole(with_numbers(self.given, state)), done)
                 now = left(apart(self.keep(dated)))
             if self.file:
-                self.file.write(-(-done // often), dataset([now], [self.clock.at(done)], self.clock.units))
+                self.file.write(bisect_left(self.due, done), dataset([now], [self.clock.at(done)], self.clock.units))
             else:
                 self.kept.append(now)
                 self.times.append(done)

@@ -23,10 +23,10 @@ from lowering.labelled import (
     register,
     whole,
 )
-from tensorir.binding.arrays import intervals_of, is_tuple, native, refuse, refuse_foreign
+from tensorir.binding.arrays import intervals_of, is_tuple, native, refuse, refuse_foreign, refuse_packed
 from tensorir.binding.coordinates import rounding_of
 from tensorir.binding.labels import labels_of
-from tensorir.binding.quantities import powers_of
+from tensorir.binding.units import is_same
 from tensorir.fieldview.datasets import auxiliary_of
 from tensorir.ir.types import scalar_of
 
@@ -34,13 +34,14 @@ from tensorir.ir.types import scalar_of
 def entered(tree: Any) -> Any:
     """A pytree with the `Parts` of its labelled arrays, whose numbers a program takes.
 
-    Raises A33 for numbers that another library holds, and A02 for element types that there are not.
+    Raises A33 for numbers that another library holds, A47 for packed ones, A02 for element types that there are not.
     """
     if any(map(is_labelled, jax.tree_util.tree_leaves(tree, is_leaf=is_labelled))):
         register()
     for path, array in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_labelled):
         for name, x in _variables(path, array):
             refuse_foreign(x, name)
+            refuse_packed(x, name)
             if scalar_of(x.dtype) is None:
                 told = f"'{name}' holds {x.dtype}, which is no element type."
                 raise refuse("A02", told, "leave it out, or convert it, for example to float64.")
@@ -115,7 +116,7 @@ def carried(path: Any, model: Any, x: Any) -> list[Any]:
     for dim in model.dims:
         _refuse_other_labels(where, dim, model, x)
     have, want = (str(a.attrs.get("units", "")) for a in (x, model))
-    if have and want and have != want and powers_of(have) != powers_of(want):
+    if have and want and not is_same(have, want):
         raise refuse(
             "A20", f"the step turns {where} from {want} into {have}.",
             "a step keeps units: multiply by the length of a step, or leave them out: x.drop_attrs().",

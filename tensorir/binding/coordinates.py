@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse
+from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse, refuse_packed
 from tensorir.binding.labels import DATED, Place, calendar_of, labels_of, operands_of, placed, xarray_option
 from tensorir.binding.quantities import Quantity, quantities, refuse_degrees
+from tensorir.binding.units import is_same
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.staggering import Half, around, half_of, halves, partners
 from tensorir.ir.types import Dims, Interval, TensorType, scalar_of
@@ -59,11 +60,54 @@ class Coordinate:
         element = scalar_of(self.value.dtype)
         return None if element is None else TensorType(element, self.dims)
 
+    def course(self, dim: str) -> Course:
+        """The course along a periodic dim of its own."""
+        numbers = _numbers(self)
+        if dim not in self.dims or not _in_memory(numbers) or self.value.dtype.kind not in "iuf":
+            return Course(None, False, False)
+        rows: Any = np.moveaxis(np.asarray(numbers), list(map(str, self.value.dims)).index(dim), -1)
+        return Course.through(rows.reshape(-1, rows.shape[-1]).astype(np.float64))
+
     @property
     def key(self) -> Hashable:
         """The key of a trace."""
         falls = self.round is not None and self.round.span < 0
         return self.name, self.owners, str(self.value.dtype), self.dims, self.dims.names, self.units, self.even, falls
+
+
+AROUND = " around "
+"""Between the name of a coordinate of several dims and a periodic dim along which its course was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The course of a coordinate of several dims along a periodic one: where all its rows end, and may go on."""
+
+    round: Round | None
+    """Of rows that all rise, or all fall; the largest span, and the smallest turn."""
+    closes: bool
+    """True if from the last to the first it is no further than two of the largest steps, as of latitudes and areas."""
+    known: bool = True
+    """False where nobody can look at its numbers."""
+
+    @property
+    def key(self) -> Hashable:
+        return self.closes, self.known, None if self.round is None else self.round.span < 0
+
+    @staticmethod
+    def through(rows: Any) -> Course:
+        """The course of rows of numbers, less those that hold NaN."""
+        rows = rows[~np.isnan(rows).any(axis=1)]
+        if not rows.size or rows.shape[1] < 2:
+            return Course(None, bool(rows.size))
+        steps, spans = np.diff(rows, axis=1), rows[:, -1] - rows[:, 0]
+        largest = np.abs(steps).max(axis=1)
+        closes = bool(np.all(np.abs(spans) <= 2.0 * largest))
+        if not (np.all(steps > 0) or np.all(steps < 0)):
+            return Course(None, closes)
+        sign = float(np.sign(spans[0]))
+        turn = float((np.abs(spans) + 2.0 * largest).min())
+        return Course(Round(sign * float(np.abs(spans).max()), sign * turn, False), closes)
 
 
 KNOWN: ContextVar[tuple[Coordinate, ...]] = ContextVar("coordinates of the blocks that are computed", default=())
@@ -111,7 +155,10 @@ class Coordinates:
 
     def key(self, names: Collection[str]) -> Hashable:
         """The key of a trace that asks for these names."""
-        return tuple((n, tuple(c.key for c in self.named(n))) for n in sorted(names))
+        return tuple((n, tuple(c.key for c in self.named(n))) for n in sorted(names) if AROUND not in n) + tuple(
+            (n, tuple(c.course(dim).key for c in self.named(own)))
+            for n in sorted(names) if AROUND in n for own, _, dim in (n.partition(AROUND),)
+        )  # fmt: skip
 
     def _own(self, name: str) -> Iterator[Coordinate]:
         operands = operands_of(self.arguments)
@@ -120,6 +167,7 @@ class Coordinates:
         where = placed(operands) if having else {}
         for o in having:
             at, value = self.place.get(id(o.value), where[o.name]), o.value.coords[own]
+            refuse_packed(value, own)
             yield coordinate_of(in_units(value, units).rename(name) if units else value, at, (o.name,), (o.value,))
 
 
@@ -270,7 +318,7 @@ def _agree(a: Coordinate, b: Coordinate) -> bool:
     """True if two coordinates are the same on the points that both have."""
     if (a.name, a.dims.names, a.value.dtype) != (b.name, b.dims.names, b.value.dtype):
         return False
-    if a.units and b.units and a.units != b.units:
+    if a.units and b.units and not is_same(a.units, b.units):
         return False
     x, y = (_numbers(c) for c in (a, b))
     if x is y:
@@ -295,14 +343,55 @@ PERIODS: ContextVar[Mapping[str, float]] = ContextVar("periods of the coordinate
 """What boundary conditions of the operator that is called say."""
 
 
+TURNS: ContextVar[Mapping[str, Collection[Interval]]] = ContextVar("intervals that go round once in their period")
+"""Those on which the operator that is called extends a field by a period."""
+
+
 @contextmanager
-def stated(periods: Mapping[str, float]) -> Generator[None]:
-    """Periods, for the labels of the results of a call."""
-    token = PERIODS.set(periods)
+def stated(periods: Mapping[str, float], turns: Mapping[str, Collection[Interval]]) -> Generator[None]:
+    """Periods and what goes round in them, for the labels of the results of a call."""
+    tokens = PERIODS.set(periods), TURNS.set(turns)
     try:
         yield
     finally:
-        PERIODS.reset(token)
+        PERIODS.reset(tokens[0])
+        TURNS.reset(tokens[1])
+
+
+def refuse_other_periods(sources: Iterable[tuple[Any, Dims]]) -> None:
+    """Raise V42 where labels that go round in a period make another one, those of the staggered dim beside too."""
+    periods = PERIODS.get({})
+    for dim, parts in TURNS.get({}).items() if periods else ():
+        for part in parts:
+            known = (x for source in sources if (x := _labels_on(dim, part, *source)) is not None)
+            labels: Any = next(known, None)
+            if labels is not None and (around := round_of(_index(dim, labels))) is not None:
+                signed_period(dim, periods[dim], around)
+
+
+def _index(dim: str, labels: Any) -> Any:
+    from xarray import Variable
+
+    return Variable(dim, labels)
+
+
+def _labels_on(dim: str, part: Interval, source: Any, have: Dims) -> Any:
+    """The labels of a DataArray on an interval of a dim, or as many of the staggered dim beside.
+
+    There are none where labels are the points themselves, or dates and texts, which go round in no number.
+    """
+    for own in (dim, *partners(dim, have.names)):
+        labels = labels_of(source, own) if own in have else None
+        if labels is None or labels.dtype.kind not in "iuf" or interval_of(labels) is not None:
+            continue
+        values: Any = np.asarray(labels)
+        if own == dim and have[dim].covers(part):
+            return values[_part(have[dim], part)]
+        if own != dim and len(part) <= len(values):
+            return values[: len(part)]
+        if own != dim and len(values) > 1 and _has_equal_steps(values):
+            return values[0] + (values[1] - values[0]) * np.arange(len(part))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +429,7 @@ class Labels:
         given = {n: _units_of(leaf) for n, leaf in own.items()}
         refuse_degrees(fencil, given)
         with halves(own.values()) as told:
+            refuse_other_periods(found)
             return Labels(
                 tuple(found), own, place, quantities(fencil, given), PERIODS.get({}), told, _names(fencil, own)
             )
@@ -451,7 +541,8 @@ class Labels:
             before, after = max(0, have[other].start - need.start), max(0, need.stop - have[other].stop)
             values: Any = np.asarray(labels)
             if before or after:
-                variable = _widened(source.coords[other].variable, {other: (before, after)}, self.periods.get(other))
+                period = self.periods.get(other, self.periods.get(dim))
+                variable = _widened(source.coords[other].variable, {other: (before, after)}, period)
                 values = None if variable[1] else np.asarray(variable[0].values)
             if values is None or values.dtype.kind not in "iufmMO":
                 continue
