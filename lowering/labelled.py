@@ -180,8 +180,8 @@ def _variable(dims: tuple[Any, ...], data: Any, attrs: Mapping[Any, Any]) -> Any
 
     if isinstance(data, jax.Array) and data.ndim != len(dims):
         axes = f"{len(dims)} dims, {', '.join(map(str, dims))}" if dims else "no dims"
-        told = f"a DataArray on {axes}, has numbers with {data.ndim} axes within this transformation of JAX"
-        raise refuse("V35", f"{told}.", "jax.vmap and lax.scan add and take axes without names: give them x.data.")
+        message = f"a DataArray on {axes}, has numbers with {data.ndim} axes within this transformation of JAX"
+        raise refuse("V35", f"{message}.", "jax.vmap and lax.scan add and take axes without names: give them x.data.")
     variable = object.__new__(xr.Variable)
     variable._dims, variable._data, variable._attrs, variable._encoding = dims, data, dict(attrs), None
     return variable
@@ -429,14 +429,14 @@ def explained() -> Iterator[None]:
     except DiagnosticError:
         raise
     except _NEEDS_NUMBERS as problem:
-        told = (
+        message = (
             "this needs the numbers of an array, and within a step, a loss or a jitted function nobody knows them yet."
         )
         help = (
             "choose with xr.where(condition, a, b), compute with operators and functions of xarray, jax.numpy, or of "
             "NumPy on DataArrays; numbers are looked at outside, or by a callback."
         )
-        raise DiagnosticError(Diagnostic("V43", told, raised_at(problem), help=help)) from None
+        raise DiagnosticError(Diagnostic("V43", message, raised_at(problem), help=help)) from None
     except (AttributeError, NotImplementedError, TypeError, ValueError) as problem:
         if (message := _of_traced_xarray(problem)) is None:
             raise
@@ -453,13 +453,13 @@ _NEEDS_NUMBERS = (
 
 def _of_traced_xarray(problem: Exception) -> tuple[str, str, str] | None:
     """The code, message and help for an error that xarray does not raise outside of traces; None for others."""
-    told = str(problem).splitlines()[0] if str(problem) else ""
-    if "has no attribute 'time'" in told:
+    message = str(problem).splitlines()[0] if str(problem) else ""
+    if "has no attribute 'time'" in message:
         return (
             "V43", "the date of a state changes in a loop, and a step does not know it.",
             "read what changes with it from a forcing, forcing=..., or count the steps in the state.",
         )  # fmt: skip
-    if "'DataArray' object is not callable" in told:
+    if "'DataArray' object is not callable" in message:
         return (
             "V43", "a DataArray is not called: shifts such as x(I + 1) are for operators.",
             "put it into a function with @ti.field_operator, or write x.shift(I=-1).",
@@ -469,10 +469,10 @@ def _of_traced_xarray(problem: Exception) -> tuple[str, str, str] | None:
         packages.append(str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0])
         step = step.tb_next
     behind = packages[packages.index("xarray") :] if "xarray" in packages else []
-    by_traced_places = "must have the same length as the number of data dimensions" in told
-    if (packages[-1:] in (["jax"], ["numpy"]) and behind) or "jax.numpy" in told or by_traced_places:
+    by_traced_places = "must have the same length as the number of data dimensions" in message
+    if (packages[-1:] in (["jax"], ["numpy"]) and behind) or "jax.numpy" in message or by_traced_places:
         return (
-            "V43", f"xarray does not compute this with arrays of JAX: {type(problem).__name__}, {told}",
+            "V43", f"xarray does not compute this with arrays of JAX: {type(problem).__name__}, {message}",
             "write it with functions of jax.numpy on x.data, or as an operator.",
         )  # fmt: skip
     return None

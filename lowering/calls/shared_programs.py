@@ -50,9 +50,9 @@ def shared(function: Callable[..., list[Any]], *arguments: Any, donate: bool = F
         return function(*arguments)
 
     donated = (0,) if donate else ()
-    with asked() as options:
+    with asked() as requests:
         traced = jax.jit(program, donate_argnums=donated, keep_unused=True).trace(*arguments)
-    options = dict(options) or None
+    options: Any = dict(requests) or None
     leaves = jax.tree_util.tree_leaves(arguments)
     if any(isinstance(x, jax.Array) and x.devices() != {jax.devices()[0]} for x in leaves):
         return jax.jit(program, donate_argnums=donated, compiler_options=options)

@@ -334,10 +334,10 @@ def iterate(
         functions = [f for f in (step, chosen) if f is not None]
         records = None if forced is None else forced.records(n)
         kind = lambda: tuple([_loop_key(f, (state, records)) for f in functions])
-        found = loop.run_compiled(state, records, kind, functions)
+        result = loop.run_compiled(state, records, kind, functions)
         if chosen is None:
-            return clock.dated(whole(found), n)
-        last, kept = found
+            return clock.dated(whole(result), n)
+        last, kept = result
         if any(map(is_parts, jax.tree_util.tree_leaves(kept, is_leaf=is_parts))):
             times = [clock.at(k) for k in due]
             one = [np.broadcast_to(np.zeros((), x.dtype), x.shape[1:]) for x in numbers(kept)]
@@ -360,17 +360,17 @@ def iterate(
             if chosen and keep is not True:
                 facts["keep"] = digest_of_function(lambda parts: numbers(apart(chosen(whole(parts)))), state)
             held = Checkpoints(checkpoint_dir, numbers(state), facts)
-            held.every = (every if counted else 1) if keep else None
-        found = held.resumed(n) if held else None
+            held.every = None if not keep or every is None else int(every) if counted else 1
+        resumed = held.resumed(n) if held else None
         if held and keep and every is None:
             held.every = held.every or _often(n)
             due = _due(held.every, clock, n)
-        done, carry = found or (0, numbers(state))
+        done, carry = resumed or (0, numbers(state))
         run = _Run(loop, n, due if callback or keep else (), callback, chosen, clock, given, state, held, forced)
-        if held and not found:
+        if held and not resumed:
             held.save(0, carry)
         if to is not None:
-            run.file = Snapshots(to, found is not None, done)
+            run.file = Snapshots(to, resumed is not None, done)
         if is_shown(progress):
             run.bar = Bar(n, patience=0.0 if progress else 0.5)
         return run.ended(*run.advance(done, carry), on_interrupt)

@@ -43,8 +43,8 @@ def entered(tree: Any) -> Any:
             refuse_foreign(x, name)
             refuse_packed(x, name)
             if scalar_of(x.dtype) is None:
-                told = f"'{name}' holds {x.dtype}, which is no element type."
-                raise refuse("A02", told, "leave it out, or convert it, for example to float64.")
+                message = f"'{name}' holds {x.dtype}, which is no element type."
+                raise refuse("A02", message, "leave it out, or convert it, for example to float64.")
     return jax.tree_util.tree_map(native, apart(tree))
 
 
@@ -161,8 +161,8 @@ def _ordered(where: str, model: Field, x: Any) -> Any:
     order = [x.dims.names.index(n) for n in model.dims.names]
     data = x.data if order == sorted(order) else x.data.transpose(order)
     if data.dtype != model.dtype:
-        told = f"the step turns {where} from {model.dtype} into {data.dtype}."
-        raise refuse("A20", told, f"a step keeps types: ti.astype(x, ti.{model.dtype}).")
+        message = f"the step turns {where} from {model.dtype} into {data.dtype}."
+        raise refuse("A20", message, f"a step keeps types: ti.astype(x, ti.{model.dtype}).")
     return data
 
 
@@ -192,8 +192,8 @@ def _whole_carried(path: Any, model: Any, x: Any) -> list[Any]:
     variables: Any = getattr(x, "data_vars", x)
     given = {str(n): v for n, v in variables.items() if n not in model or str(n) in names}
     if given.keys() != set(names):
-        told = f"the step returns the variables {', '.join(given)}, and {where} has {', '.join(names)}."
-        raise refuse("A20", told, "return the next state in the structure of the one that it got.")
+        message = f"the step returns the variables {', '.join(given)}, and {where} has {', '.join(names)}."
+        raise refuse("A20", message, "return the next state in the structure of the one that it got.")
 
     def one(n: str) -> list[Any]:
         value = given[n]
@@ -289,8 +289,10 @@ def _on_common_labels(columns: Mapping[str, Any]) -> dict[str, Any]:
             elif bool(own.to_pandas_index().isin(labels.to_pandas_index()).all()):
                 made[name] = made[name].reindex({dim: made[widest][dim]})
                 continue
-            told = f"'{name}' and '{widest}' are kept, and have other points along {dim}"
-            raise refuse("A31", f"{told}.", f"give one of them a dim of its own: {name}.rename({dim}='{dim}_{name}').")
+            message = f"'{name}' and '{widest}' are kept, and have other points along {dim}"
+            raise refuse(
+                "A31", f"{message}.", f"give one of them a dim of its own: {name}.rename({dim}='{dim}_{name}')."
+            )
     return made
 
 

@@ -173,8 +173,8 @@ def value_and_grad(
                         else ""
                     )
                     kind = f"on {dims}" if dims else f"of the shape {np.shape(number)}"
-                    told = f"the loss is {kind}, and a gradient is that of one number."
-                    raise refuse("A41", told, "add it up: x.sum().")
+                    message = f"the loss is {kind}, and a gradient is that of one number."
+                    raise refuse("A41", message, "add it up: x.sum().")
             return number, apart(result[1]) if has_aux else None
 
         places = tuple(range(len(wanted)))
@@ -243,8 +243,8 @@ def grad(
 def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
     """The function as one program of XLA, compiled with what the programs in it ask for.
 
-    Results are what they are without it: xarray's, with their labels and attributes. What the function reads from
-    outside is read anew where it has changed.
+    Results are what they are without it, with their dims, labels, units and other attributes. What the function reads
+    from outside is read anew where it has changed.
 
     >>> import xarray as xr
     >>> h = xr.DataArray([2.0, 3.0], dims="lat", coords={"lat": [60.0, 50.0]})
@@ -278,8 +278,8 @@ def _name(loss: Callable[..., Any], k: int, argument: Any) -> str:
 def _refuse_inexact(leaf: Any, name: str) -> None:
     dtype: Any = getattr(leaf, "dtype", np.result_type(leaf))
     if not jax.numpy.issubdtype(dtype, jax.numpy.inexact):
-        told = f"'{name}' is {article(dtype.name)}, and only floats have gradients."
-        raise refuse("A41", told, f"convert it, {name}.astype('float64'), or name others: argnums=1.")
+        message = f"'{name}' is {article(dtype.name)}, and only floats have gradients."
+        raise refuse("A41", message, f"convert it, {name}.astype('float64'), or name others: argnums=1.")
 
 
 def _with_units(slopes: Any, units: str) -> Any:

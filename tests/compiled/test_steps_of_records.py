@@ -144,7 +144,10 @@ H = xr.DataArray([1.0, 2.0], dims="I", name="h")
 
 @pytest.mark.parametrize(
     ("every", "days"),
-    [("MS", [17, 45]), ("10 D", [0, 10, 20, 30, 40, 50, 60]), (["2026-01-20", "2026-02-01"], [5, 17]), (25, [0, 25, 50, 60])],
+    [
+        ("MS", [17, 45]), ("10 D", [0, 10, 20, 30, 40, 50, 60]), (["2026-01-20", "2026-02-01"], [5, 17]),
+        (25, [0, 25, 50, 60]),
+    ],
     ids=["months", "length", "dates", "steps"],
 )  # fmt: skip
 def test_a_loop_keeps_its_state_when_it_is_due_with_gradients_through_it(every, days):
