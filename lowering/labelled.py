@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -234,6 +235,7 @@ def register() -> None:
         function = getattr(jnp, ufunc.__name__, None)
         if method != "__call__" or options.get("out") or function is None or not any(map(_holds_tracers, inputs)):
             return usual(self, ufunc, method, *inputs, **options)
+        inputs = tuple(_in_type_of(_type_by_numpy(ufunc, *map(_numbers, inputs)), *inputs))
         chosen = xr.get_options()
         join, kept = chosen["arithmetic_join"], chosen["keep_attrs"]
         return xr.apply_ufunc(
@@ -245,6 +247,55 @@ def register() -> None:
     operations: Any = importlib.import_module("xarray.core.duck_array_ops")
     for name, own in (("gradient", _gradient), ("sliding_window_view", _windows), ("isin", _isin)):
         setattr(operations, name, _of_jax(own, getattr(operations, name)))
+    for name in ("mean", "std", "var", "median", "sum", "prod", "cumsum", "cumprod"):
+        setattr(operations, name, _folded_as_numpy(name, getattr(operations, name)))
+    binary: Any = xr.Variable._binary_op
+
+    def binary_op(self: Any, other: Any, f: Any, reflexive: bool = False) -> Any:
+        operands = (other, self) if reflexive else (self, other)
+        kind = _type_by_numpy(f, *map(_numbers, operands)) if any(map(_holds_jax, operands)) else None
+        return binary(*_in_type_of(kind, self, other), f, reflexive)
+
+    xr.Variable._binary_op = binary_op
+
+
+# Element types: NumPy makes float64 of integers that meet floats and of means of integers, and JAX float32.
+
+
+def _numbers(value: Any) -> Any:
+    return getattr(getattr(value, "variable", value), "_data", value)
+
+
+def _holds_jax(value: Any) -> bool:
+    return isinstance(_numbers(value), jax.Array)
+
+
+def _type_by_numpy(function: Any, *operands: Any) -> Any:
+    """The element type that NumPy computes in, where it is not the one of all operands; None for those and booleans."""
+    types = {x.dtype for x in operands if hasattr(x, "dtype")}
+    if (len(types) == 1 and next(iter(types)).kind in "fc") or any(t.kind not in "biufc" for t in types):
+        return None
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            kind = function(*(np.ones(1, x.dtype) if hasattr(x, "dtype") else x for x in operands)).dtype
+        except (AttributeError, TypeError, ValueError, OverflowError):  # refused by JAX, too, or of several results
+            return None
+    return None if kind.kind not in "iufc" or types == {kind} else kind
+
+
+def _in_type_of(kind: Any, *operands: Any) -> list[Any]:
+    """Operands in an element type, None for their own; numbers of Python take that of the array that they meet."""
+    return [x if kind is None or not hasattr(x, "dtype") else x.astype(kind) for x in operands]
+
+
+def _folded_as_numpy(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+    def fold(x: Any, *more: Any, **options: Any) -> Any:
+        if isinstance(x, jax.Array) and options.get("dtype") is None:
+            (x,) = _in_type_of(_type_by_numpy(getattr(np, name), x), x)
+        return usual(x, *more, **options)
+
+    return fold
 
 
 # Functions that xarray asks of a library of arrays and that `jax.numpy` has not, or not with these arguments.

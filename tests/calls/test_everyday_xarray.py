@@ -86,3 +86,30 @@ def test_an_error_names_the_line_and_says_what_to_write(loss, told):
         ti.grad(loss)(D)
     assert told.removeprefix("error[V43]: ") in str(refused.value).split("error[V43]: ")[1]
     assert "test_everyday_xarray.py:" in str(refused.value) and "help: " in str(refused.value)
+
+
+OF_TYPES = {
+    "halved": lambda d: d / 2, "quotient": lambda d: d / d.astype("int32"), "scaled": lambda d: d * 1.5,
+    "by float64": lambda d: d * np.float64(2), "by integers": lambda d: d * np.arange(4),
+    "by float32": lambda d: np.linspace(0, 1, 4, dtype="float32") * d, "with bools": lambda d: d + True,
+    "mean": lambda d: d.mean(), "sum": lambda d: d.sum(), "prod": lambda d: d.prod(), "std": lambda d: d.std(),
+    "median": lambda d: d.median(), "cumsum": lambda d: d.cumsum("lat"), "share": lambda d: (d > 1).mean(),
+    "count": lambda d: (d > 1).sum(), "square": lambda d: d**2, "root": lambda d: np.sqrt(d),
+    "larger": lambda d: np.maximum(d, 1.5), "rest": lambda d: d % 3, "where": lambda d: d.where(d > 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("element", ["float32", "float16", "int32", "int16", "uint8", "bool", "int64"])
+def test_element_types_are_those_of_numpy(element):
+    d = xr.DataArray(np.array([3, 1, 0, 100]).astype(element), {"lat": D.lat}, name="d")
+    some = {}
+    for name, g in OF_TYPES.items():
+        try:
+            some[name] = g(d)
+        except TypeError:  # NumPy has no such operation on booleans
+            continue
+    found = ti.jit(lambda d: {n: OF_TYPES[n](d) for n in some})(d)
+    assert {n: x.dtype for n, x in found.items()} == {n: x.dtype for n, x in some.items()}
+    for name, expected in some.items():
+        tolerance = 2e-3 if expected.dtype == np.float16 else 1e-6 if expected.dtype == np.float32 else 1e-14
+        np.testing.assert_allclose(found[name], expected, rtol=tolerance, err_msg=name)
