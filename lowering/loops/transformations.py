@@ -288,8 +288,9 @@ def _with_units(slopes: Any, units: str) -> Any:
             return x
         own = str(x.attrs.get("units", ""))
         per = f"({own})" if set(own) & set(" /*") else own
-        bare = x.drop_attrs(deep=False)
-        return bare.assign_attrs(units=f"{units}/{per}") if units and own else bare
+        bare = x.copy(deep=False)
+        bare.attrs = {"units": f"{units}/{per}"} if units and own else {}
+        return bare
 
     def each(x: Any) -> Any:
         return x.assign({n: one(v) for n, v in x.data_vars.items()}).drop_attrs(deep=False) if is_dataset(x) else one(x)

@@ -39,6 +39,7 @@ def kept(f):
 PLACES = {"ti.jit": lambda f: ti.jit(f)(D), "ti.grad": of_a_loss, "ti.iterate": of_a_step, "keep=": kept}
 
 
+@pytest.mark.filterwarnings("ignore:__array_wrap__ must accept context:DeprecationWarning")
 @pytest.mark.parametrize("place", PLACES)
 def test_an_expression_gives_what_it_gives_outside(place):
     some = {n: g for n, g in EVERYDAY.items() if n not in REFUSED[place]}

@@ -54,7 +54,8 @@ def test_units_of_another_call_are_not_those_of_a_result():
     double = jax.jit(lambda h: 2.0 * h)
     for units in ("K", "m"):
         found = double(H.assign_attrs(units=units, source=units).rename(units))
-        assert found.attrs == {"units": units} and found.name is None and list(found.coords) == ["lat"]
+        kept = (2.0 * H).attrs != {}  # xarray keeps attributes in arithmetic from 2025.11 on
+        assert found.attrs == ({"units": units} if kept else {}) and found.name is None and list(found.coords) == ["lat"]
 
 
 def test_an_axis_that_has_no_name_is_refused():
@@ -118,6 +119,6 @@ h = xr.DataArray([1.0, 2.0], {"lat": [50.0, 60.0]}, name="h", attrs={"units": "K
 w = xr.DataArray([0.0, 1.0], {"lat": [60.0, 50.0]})
 for x in (ti.jit(lambda h: h * w)(h), ti.iterate(lambda h: h * w, h, 1), ti.grad(lambda h: (h * h * w).sum())(h)):
     assert x.lat.values.tolist() == [50.0, 60.0], x
-assert ti.iterate(lambda h: h * w, h, 1).identical(h * [1.0, 0.0])
+assert ti.iterate(lambda h: h * w, h, 1).identical(h.copy(data=[1.0, 0.0]))
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
