@@ -54,7 +54,7 @@ def shared(function: Callable[..., list[Any]], *arguments: Any, donate: bool = F
         traced = jax.jit(program, donate_argnums=donated, keep_unused=True).trace(*arguments)
     options: Any = dict(requests) or None
     leaves = jax.tree_util.tree_leaves(arguments)
-    if any(isinstance(x, jax.Array) and x.devices() != {jax.devices()[0]} for x in leaves):
+    if jax.process_count() > 1 or any(isinstance(x, jax.Array) and x.devices() != {jax.devices()[0]} for x in leaves):
         return jax.jit(program, donate_argnums=donated, compiler_options=options)
     closed, outside = traced.jaxpr, list[Any]()
     places = [k for k, x in enumerate(closed.consts) if np.size(x) >= LARGE]

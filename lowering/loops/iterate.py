@@ -13,9 +13,11 @@ How many steps a time loop takes before it looks up: chunks are bounded in secon
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -47,6 +49,7 @@ from lowering.labelled import (
     whole,
     with_numbers,
 )
+from lowering.loops.agreement import CONTINUE, ERROR, SIGNAL, Agreement
 from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
 from lowering.loops.snapshots import (
@@ -130,6 +133,17 @@ def interrupts() -> Iterator[Interrupt]:
     finally:
         for number, how in taken.items():
             signal.signal(number, how)
+
+
+def leave_without_others() -> None:
+    """Let this process end at once when it ends: JAX would wait at its exit for processes that are gone."""
+
+    def leave() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(75)  # a temporary failure, in the words of sysexits
+
+    atexit.register(leave)
 
 
 # Many steps inside of somebody's transformation: loops that reverse mode goes back through at a stated memory.
@@ -434,43 +448,80 @@ class _Run:
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
-        if not done and self.due[:1] == (0,):
-            self._look(0, state)
+        several, stop, problem = self.loop.agreement.several_processes, CONTINUE, None
         try:
             with interrupts() as interrupt:
-                while done < self.n and not interrupt.asked:
+                if not done and self.due[:1] == (0,):
+                    problem = self._tried(self._look, 0, state)
+                while done < self.n and not stop:
+                    vote = ERROR if problem else SIGNAL if interrupt.asked else CONTINUE
+                    if vote and not several:
+                        break
                     later = bisect_right(self.due, done)
                     target = self.due[later] if later < len(self.due) else self.n
                     some, records = self.loop.pace.chunk(target - done), None
                     if self.forcing is not None:
                         records, some = self.forcing.window(done, some)
                     begin = time.perf_counter()
-                    state = jax.block_until_ready(self.loop.run(state, some, further(self.inside), records))
+                    votes = self.loop.agreement.votes(some, self.held is not None and self.held.due(), vote)
+                    state, decided = self._together(state, votes, records)
+                    count, save, stop = map(int, np.asarray(decided))
                     self.loop.pace.measured(some, time.perf_counter() - begin)
-                    done += some
+                    done += count
+                    if stop:
+                        break
                     if self.bar:
                         self.bar.move(done)
                     if done == target and later < len(self.due):
-                        self._look(done, state)
-                    if self.held and (self.held.due() or done == self.n):
-                        self.held.save(done, state)
-                self.signal = interrupt.signal
+                        problem = self._tried(self._look, done, state)
+                    if self.held and (save or done == self.n):
+                        problem = self._tried(self.held.save, done, state) or problem
+                self.signal = interrupt.signal or (signal.SIGTERM if stop == SIGNAL else 0)
         finally:
             if self.bar:
                 self.bar.close()
-        if self.held and done < self.n:
-            self.held.save(done, state)
+        if self.held and done < self.n and not (problem and not several):
+            problem = self._tried(self.held.save, done, state) or problem
+        if problem is not None:
+            raise problem
+        if stop == ERROR:
+            message = f"another process of this run ended with an error, after {done:,} of {self.n:,} steps."
+            raise refuse("A48", message, "its own message says which.")
         jax.effects_barrier()
         return done, state
+
+    def _tried(self, report: Callable[[int, Any], None], done: int, state: Any) -> Exception | None:
+        """The error of a report, which on several processes all learn of before it is raised."""
+        if not self.loop.agreement.several_processes:
+            report(done, state)
+            return None
+        try:
+            report(done, state)
+        except Exception as problem:
+            return problem
+        return None
+
+    def _together(self, state: Any, votes: Any, records: Records | None) -> tuple[Any, Any]:
+        """A chunk of steps; raises A48 where another process is gone."""
+        try:
+            return jax.block_until_ready(self.loop.run(state, votes, further(self.inside), records))
+        except jax.errors.JaxRuntimeError as problem:
+            if not self.loop.agreement.several_processes:
+                raise
+            leave_without_others()
+            reason = str(problem).splitlines()[0]
+            kept = " from its last checkpoint" if self.held else ""
+            message = f"another process of this run is gone: {reason}"
+            raise refuse("A48", message, f"start it again, on as many processes; it goes on{kept}.") from None
 
     def _look(self, done: int, state: Any) -> None:
         if self.keep:
             with explained():
                 dated = self.clock.dated(whole(with_numbers(self.given, state)), done)
                 now = left(apart(self.keep(dated)))
-            if self.file:
+            if self.file and self.loop.agreement.leads:
                 self.file.write(bisect_left(self.due, done), dataset([now], [self.clock.at(done)], self.clock.units))
-            else:
+            elif not self.file:
                 self.kept.append(now)
                 self.times.append(done)
         if self.callback and done:
@@ -501,28 +552,32 @@ class _Loop:
     step: Callable[..., Any]
     model: Any
     """A state without its numbers."""
+    agreement: Agreement
     several: int = 0
     """How many steps a distributed program takes at once, if there is one in the step."""
     pace: Pace = field(default_factory=Pace)
     programs: dict[Any, Program] = field(default_factory=dict[Any, Any])
     """By the kind of the records of its forcing."""
 
-    def run(self, carry: list[Any], some: int, coordinates: list[Any], records: Records | None) -> list[Any]:
-        """The numbers of the state after some steps; one program for any count, in buffers that are reused."""
+    def run(self, carry: list[Any], votes: Any, coordinates: list[Any], records: Records | None) -> Any:
+        """The numbers of the state after some steps, and what was decided; one program for any count of steps, in
+        buffers that are reused.
+        """
         kind = None if records is None else Kind(records)
         if kind not in self.programs:
 
-            def run(carry: Any, some: Any, coordinates: Any, records: Any) -> Any:
+            def run(carry: Any, votes: Any, coordinates: Any, records: Any) -> Any:
+                decided = self.agreement.decided(votes)
                 own = _on_numbers(self.step, with_numbers(self.model, carry, coordinates), records)
                 carry = carry if records is None else (carry, 0)
-                for advance, count in rounds(own, self.several, carry, some):
+                for advance, count in rounds(own, self.several, carry, decided[0]):
                     carry = steps(advance, carry, count)
-                return carry if records is None else carry[0]
+                return (carry if records is None else carry[0]), decided
 
             with calls_of(None):
-                self.programs[kind] = shared(run, carry, np.int32(some), coordinates, records, donate=True)
+                self.programs[kind] = shared(run, carry, votes, coordinates, records, donate=True)
         with calls_of(None):
-            return self.programs[kind](carry, np.int32(some), coordinates, records)
+            return self.programs[kind](carry, votes, coordinates, records)
 
 
 LOOPS: RecentCache[Any, _Loop] = RecentCache("time loops", 32)
@@ -534,7 +589,10 @@ def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
 
 
 def _checked_loop(step: Callable[..., Any], state: Any, *record: Any) -> _Loop:
-    return _Loop(step, blank(state), several_steps_at_once(_check(step, state, *record)))
+    calls = _check(step, state, *record)
+    arrays = [*numbers(state), *jax.tree_util.tree_leaves(values_read(step))]
+    agreement = Agreement.of(arrays, calls[0].owner.mesh if calls else None)
+    return _Loop(step, blank(state), agreement, several_steps_at_once(calls))
 
 
 def _check(step: Callable[..., Any], state: Any, *record: Any) -> list[DistributedCall]:

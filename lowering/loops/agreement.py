@@ -1,0 +1,69 @@
+"""The agreement of the processes of a time loop: the steps of the next chunk, a checkpoint, and a stop.
+
+Each process has its own clock, gets its own signals and meets its own errors, and all must run the same program the
+same number of times. So one collective goes along with each chunk of steps, in the compiled call: every process votes,
+the steps and whether a checkpoint is due are those of the first one, and a vote to stop is everybody's.
+
+>>> agreement = Agreement.of([], None)
+>>> [agreement.decided(agreement.votes(8, False, vote)).tolist() for vote in (CONTINUE, SIGNAL)]
+[[8, 0, 0], [0, 0, 1]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+CONTINUE, SIGNAL, ERROR = 0, 1, 2
+"""Votes: to go on, to stop as somebody asked for, and to stop after an error."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The devices of a loop, in an order that all processes know."""
+
+    devices: tuple[Any, ...]
+
+    @staticmethod
+    def of(arrays: Sequence[Any], mesh: Mesh | None) -> Agreement:
+        """The devices of a mesh, or those on which arrays are; one of this process where there are neither."""
+        some = set() if mesh is None else set(mesh.devices.flat)
+        for x in arrays:
+            some |= x.devices() if isinstance(x, jax.Array) and not x.is_fully_addressable else set()
+        return Agreement(tuple(sorted(some, key=lambda d: d.id)))
+
+    @property
+    def several_processes(self) -> bool:
+        return len({d.process_index for d in self.devices}) > 1
+
+    @property
+    def leads(self) -> bool:
+        """True in the process whose clock counts, which writes files."""
+        return not self.several_processes or jax.process_index() == self.devices[0].process_index
+
+    def votes(self, steps: int, due: bool, vote: int) -> Any:
+        """The votes of this process, one for each of its devices: steps, a checkpoint that is due, a stop."""
+        own = np.array([[steps if self.leads else -1, self.leads and due, vote]], np.int32)
+        if not self.several_processes:
+            return own
+        along = NamedSharding(self._mesh, PartitionSpec("all"))
+        return jax.make_array_from_callback((len(self.devices), 3), along, lambda at: own)
+
+    def decided(self, votes: Any) -> Any:
+        """Of the votes of all, within the compiled call: the steps, 0 where somebody stops, a checkpoint, and why."""
+        steps, due, stop = jnp.max(jnp.asarray(votes), axis=0)
+        agreed = jnp.stack([jnp.where(stop > 0, 0, steps), due, stop])
+        if not self.several_processes:
+            return agreed
+        return lax.with_sharding_constraint(agreed, NamedSharding(self._mesh, PartitionSpec()))
+
+    @property
+    def _mesh(self) -> Mesh:
+        return Mesh(np.array(self.devices), ("all",))
