@@ -180,11 +180,13 @@ def _traced(
 ) -> Any:
     levels = 2 if checkpoint is True else int(checkpoint)
 
+    def advanced(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+        if not n:
+            return state
+        return _nested(step, state, n, levels) if levels else steps(step, state, n)
+
     def advance(step: Callable[[Any], Any], state: Any, n: int) -> Any:
-        for some, count in rounds(step, several, state, n):
-            if count:
-                state = _nested(some, state, count, levels) if levels else steps(some, state, count)
-        return state
+        return rounds(step, several, state, n).run(state, advanced)
 
     if keep is None:
         return advance(step, state, n)
@@ -462,8 +464,7 @@ class _Loop:
                 own = _advancing(step, records)
                 state = state if records is None else (state, 0)
                 with known_to(known):
-                    for advance, count in rounds(own, several, state, some):
-                        state = steps(advance, state, count)
+                    state = rounds(own, several, state, some).run(state, steps)
                 return state if records is None else state[0]
 
             self.compiled = jax.jit(run, donate_argnums=0, compiler_options=self.options)
