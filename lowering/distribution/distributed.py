@@ -267,17 +267,20 @@ class Rounds:
     layout: Layout | None = None
     """Where the loop carries blocks as they lie on the devices, and not the state."""
 
-    def run(self, state: Any, repeated: Callable[[Callable[[Any], Any], Any, Any], Any]) -> Any:
-        """The state after all steps; `repeated` applies a function a number of times."""
+    def run(self, state: Any, repeated: Callable[[Callable[[Any], Any], Any, Any], Any], in_pairs: bool = False) -> Any:
+        """The state after all steps; `repeated` applies a function a number of times, two of them `in_pairs` at once.
+
+        After a round of one step XLA copies the blocks to where the next one reads them.
+        """
         if self.layout is None:
             for function, count in self.each:
                 state = repeated(function, state, count)
             return state
         blocks = self.layout.dealt(state)
         for function, count in self.each:
-            # two in a round: after one, XLA would copy the blocks to where the next one reads them
-            blocks = repeated(lambda b, f=function: f(f(b)), blocks, count // 2)
-            blocks = repeated(function, blocks, count % 2)
+            if in_pairs:
+                blocks, count = repeated(lambda b, f=function: f(f(b)), blocks, count // 2), count % 2
+            blocks = repeated(function, blocks, count)
         return self.layout.whole(blocks, state)
 
 

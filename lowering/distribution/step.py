@@ -399,8 +399,8 @@ class Step:
 
     def _whole_block(self, result: str, parts: Sequence[tuple[Dims, Leaves]]) -> Leaves:
         """A result on the block, of the parts in which it was computed."""
-        leaves = range(len(self.program[result].type.leaves))
-        return tuple(_joined([(dims, each[k]) for dims, each in parts], self._block_of(result)) for k in leaves)
+        dims, leaves = [part for part, _ in parts], zip(*(some for _, some in parts), strict=True)
+        return tuple(_joined(dims, some, self._block_of(result)) for some in leaves)
 
     def _positions(self, part: Decomposition, place: Var) -> Any:
         """The coordinates in the whole of the local points."""
@@ -441,17 +441,45 @@ def _part(array: Any, sides: Sides) -> tuple[slice, ...]:
     return tuple(slice(low, n - high) for (low, high), n in zip(sides, array.shape, strict=True))
 
 
-def _joined(parts: Sequence[tuple[Dims, Any]], block: Dims) -> Any:
+def _joined(dims: Sequence[Dims], parts: Sequence[Any], block: Dims) -> Any:
     """The parts of a block as one array: the interior, which is the last one, and strips written in place around it.
 
-    Whoever makes the interior waits for no message.
+    Whoever makes the interior waits for no message. Tangents are joined side by side: the adjoint of that takes slices,
+    and that of updates would copy cotangents.
     """
-    *strips, (interior, x) = parts
-    sides = [(i.start - b.start, b.stop - i.stop, 0) for i, b in _pairs(block, interior)]
+    if not jax.numpy.issubdtype(parts[0].dtype, np.inexact):
+        return _in_place(dims, parts, block)
+
+    @jax.custom_jvp
+    def joined(*parts: Any) -> Any:
+        return _in_place(dims, parts, block)
+
+    def tangents(primals: Any, moved: Any) -> tuple[Any, Any]:
+        return joined(*primals), _side_by_side(list(zip(dims, moved, strict=True)), block)
+
+    joined.defjvp(tangents)
+    return joined(*parts)
+
+
+def _in_place(dims: Sequence[Dims], parts: Sequence[Any], block: Dims) -> Any:
+    *strips, x = parts
+    sides = [(i.start - b.start, b.stop - i.stop, 0) for i, b in _pairs(block, dims[-1])]
     whole = lax.pad(x, lax.full((), 0, x.dtype), sides) if _any([side[:2] for side in sides]) else x
-    for dims, strip in strips:
-        whole = lax.dynamic_update_slice(whole, strip, [i.start - b.start for i, b in _pairs(block, dims)])
+    for part, strip in zip(dims, strips, strict=False):
+        whole = lax.dynamic_update_slice(whole, strip, [i.start - b.start for i, b in _pairs(block, part)])
     return whole
+
+
+def _side_by_side(parts: Sequence[tuple[Dims, Any]], block: Dims) -> Any:
+    """The same along one dim after the other, of what is on the same points along it."""
+    if len(parts) == 1:
+        return parts[0][1]
+    dim = next(d for d, i in parts[0][0].items if any(dims.get(d) != i for dims, _ in parts))
+    along: dict[Interval, list[tuple[Dims, Any]]] = {}
+    for dims, x in parts:
+        along.setdefault(dims[dim], []).append((dims.without(dim), x))
+    pieces = [_side_by_side(some, block) for _, some in sorted(along.items(), key=lambda item: item[0].start)]
+    return lax.concatenate(pieces, block.names.index(dim))
 
 
 def _pairs(block: Dims, part: Dims) -> list[tuple[Interval, Interval]]:

@@ -464,7 +464,7 @@ class _Loop:
                 own = _advancing(step, records)
                 state = state if records is None else (state, 0)
                 with known_to(known):
-                    state = rounds(own, several, state, some).run(state, steps)
+                    state = rounds(own, several, state, some).run(state, steps, in_pairs=True)
                 return state if records is None else state[0]
 
             self.compiled = jax.jit(run, donate_argnums=0, compiler_options=self.options)

@@ -25,14 +25,13 @@ FOUND = {
     "vertical_advection gradient": "equal to 1e-12",
     "permutes of hdiff's gradient": "8",
     "uneven steps": "True",
-    # two steps in a round
-    "uneven steps send": "{'collective-permute': 8} and at the end {'all-gather': 2}",
+    "uneven steps send": "{'collective-permute': 4} and at the end {'all-gather': 2}",
     "seven steps, three at once": "True",
-    "twelve steps, three at once": (
-        "{'collective-permute': 8} in ['2'] rounds, and {'collective-permute': 4} of the coefficient before"
+    "six steps, three at once": (
+        "{'collective-permute': 4} in ['2'] rounds, and {'collective-permute': 4} of the coefficient before"
     ),
     "steps with a field that is the same": "True",
-    "what its steps send": "['f64[1]', 'f64[1]'], and before them ['f64[1]']",
+    "what its steps send": "['f64[1]'], and before them ['f64[1]']",
     "seven steps of a function that is compiled": "True",
     "seven steps of a Field": "True",
     "two levels of time": "True",
