@@ -184,8 +184,33 @@ def uneven_steps() -> None:
         jitted = jax.jit(steps(d))
         said("uneven steps", np.array_equal(jitted(**given), steps(ti.compile(program, numerics="exact"))(**given)))
         before, entry = jitted.lower(**given).compile().as_text().split("\nENTRY ")
-    said("uneven steps send", f"{collectives(before)} and at the end {collectives(entry)}")
+        said("uneven steps send", f"{collectives(before)} and at the end {collectives(entry)}")
+        wide = {p: jnp.asarray(rng.random((33, 29, 2))) for p in given}
 
+        def gradient(run: Any) -> Any:
+            last = steps(run)
+            return jax.jit(jax.grad(lambda given: (last(**given) ** 2).sum()))(wide)
+
+        mine, theirs = gradient(d), gradient(ti.compile(program, numerics="exact"))
+        said("gradient of uneven steps", all(np.allclose(mine[p], theirs[p], 1e-12, 1e-14) for p in wide))
+
+
+def calls_like_those_before() -> None:
+    """A call with blocks like those of a call before goes straight to them; others are looked at and moved anew."""
+    program: Any = library.load("hdiff")
+    d, exact = (make(program, numerics="exact") for make in (lambda p, **o: ti.distribute(p, *ALONG, **o), ti.compile))
+    with jax.enable_x64(True):
+        blocks = NamedSharding(ALONG[0], PartitionSpec("px", "py"))
+        for n, placed in ((32, True), (32, True), (32, False), (48, True), (47, False)):
+            given = {p: jnp.asarray(np.random.default_rng(n).random((n, n, 2))) for p in ("inp", "coeff")}
+            want = exact(**given)["out"]
+            mine = {p: jax.device_put(x, blocks) for p, x in given.items()} if placed else given
+            if not np.array_equal(d(**mine)["out"], want):
+                said("calls like those before", f"wrong at {n}")
+        said("calls like those before", f"{len(d.quick)} kinds")
+
+
+ALONG: Any = (mesh(4, 2), {"I": "px", "J": "py"})
 
 LEAPFROG = """f(y: tensor<float, I[0:n]>, a: tensor<float, I[0:n]>, b: tensor<float, I[0:n]>) {
   y ← b;
@@ -500,6 +525,7 @@ CASES = (
     library_programs,
     even_gradient,
     uneven_steps,
+    calls_like_those_before,
     several_steps,
     regions,
     folds,
