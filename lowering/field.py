@@ -23,12 +23,11 @@ from tensorir.binding.arrays import (
     refuse,
     refuse_foreign,
     refuse_given_away,
+    refuse_packed,
 )
-from tensorir.binding.coordinates import KNOWN
-from tensorir.binding.labels import DATED, labels_of
-from tensorir.fieldview.coordinates import coord
+from tensorir.binding.labels import labels_of
 from tensorir.ir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
-from tensorir.runtime.errors import Diagnostic, NoAttribute, did_you_mean
+from tensorir.runtime.errors import did_you_mean
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -229,70 +228,10 @@ class Field(eqx.Module):
         """True if some element over some dims, or over all, is true."""
         return self._reduced("any", dims, numpy)
 
-    # As DataArrays have them: a step of DataArrays gets Fields
-
-    def where(self, condition: Any, other: Any = np.nan) -> Field:
-        """The field where a condition is true, and another one or a number elsewhere."""
-        return _chosen()(condition, self, _of_type(other, self.dtype))
-
-    def clip(self, min: Any = None, max: Any = None) -> Field:
-        """The field between bounds, which are fields or numbers."""
-        low: Any = self if min is None else np.maximum(self, min)
-        return low if max is None else np.minimum(low, max)
-
-    def roll(self, **shifts: int) -> Field:
-        """The field moved around each of some dims: with `I=1` the value at i is that at i - 1.
-
-        >>> as_field({"I": 3}, np.array([1.0, 2.0, 3.0])).roll(I=1).data
-        array([3., 1., 2.])
-        """
-        for name in shifts.keys() - set(self.dims.names):
-            raise refuse("A03", f"the field has no dim {name}, only {self.dims}.", did_you_mean(name, self.dims.names))
-        roll = jax.numpy.roll if isinstance(self.data, jax.Array) else np.roll
-        axes = [self.dims.names.index(name) for name in shifts]
-        return Field(roll(self.data, tuple(shifts.values()), axes), self.dims)
-
-    def isel(self, **places: int | slice) -> Field:
-        """The field at numbers of points, which take their dims away, or on slices of them.
-
-        >>> f = as_field({"I": (-1, 2)}, np.array([1.0, 2.0, 3.0]))
-        >>> f.isel(I=-1).data, f.isel(I=slice(1, None))
-        (np.float64(3.0), Field(float64, I[0:2]))
-        """
-        found: dict[str, Any] = {}
-        for name, k in places.items():
-            if name not in self.dims:
-                raise refuse(
-                    "A03", f"the field has no dim {name}, only {self.dims}.", did_you_mean(name, self.dims.names)
-                )
-            points = self.dims[name]
-            if isinstance(k, slice):
-                part = range(*k.indices(len(points)))
-                if part.step != 1:
-                    raise refuse("A03", f"a slice along {name} has the step {part.step}.", "take points side by side.")
-                found[name] = (points.start + part.start, points.start + max(part.start, part.stop))
-            else:
-                found[name] = points.start + (int(k) + len(points) if k < 0 else int(k))
-        return self[found]
-
-    def __getattr__(self, name: str) -> Any:
-        """A coordinate that went into the loop or the transformation around, as `ti.coord` reads it."""
-        if not name.startswith("_") and "dims" in self.__dict__:
-            if any(c.name.partition(DATED)[0] == name for c in KNOWN.get()):
-                return coord(self, name)
-            if name in _INSTEAD:
-                told = f"in a step a DataArray is a field, which has no '{name}'."
-                raise NoAttribute(Diagnostic("A03", told, help=f"write {_INSTEAD[name]}."))
-        raise AttributeError(f"'Field' object has no attribute {name!r}")
-
     def _reduced(self, method: str, dims: Sequence[Any], numpy: Mapping[str, Any]) -> Any:
         """A reduction; `numpy` has what `np.sum(f)` passes on, which is None where nothing was asked for."""
-        dims = [
-            d for given in (*dims, numpy.get("dim")) for d in (given if isinstance(given, list | tuple) else [given])
-        ]
-        dims = [d for d in dims if d is not None]
         for word, value in numpy.items():
-            if value is not None and word != "dim":
+            if value is not None:
                 raise refuse("A03", f"a field has dims with names and no {word}.", f'write f.{method}("I").')
         names = [str(d) for d in dims] or list(self.dims.names)
         for name in names:
@@ -340,35 +279,6 @@ class Field(eqx.Module):
         from tensorir.fieldview.array_types import FieldType
 
         return FieldType.of(parameters)
-
-
-_INSTEAD = {
-    "sel": "h.isel(lat=2) with the number of the point",
-    "weighted": "(h * w).sum(dim) / w.sum(dim), or ti.mean(h, dim, weights=w) in an operator",
-    "shift": "an operator: h(I + 1) is the value after",
-    "diff": "an operator: h(I + 1) - h",
-    "differentiate": "an operator: (h(I + 1) - h(I - 1)) / (x(I + 1) - x(I - 1)), with x = ti.coord(h, dim)",
-    "interp": "an operator that weighs neighbours",
-    "fillna": "h.where(h == h, value)",
-    "isnull": "h != h",
-    "notnull": "h == h",
-    "median": "the step outside of the loop, or a fold that operators have",
-    "std": "((h - h.mean(dim)) ** 2).mean(dim) ** 0.5",
-    "var": "((h - h.mean(dim)) ** 2).mean(dim)",
-    "cumsum": "a scan: @ti.scan_operator(axis=K, init=0.0)",
-    "rolling": "an operator that adds shifted fields",
-    "coords": "h.lat, or ti.coord(h, 'lat')",
-    "values": "h.data",
-    "attrs": "the attributes outside of the loop",
-}
-"""Replacements, in a step, of methods of DataArrays."""
-
-
-@cache
-def _chosen() -> Callable[..., Any]:
-    from tensorir.fieldview import field_operator, where
-
-    return field_operator(lambda condition, a, b: where(condition, a, b))
 
 
 def _is_coordinate(place: Any) -> bool:
@@ -481,6 +391,7 @@ def from_xarray(array: Any, origin: Any = None) -> Field:
     `origin` and those without an index (`ti.positional`). Axes keep their order, and units are left out.
     """
     refuse_foreign(array, str(array.name or "array"))
+    refuse_packed(array, str(array.name or "array"))
     starts = {str(k): int(v) for k, v in (origin or {}).items()}
     dims = intervals_of(array, starts)
     for name, interval in dims.items:

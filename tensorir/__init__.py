@@ -132,7 +132,7 @@ def iterate(
     *,
     forcing: Any = None,
     forcing_method: str = "linear",
-    every: int | None = None,
+    every: Any = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Callable[[Any], Any] | bool = False,
     dt: Any = 1,
@@ -148,14 +148,15 @@ def iterate(
     With `keep` the result is a pair: the state, and what was kept, along a dim `time`.
 
     Arguments:
-        step: function of a state (and of a record of the forcing) that returns the next state in the same structure. It
-            gets DataArrays as Fields and Datasets as dicts of them.
+        step: function of a state (and of a record of the forcing) that returns the next state in the same structure,
+            with its dims, labels and units. DataArrays and Datasets in it are xarray's own, around tracers.
         state: any pytree of arrays, Fields, DataArrays and Datasets.
         n: int, the number of steps.
         forcing: DataArrays or Datasets along `time`, None by default. A step gets a record, without `time`: the value
             at the time at which the step begins, which for the k-th is `start + k * dt`.
         forcing_method: "linear" (default) between two times of the forcing, or "held" from each to the next.
-        every: int, the number of steps between snapshots and between calls of `callback`; by default 50 are made.
+        every: the number of steps between snapshots and between calls of `callback`, by default for 50 of them; or a
+            length ("1 D"), a frequency ("MS"), or the dates or numbers of steps at which they are due.
         callback: function of the number of steps that are done and of the state.
         keep: True for snapshots of the state, or a function of it that gives what is kept; False by default.
         dt: the length of a step: a number (default 1), a timedelta, or a text with a unit, "90 s".
@@ -169,8 +170,9 @@ def iterate(
             same bits.
         on_interrupt: "raise" (default) for `ti.Interrupted`, which has the state, at Ctrl-C and SIGTERM; or "return".
 
-    Raises A19 for numbers of steps that are none, A20 for a step that returns another structure or other types, A30 and
-    A31 for files, A42 and A44 for times and dates, and A46 for a forcing whose times do not hold those of the steps.
+    Raises A19 for numbers of steps that are none, A20 for a step that returns another structure, other types, labels or
+    units, A30 and A31 for files, A42 and A44 for times and dates, A46 for a forcing whose times do not hold those of
+    the steps, and V43 for a step that needs numbers which nobody knows yet.
 
     >>> import numpy as np
     >>> import xarray as xr

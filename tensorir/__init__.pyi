@@ -159,11 +159,6 @@ class Field:
         self, places: Mapping[Dimension, int | tuple[int, int]] | Mapping[str, int | tuple[int, int]]
     ) -> Field:
         """The field at a coordinate, or on an interval, of some of its dims: `f[{I: 2, J: (0, 4)}]`."""
-    def where(self, condition: object, other: object = ...) -> Field: ...
-    def clip(self, min: object = None, max: object = None) -> Field: ...
-    def roll(self, **shifts: int) -> Field: ...
-    def isel(self, **places: int | slice) -> Field: ...
-    def __getattr__(self, name: str) -> Any: ...
     @overload
     def sum(self, **numpy: object) -> np.number[Any] | jax.Array: ...
     @overload
@@ -346,8 +341,8 @@ def value_and_grad(
 def jit(function: Callable[_P, _Result], /) -> Callable[_P, _Result]:
     """The function as one program of XLA, compiled with what the programs in it ask for.
 
-    Results have the labels of arguments on the same dims and intervals, and no attributes: nobody knows their units.
-    A result that has the variables of a Dataset among the arguments is a Dataset.
+    Results are what they are without it, with their dims, labels, units and other attributes. What the function reads
+    from outside is read anew where it has changed.
     """
 
 def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None: ...
@@ -359,7 +354,7 @@ def iterate(
     *,
     forcing: Any = None,
     forcing_method: Literal["linear", "held"] = "linear",
-    every: int | None = None,
+    every: int | str | datetime.timedelta | np.timedelta64 | Sequence[Any] | None = None,
     callback: Callable[[int, _State], object] | None = None,
     keep: Literal[False] = False,
     dt: float | str | datetime.timedelta | np.timedelta64 = 1,
@@ -378,7 +373,7 @@ def iterate(
     *,
     forcing: Any = None,
     forcing_method: Literal["linear", "held"] = "linear",
-    every: int | None = None,
+    every: int | str | datetime.timedelta | np.timedelta64 | Sequence[Any] | None = None,
     callback: Callable[[int, _State], object] | None = None,
     keep: Literal[True],
     dt: float | str | datetime.timedelta | np.timedelta64 = 1,
@@ -397,7 +392,7 @@ def iterate(
     *,
     forcing: Any = None,
     forcing_method: Literal["linear", "held"] = "linear",
-    every: int | None = None,
+    every: int | str | datetime.timedelta | np.timedelta64 | Sequence[Any] | None = None,
     callback: Callable[[int, _State], object] | None = None,
     keep: Callable[[_State], _Kept],
     dt: float | str | datetime.timedelta | np.timedelta64 = 1,

@@ -18,12 +18,12 @@ import numpy as np
 from jax import lax
 
 from lowering.field import Field
+from lowering.labelled import is_data_array, is_dataset, is_named, is_numeric, whole, with_numbers
 from lowering.loops.snapshots import Clock, nanoseconds
-from lowering.loops.states import is_data_array, taken_apart
-from lowering.tracing import concrete, left_to_xla
-from tensorir.binding.arrays import is_traced, native, refuse
-from tensorir.binding.coordinates import KNOWN, dates_of
-from tensorir.binding.labels import DATED, calendar_of
+from lowering.loops.states import entered
+from lowering.tracing import left_to_xla
+from tensorir.binding.arrays import is_traced, native, refuse, refuse_packed
+from tensorir.binding.labels import calendar_of
 from tensorir.ir.types import Dims
 
 METHODS = ("linear", "held")
@@ -40,14 +40,14 @@ class Records(eqx.Module):
     low: Any
     weight: Any
     """Of the record after `low`, by step; None where records are held."""
-    dims: tuple[Dims, ...] = eqx.field(static=True)
+    model: Any
+    """One record without its numbers, as `Parts` and Fields."""
     along: tuple[bool, ...] = eqx.field(static=True)
-    structure: Any = eqx.field(static=True)
 
     def at(self, k: Any) -> Any:
         """The forcing of the k-th of the steps."""
-        each = zip(self.arrays, self.dims, self.along, strict=True)
-        return self.structure.unflatten([Field(self._read(x, k) if along else x, dims) for x, dims, along in each])
+        each = zip(self.arrays, self.along, strict=True)
+        return whole(with_numbers(self.model, [self._read(x, k) if along else x for x, along in each]))
 
     def _read(self, x: Any, k: Any) -> Any:
         low = lax.dynamic_index_in_dim(x, self.low[k], keepdims=False)
@@ -65,7 +65,8 @@ class Forcing:
     leaves: list[Any]
     """DataArrays and Fields, those along time with it as their first dim."""
     along: tuple[bool, ...]
-    structure: Any
+    model: Any
+    """One record without its numbers, as `Parts` and Fields."""
     times: Any
     step: Any
     linear: bool
@@ -77,14 +78,13 @@ class Forcing:
         """Raises A46 for arrays that have no times, and for times that do not hold those of n steps."""
         if method not in METHODS:
             raise refuse("A46", f"forcing_method is {method!r}.", 'it is "linear" or "held".')
-        whole = taken_apart(forcing)
-        leaves, structure = jax.tree_util.tree_flatten(
-            whole, is_leaf=lambda x: isinstance(x, Field) or is_data_array(x)
-        )
+        named = jax.tree_util.tree_leaves(forcing, is_leaf=is_named)
+        leaves = [v for x in named for v in (_variables(x) if is_dataset(x) else [x])]
         for x in leaves:
-            if not (isinstance(x, Field) or is_data_array(x)):
+            if not is_named(x):
                 hint = 'name its dims: xr.DataArray(x, dims=("time", ...), coords={"time": times}).'
                 raise refuse("A46", f"the forcing has {type(x).__name__}, whose dims have no names.", hint)
+            refuse_packed(x, str(getattr(x, "name", None) or "forcing"))
         along = tuple("time" in _names(x) for x in leaves)
         leaves = [_time_first(x) if timed else x for x, timed in zip(leaves, along, strict=True)]
         axes = [_times_of(x) for x, timed in zip(leaves, along, strict=True) if timed]
@@ -101,7 +101,9 @@ class Forcing:
         times, step = _on_clock(axes[0], clock)
         if len(times) == 0 or (np.diff(times) <= 0).any():
             raise refuse("A46", "the times of the forcing do not ascend.", 'sort them: ds.sortby("time").')
-        made = Forcing(leaves, along, structure, times, step, method == "linear")
+        record = entered(jax.tree_util.tree_map(_record, forcing, is_leaf=is_named))
+        model = with_numbers(record, [np.zeros((), x.dtype) for x in leaves])
+        made = Forcing(leaves, along, model, times, step, method == "linear")
         if n:
             made._check(axes[0], clock, n)
         return made
@@ -125,9 +127,9 @@ class Forcing:
 
     @property
     def first(self) -> Any:
-        """One record, without time."""
+        """Of one record the numbers, as JAX knows them while it traces."""
         some = zip(self.leaves, self.along, strict=True)
-        return self.structure.unflatten([_record(x, timed) for x, timed in some])
+        return [jax.ShapeDtypeStruct(x.shape[timed:], native(x).dtype) for x, timed in some]
 
     def schedule(self, begin: int, n: int) -> tuple[Any, Any, Any]:
         """Of steps from `begin` on the records that they are between, and the weight of the later one."""
@@ -139,12 +141,12 @@ class Forcing:
         span = np.where(high > low, self.times[high] - self.times[low], 1)
         return low, high, np.clip((now - self.times[low]) / span, 0.0, 1.0)
 
-    def records(self, dims: tuple[Dims, ...], n: int) -> Records:
+    def records(self, n: int) -> Records:
         """All records, for n steps from the first on."""
         low, _, weight = self.schedule(0, n)
-        return self._records(dims, self._read(0, len(self.times)), low, weight)
+        return self._records(self._read(0, len(self.times)), low, weight)
 
-    def window(self, dims: tuple[Dims, ...], done: int, some: int) -> tuple[Records, int]:
+    def window(self, done: int, some: int) -> tuple[Records, int]:
         """The records of the next steps, and for how many of these they are enough: `some` or fewer."""
         some, length = min(some, LAUNCH), self._length()
         low, high, weight = self.schedule(done, LAUNCH)
@@ -154,7 +156,7 @@ class Forcing:
             self.held = self._read(self.begin, self.begin + length)
         outside = np.flatnonzero((low < self.begin) | (high >= self.begin + length))
         enough = min(some, int(outside[0])) if len(outside) else some
-        return self._records(dims, self.held, np.clip(low - self.begin, 0, length - 1), weight), enough
+        return self._records(self.held, np.clip(low - self.begin, 0, length - 1), weight), enough
 
     def _length(self) -> int:
         """The number of records in a window, the same for all."""
@@ -167,13 +169,14 @@ class Forcing:
         some = zip(self.leaves, self.along, strict=True)
         return tuple(left_to_xla(jnp.asarray(_data(x, slice(begin, end) if timed else ...))) for x, timed in some)
 
-    def _records(self, dims: tuple[Dims, ...], arrays: tuple[Any, ...], low: Any, weight: Any) -> Records:
+    def _records(self, arrays: tuple[Any, ...], low: Any, weight: Any) -> Records:
         weights = jnp.asarray(weight) if self.linear else None
-        return Records(arrays, jnp.asarray(low, jnp.int32), weights, dims, self.along, self.structure)
+        return Records(arrays, jnp.asarray(low, jnp.int32), weights, self.model, self.along)
 
     def digest(self) -> str:
         """A digest of times, labels and numbers, which are read in pieces."""
-        digest = hashlib.sha256(f"{self.structure} {self.linear}".encode() + self.times.tobytes())
+        structure = jax.tree_util.tree_structure(self.model)
+        digest = hashlib.sha256(f"{structure} {self.linear}".encode() + self.times.tobytes())
         for x, timed in zip(self.leaves, self.along, strict=True):
             coordinates = [] if isinstance(x, Field) else [c for c in x.coords.values() if c.name != "time"]
             digest.update(repr([(c.name, c.dims, c.values.tolist()) for c in coordinates]).encode())
@@ -197,13 +200,29 @@ def _time_first(x: Any) -> Any:
     return Field(jnp.moveaxis(x.data, at, 0), Dims(items))
 
 
-def _record(x: Any, timed: bool) -> Any:
-    if is_data_array(x):
-        one = x.isel(time=0, drop=True) if timed else x
-        return one.compute() if one.chunks else one
-    if not timed:
+def _variables(whole: Any) -> list[Any]:
+    """The variables of a Dataset that are numbers."""
+    return [v for v in whole.data_vars.values() if is_numeric(v.variable)]
+
+
+def _record(x: Any) -> Any:
+    """One record without its numbers, but for the coordinates: an array without memory in the place of each."""
+    if not is_named(x):
         return x
-    return Field(x.data[0], Dims(x.dims.items[1:]))
+    if isinstance(x, Field):
+        along = x.dims.names.index("time") if "time" in x.dims else None
+        items = tuple(item for k, item in enumerate(x.dims.items) if k != along)
+        dims = Dims(items)
+        return Field(np.broadcast_to(np.zeros((), x.dtype), dims.shape), dims)
+    blanks = {v.name: _blank(v) for v in _variables(x)} if is_dataset(x) else {}
+    one = x.assign(blanks) if is_dataset(x) else x.copy(data=_blank(x).data)
+    return one.isel(time=0, drop=True) if "time" in one.dims else one
+
+
+def _blank(x: Any) -> Any:
+    import xarray as xr
+
+    return xr.Variable(x.dims, np.broadcast_to(np.zeros((), native(np.zeros((), x.dtype)).dtype), x.shape), x.attrs)
 
 
 def _data(x: Any, part: Any) -> Any:
@@ -217,15 +236,7 @@ def _data(x: Any, part: Any) -> Any:
 
 def _times_of(x: Any) -> Any:
     """The times of an array along its first dim: numbers, lengths or dates."""
-    if isinstance(x, Field):
-        own = Dims(x.dims.items[:1])
-        known = [c for c in KNOWN.get() if c.dims == own and c.name.partition(DATED)[0] == "time"]
-        times = dates_of(known[0]) if known else None
-        if times is not None and not concrete(times):
-            message = "the times of the forcing are arguments of the program that is compiled around the loop"
-            raise refuse("A46", f"{message}.", "read the forcing from outside: do not pass it to ti.jit.")
-    else:
-        times = x.coords["time"].values if "time" in x.coords else None
+    times = None if isinstance(x, Field) or "time" not in x.coords else x.coords["time"].values
     if times is None:
         hint = "give it one: x.assign_coords(time=...)."
         raise refuse("A46", "the forcing has no coordinate 'time', which says when its records are.", hint)

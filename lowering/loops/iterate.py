@@ -19,31 +19,49 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType, FunctionType
-from typing import Any, NamedTuple
+from types import FrameType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.calls.executable import asked
+from lowering.calls.shared_programs import Program, shared
 from lowering.distribution.distributed import DistributedCall, calls_of, rounds, several_steps_at_once
-from lowering.distribution.meshes import on_host
-from lowering.field import Field
 from lowering.kernels import repeated
+from lowering.labelled import (
+    Kind,
+    apart,
+    blank,
+    explained,
+    further,
+    is_labelled,
+    is_named,
+    is_parts,
+    numbers,
+    whole,
+    with_numbers,
+)
 from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
-from lowering.loops.snapshots import Checkpoints, Clock, Snapshots, clock_of, digest_of_arrays, digest_of_function
-from lowering.loops.states import KnownCoordinates, dataset, entered, known_to, labelled_arrays, uneven_labels
+from lowering.loops.snapshots import (
+    Checkpoints,
+    Clock,
+    Snapshots,
+    clock_of,
+    digest_of_arrays,
+    digest_of_function,
+    due_steps,
+)
+from lowering.loops.states import carried, dataset, entered, labelled_arrays, left, stacked_dataset
 from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, names_axes, op_by_op
 from tensorir.binding.arrays import refuse
-from tensorir.binding.labels import UNSTEADY
-from tensorir.fieldview.closure_fingerprint import closure_fingerprint, values_read
-from tensorir.ir.types import Dims
+from tensorir.fieldview.closure_fingerprint import function_key, values_read
 from tensorir.runtime.errors import Interrupted, leave
 from tensorir.runtime.memory import RecentCache
 
@@ -126,29 +144,35 @@ TRANSFORMED_LOOPS: RecentCache[Any, Callable[..., Any]] = RecentCache("time loop
 
 @dataclass(frozen=True, slots=True)
 class LoopInside:
-    """A loop of n steps; what `keep` gives after every `every` steps is stacked."""
+    """A loop of n steps; what `keep` gives after those that are due is stacked."""
 
-    step: Callable[[Any], Any]
+    step: Callable[..., Any]
     n: int
     several: int
-    every: int
+    due: tuple[int, ...]
     keep: Callable[[Any], Any] | None
     checkpoint: bool | int
 
-    def run(self, state: Any, known: KnownCoordinates, records: Records | None) -> Any:
-        """The state after all steps, and with `keep` a pair."""
-        step, keep = _advancing(self.step, records), self.keep
-        with known_to(known), calls_of(None):
-            if records is None:
-                return _traced(step, state, self.n, self.several, self.every, keep, self.checkpoint)
-            own = None if keep is None else lambda counted: keep(counted[0])
-            last = _traced(step, (state, 0), self.n, self.several, self.every, own, self.checkpoint)
-            return last[0] if keep is None else (last[0][0], last[1])
+    def run(self, state: Any, records: Records | None) -> Any:
+        """The state after all steps, and with `keep` a pair; states are pytrees of `Parts`."""
+        step = _on_numbers(self.step, state, records)
+        keep, begin = self.keep, numbers(state) if records is None else (numbers(state), 0)
+
+        def kept(carry: Any) -> Any:
+            assert keep is not None
+            with explained():
+                return apart(keep(whole(with_numbers(state, carry if records is None else carry[0]))))
+
+        own = None if keep is None else kept
+        with calls_of(None):
+            last = _traced(step, begin, self.n, self.several, self.due, own, self.checkpoint)
+        after, *more = (last,) if keep is None else last
+        done = with_numbers(state, after if records is None else after[0])
+        return done if keep is None else (done, *more)
 
     def run_compiled(
-        self, state: Any, known: KnownCoordinates, records: Records | None, kind: Callable[[], Any],
-        functions: Sequence[Callable[..., Any]],
-    ) -> Any:  # fmt: skip
+        self, state: Any, records: Records | None, kind: Callable[[], Any], functions: Sequence[Callable[..., Any]]
+    ) -> Any:
         """The same as a program of its own, where nobody compiles what is around it.
 
         `kind` tells the step, what it reads outside and the state apart from others. Where `functions`, those of the
@@ -157,16 +181,19 @@ class LoopInside:
         """
         outside = [x for f in functions for x in jax.tree_util.tree_leaves(values_read(f))]
         if inside_jit() or op_by_op() or not all(map(concrete, outside)):
-            return self.run(state, known, records)
-        key = kind(), self.n, self.several, self.every, self.checkpoint
-        return TRANSFORMED_LOOPS.of(key, lambda: jax.jit(self.run))(state, known, records)
+            return self.run(state, records)
+        key = kind(), self.n, self.several, self.due, self.checkpoint
+        return TRANSFORMED_LOOPS.of(key, lambda: jax.jit(self.run))(state, records)
 
 
-def _advancing(step: Callable[..., Any], records: Records | None) -> Callable[[Any], Any]:
-    """The step as a function of what a loop carries: with a forcing the state, and how many steps are done."""
+def _on_numbers(step: Callable[..., Any], state: Any, records: Records | None) -> Callable[[Any], Any]:
+    """The step as a function of what a loop carries: the numbers of a state, with a forcing also the steps done."""
+    ordered = _in_order(step)
     if records is None:
-        return step
-    return lambda counted: (step(counted[0], records.at(counted[1])), counted[1] + 1)
+        return lambda carry: ordered(with_numbers(state, carry))
+    return lambda counted: (
+        ordered(with_numbers(state, counted[0]), records.at(counted[1])), counted[1] + 1
+    )  # fmt: skip
 
 
 def _traced(
@@ -174,7 +201,7 @@ def _traced(
     state: Any,
     n: int,
     several: int,
-    every: int,
+    due: tuple[int, ...],
     keep: Callable[[Any], Any] | None,
     checkpoint: bool | int,
 ) -> Any:
@@ -190,21 +217,44 @@ def _traced(
 
     if keep is None:
         return advance(step, state, n)
-    first = keep(state)
+    structure, parts, done = None, list[list[Any]](), 0
+    for first, count, length in _runs(due):
+        # `count` records, the first after `first` steps, and each of the others `length` steps later
+        state = advance(step, state, first - done)
+        one = keep(state)
+        structure = jax.tree_util.tree_structure(one)
+        parts.append([jnp.asarray(x)[None] for x in jax.tree_util.tree_leaves(one)])
+        done = first
+        if count > 1:
 
-    def some(s: Any, _: Any) -> Any:
-        s = advance(step, s, every)
-        return s, keep(s)
+            def some(s: Any, _: Any, length: int = length) -> Any:
+                s = advance(step, s, length)
+                return s, jax.tree_util.tree_leaves(keep(s))
 
-    state, rest = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=n // every)
-    parts = [jax.tree_util.tree_map(lambda x: jnp.asarray(x)[None], first), rest]
-    if n % every:
-        state = advance(step, state, n % every)
-        parts.append(jax.tree_util.tree_map(lambda x: jnp.asarray(x)[None], keep(state)))
-    # only the arrays: a Field with an axis more would contradict its dims
-    leaves = zip(*map(jax.tree_util.tree_leaves, parts), strict=True)
-    stacked = [jnp.concatenate(some) for some in leaves]
-    return state, jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(first), stacked)
+            state, rest = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=count - 1)
+            parts.append(rest)
+            done += (count - 1) * length
+    state = advance(step, state, n - done)
+    # only the arrays: a Field or a DataArray with an axis more would contradict its dims
+    stacked = [jnp.concatenate(some) for some in zip(*parts, strict=True)]
+    assert structure is not None
+    return state, jax.tree_util.tree_unflatten(structure, stacked)
+
+
+def _runs(due: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Records that are equally far apart together: the first, their number, and the steps between two.
+
+    >>> list(_runs([0, 2, 4, 5])), list(_runs([3, 10]))
+    ([(0, 3, 2), (5, 1, 1)], [(3, 2, 7)])
+    """
+    k = 0
+    while k < len(due):
+        end = k + 1
+        length = due[end] - due[k] if end < len(due) else 1
+        while end < len(due) and due[end] - due[end - 1] == length:
+            end += 1
+        yield due[k], end - k, length
+        k = end
 
 
 def steps(step: Callable[[Any], Any], state: Any, n: int) -> Any:
@@ -237,7 +287,7 @@ def iterate(
     *,
     forcing: Any = None,
     forcing_method: str = "linear",
-    every: int | None = None,
+    every: Any = None,
     callback: Callable[[int, Any], object] | None = None,
     keep: Callable[[Any], Any] | bool = False,
     dt: Any = 1,
@@ -261,10 +311,8 @@ def iterate(
     >>> kept["x"].values.tolist(), kept["time"].values.tolist()
     ([[1.0, 1.0], [0.25, 0.25], [0.0625, 0.0625]], [0.0, 1.0, 2.0])
     """
-    for name, count, least in (("n", n, 0), ("every", every, 1)):
-        if count is not None and (isinstance(count, bool) or int(count) != count or count < least):
-            raise refuse("A19", f"{name} is {count!r}, which is no number of steps.", f"give {least} or more.")
-    uneven = uneven_labels(state)
+    if isinstance(n, bool) or int(n) != n or n < 0:
+        raise refuse("A19", f"n is {n!r}, which is no number of steps.", "give 0 or more.")
     if on_interrupt not in ("raise", "return"):
         raise refuse("A19", f"on_interrupt is {on_interrupt!r}.", 'it is "raise" or "return".')
     if not keep and to is not None:
@@ -272,81 +320,83 @@ def iterate(
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
     clock = clock_of(dt, start, state, n)
+    due = _due(every, clock, n)
     labels = _labels(state) if checkpoint_dir is not None else ""
+    given = entered(state)
+    state = given if clock.start is None else entered(labelled_arrays(_without_date, state))
     forced = None if forcing is None else Forcing.on_clock(forcing, forcing_method, clock, n)
-    if forced is None:
-        state, known, leave = entered(state)
-        record = ()
-    else:
-        (state, one), known, leave = _entered_with(state, forced)
-        record = (one,)
-    dims = tuple(x.dims for x in jax.tree_util.tree_leaves(record, is_leaf=lambda x: isinstance(x, Field)))
+    record = () if forced is None else (with_numbers(forced.model, forced.first),)
     chosen = (lambda s: s) if keep is True else keep or None
-    with known_to(known):
-        if inside_trace(jax.tree_util.tree_leaves((state, record))):
-            if calls := _check(step, state, *record):
-                mesh = calls[0].owner.mesh
-                state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.asarray(x), mesh), state)
-            several = several_steps_at_once(calls)
-            loop = LoopInside(_in_order(step), n, several, every or _often(n), chosen, checkpoint)
-            functions = [f for f in (step, chosen) if f is not None]
-            records = None if forced is None else forced.records(dims, n)
-            kind = lambda: tuple([_loop_key(f, (state, known, records)) for f in functions])
-            return loop.run_compiled(state, known, records, kind, functions)
-        with jax.enable_x64(True):
-            state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.array(x, copy=True)), state)
-            loop = LOOPS.of(_loop_key(step, (state, known, record)), lambda: _checked_loop(step, state, *record))
-            if uneven:
-                token = UNSTEADY.set(uneven)
-                try:
-                    _check(lambda *s: step(*s), state, *record)  # a function of its own: JAX remembers what it traced
-                finally:
-                    UNSTEADY.reset(token)
-            held: Checkpoints | None = None
-            if checkpoint_dir is not None:
-                with calls_of(None):
-                    facts = {"step": digest_of_function(_in_order(step), state, *record), "labels": labels}
-                facts |= {} if forced is None else {"forcing": forced.digest()}
-                facts |= {"dt": str(clock.step), "start": str(clock.start)}
-                facts["keep"] = digest_of_function(chosen, state) if chosen and keep is not True else str(bool(keep))
-                held = Checkpoints(checkpoint_dir, state, facts)
-                held.every = every if keep else None
-            found = held.resumed(n) if held else None
-            if held and keep and every is None:
-                held.every = every = held.every or _often(n)
-            done, state = found or (0, state)
-            run = _Run(loop, n, every, callback, chosen, clock, leave, known, held, forced, dims)
-            if held and not found:
-                held.save(0, state)
-            if to is not None:
-                run.file = Snapshots(to, found is not None, done)
-            if is_shown(progress):
-                run.bar = Bar(n, patience=0.0 if progress else 0.5)
-            return run.ended(*run.advance(done, state), on_interrupt)
+    if inside_trace(jax.tree_util.tree_leaves((state, record))):
+        if calls := _check(step, state, *record):
+            mesh = calls[0].owner.mesh
+            state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.asarray(x), mesh), state)
+        several = several_steps_at_once(calls)
+        loop = LoopInside(step, n, several, due, chosen, checkpoint)
+        functions = [f for f in (step, chosen) if f is not None]
+        records = None if forced is None else forced.records(n)
+        kind = lambda: tuple([_loop_key(f, (state, records)) for f in functions])
+        result = loop.run_compiled(state, records, kind, functions)
+        if chosen is None:
+            return clock.dated(whole(result), n)
+        last, kept = result
+        if any(map(is_parts, jax.tree_util.tree_leaves(kept, is_leaf=is_parts))):
+            times = [clock.at(k) for k in due]
+            one = [np.broadcast_to(np.zeros((), x.dtype), x.shape[1:]) for x in numbers(kept)]
+            first = whole(with_numbers(kept, one, [x[0] for x in further(kept)]))
+            kept = stacked_dataset(first, numbers(kept), times, clock.units)
+        return clock.dated(whole(last), n), kept
+    with jax.enable_x64(True):
+        state = with_numbers(state, [left_to_xla(jnp.array(x, copy=True)) for x in numbers(state)])
+        loop = LOOPS.of(_loop_key(step, (state, record)), lambda: _checked_loop(step, state, *record))
+        held: Checkpoints | None = None
+        if checkpoint_dir is not None:
+            with calls_of(None):
+                facts = {"step": digest_of_function(_digested(step), state, *record), "labels": labels}
+            facts |= {} if forced is None else {"forcing": forced.digest()}
+            facts |= {"dt": str(clock.step), "start": str(clock.start)}
+            counted = every is None or isinstance(every, (int, np.integer))
+            if not counted:
+                facts["every"] = str(every)
+            facts["keep"] = str(bool(keep))
+            if chosen and keep is not True:
+                facts["keep"] = digest_of_function(lambda parts: numbers(apart(chosen(whole(parts)))), state)
+            held = Checkpoints(checkpoint_dir, numbers(state), facts)
+            held.every = None if not keep or every is None else int(every) if counted else 1
+        resumed = held.resumed(n) if held else None
+        if held and keep and every is None:
+            held.every = held.every or _often(n)
+            due = _due(held.every, clock, n)
+        done, carry = resumed or (0, numbers(state))
+        run = _Run(loop, n, due if callback or keep else (), callback, chosen, clock, given, state, held, forced)
+        if held and not resumed:
+            held.save(0, carry)
+        if to is not None:
+            run.file = Snapshots(to, resumed is not None, done)
+        if is_shown(progress):
+            run.bar = Bar(n, patience=0.0 if progress else 0.5)
+        return run.ended(*run.advance(done, carry), on_interrupt)
 
 
-class _Given(NamedTuple):
-    """The arguments of a loop with a forcing, whose labels meet."""
-
-    state: Any
-    forcing: Any = None
+def _digested(step: Callable[..., Any]) -> Callable[..., Any]:
+    ordered = _in_order(step)
+    return lambda state, *record: ordered(state, *map(whole, record))
 
 
-def _entered_with(state: Any, forcing: Forcing) -> tuple[_Given, KnownCoordinates, Callable[..., Any]]:
-    """The state and a record of the forcing as `entered` gives them, and the way back of the state."""
-    given, known, leave_both = entered(_Given(state, forcing.first))
-    (at, _), *_ = jax.tree_util.tree_leaves_with_path(_Given(0))
-
-    def leave(result: Any, own_paths: Mapping[Any, Any] | None = None) -> Any:
-        paths = None if own_paths is None else {(*at, *p): (*at, *own) for p, own in own_paths.items()}
-        return leave_both(_Given(result), paths).state
-
-    return given, known, leave
+def _without_date(x: Any) -> Any:
+    """A state's array without the date that goes on with the steps."""
+    return x.drop_vars("time") if "time" in x.coords and not x.coords["time"].dims else x
 
 
 def _often(n: int) -> int:
     """After how many steps something is reported where the caller does not say it."""
     return max(1, math.ceil(n / REPORTS))
+
+
+def _due(every: Any, clock: Clock, n: int) -> tuple[int, ...]:
+    """The steps after which something is reported; where they are equally far apart the last one, too."""
+    due = due_steps(_often(n) if every is None else every, clock, n)
+    return tuple(due) if not isinstance(due, range) else (*due, *([] if n in due else [n]))
 
 
 def _labels(state: Any) -> str:
@@ -367,17 +417,17 @@ class _Run:
 
     loop: _Loop
     n: int
-    every: int | None
+    due: tuple[int, ...]
+    """The steps after which something is reported, in ascending order."""
     callback: Callable[[int, Any], object] | None
     keep: Callable[[Any], Any] | None
     clock: Clock
-    leave: Callable[..., Any]
-    known: KnownCoordinates
-    """The coordinates of the state, which no step changes."""
+    given: Any
+    """The state at the start, as `Parts`, whose labels and coordinates no step changes."""
+    inside: Any
+    """The same as steps get it, without a date that changes."""
     held: Checkpoints | None
     forcing: Forcing | None
-    dims: tuple[Dims, ...]
-    """Of a record of the forcing, on the axes of the state."""
     file: Snapshots | None = None
     bar: Bar | None = None
     kept: list[Any] = field(default_factory=list[Any])
@@ -386,24 +436,24 @@ class _Run:
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
-        often = self.every or (_often(self.n) if self.callback or self.keep else max(1, self.n))
-        if not done:
-            self._look(0, often, state)
+        if not done and self.due[:1] == (0,):
+            self._look(0, state)
         try:
             with interrupts() as interrupt:
                 while done < self.n and not interrupt.asked:
-                    target = min(done - done % often + often, self.n)
+                    later = bisect_right(self.due, done)
+                    target = self.due[later] if later < len(self.due) else self.n
                     some, records = self.loop.pace.chunk(target - done), None
                     if self.forcing is not None:
-                        records, some = self.forcing.window(self.dims, done, some)
+                        records, some = self.forcing.window(done, some)
                     begin = time.perf_counter()
-                    state = jax.block_until_ready(self.loop.run(state, some, self.known, records))
+                    state = jax.block_until_ready(self.loop.run(state, some, further(self.inside), records))
                     self.loop.pace.measured(some, time.perf_counter() - begin)
                     done += some
                     if self.bar:
                         self.bar.move(done)
-                    if done == target:
-                        self._look(done, often, state)
+                    if done == target and later < len(self.due):
+                        self._look(done, state)
                     if self.held and (self.held.due() or done == self.n):
                         self.held.save(done, state)
                 self.signal = interrupt.signal
@@ -415,23 +465,26 @@ class _Run:
         jax.effects_barrier()
         return done, state
 
-    def _look(self, done: int, often: int, state: Any) -> None:
+    def _look(self, done: int, state: Any) -> None:
         if self.keep:
-            chosen = self.keep(state)
-            origin = {id(x): path for path, x in _wholes(state)}
-            own = {path: origin[id(x)] for path, x in _wholes(chosen) if id(x) in origin}
-            now = self.leave(jax.tree_util.tree_map(on_host, chosen), own)
+            with explained():
+                dated = self.clock.dated(whole(with_numbers(self.given, state)), done)
+                now = left(apart(self.keep(dated)))
             if self.file:
-                self.file.write(-(-done // often), dataset([now], [self.clock.at(done)], self.clock.units))
+                self.file.write(bisect_left(self.due, done), dataset([now], [self.clock.at(done)], self.clock.units))
             else:
                 self.kept.append(now)
                 self.times.append(done)
         if self.callback and done:
-            self.callback(done, self.clock.dated(self.leave(state), done))
+            self.callback(done, self._left(state, done))
+
+    def _left(self, state: Any, done: int) -> Any:
+        """The state for the caller, with the date after these steps."""
+        return self.clock.dated(left(with_numbers(self.given, state), self.given), done)
 
     def ended(self, done: int, state: Any, on_interrupt: str) -> Any:
         """The result for the caller, or an exception that holds it."""
-        last, kept = self.clock.dated(self.leave(state), done), None
+        last, kept = self._left(state, done), None
         if self.keep:
             times = [self.clock.at(t) for t in self.times]
             kept = self.file.opened() if self.file else dataset(self.kept, times, self.clock.units)
@@ -447,29 +500,30 @@ class _Run:
 class _Loop:
     """The program of one step on one kind of state, and how long its steps take."""
 
-    step: Callable[[Any], Any]
+    step: Callable[..., Any]
+    model: Any
+    """A state without its numbers."""
     several: int = 0
     """How many steps a distributed program takes at once, if there is one in the step."""
-    options: dict[str, str] | None = None
-    """What the programs of the step ask XLA for."""
     pace: Pace = field(default_factory=Pace)
-    compiled: Any = None
+    programs: dict[Any, Program] = field(default_factory=dict[Any, Any])
+    """By the kind of the records of its forcing."""
 
-    def run(self, state: Any, some: int, known: KnownCoordinates, records: Records | None) -> Any:
-        """Some steps; one program for any number of them, in buffers that are reused."""
-        if self.compiled is None:
-            step, several = _in_order(self.step), self.several
+    def run(self, carry: list[Any], some: int, coordinates: list[Any], records: Records | None) -> list[Any]:
+        """The numbers of the state after some steps; one program for any count, in buffers that are reused."""
+        kind = None if records is None else Kind(records)
+        if kind not in self.programs:
 
-            def run(state: Any, some: Any, known: Any, records: Any) -> Any:
-                own = _advancing(step, records)
-                state = state if records is None else (state, 0)
-                with known_to(known):
-                    state = rounds(own, several, state, some).run(state, steps, in_pairs=True)
-                return state if records is None else state[0]
+            def run(carry: Any, some: Any, coordinates: Any, records: Any) -> Any:
+                own = _on_numbers(self.step, with_numbers(self.model, carry, coordinates), records)
+                carry = carry if records is None else (carry, 0)
+                carry = rounds(own, self.several, carry, some).run(carry, steps, in_pairs=True)
+                return carry if records is None else carry[0]
 
-            self.compiled = jax.jit(run, donate_argnums=0, compiler_options=self.options)
+            with calls_of(None):
+                self.programs[kind] = shared(run, carry, np.int32(some), coordinates, records, donate=True)
         with calls_of(None):
-            return self.compiled(state, np.int32(some), known, records)
+            return self.programs[kind](carry, np.int32(some), coordinates, records)
 
 
 LOOPS: RecentCache[Any, _Loop] = RecentCache("time loops", 32)
@@ -477,16 +531,11 @@ LOOPS: RecentCache[Any, _Loop] = RecentCache("time loops", 32)
 
 
 def _loop_key(step: Callable[[Any], Any], state: Any) -> Any:
-    leaves, structure = jax.tree_util.tree_flatten(state)
-    code = step.__code__ if isinstance(step, FunctionType) else None
-    kinds = tuple([(x.shape, x.dtype) for x in leaves])
-    return code, closure_fingerprint(step, () if code else (step,)), structure, kinds
+    return function_key(step), Kind(state)
 
 
 def _checked_loop(step: Callable[..., Any], state: Any, *record: Any) -> _Loop:
-    with asked() as options:
-        several = several_steps_at_once(_check(step, state, *record))
-    return _Loop(step, several, options or None)
+    return _Loop(step, blank(state), several_steps_at_once(_check(step, state, *record)))
 
 
 def _check(step: Callable[..., Any], state: Any, *record: Any) -> list[DistributedCall]:
@@ -496,54 +545,58 @@ def _check(step: Callable[..., Any], state: Any, *record: Any) -> list[Distribut
     with calls_of(calls):
         # of a distributed program results have no types that name axes of its mesh, and then the state has none
         given = jax.tree_util.tree_map(lambda x, kind: kind if names_axes(x) else x, state, before)
-        after = jax.eval_shape(_in_order(step), given, *record)
-    for (path, a), (other, b) in zip(*(_wholes(t) for t in (before, after)), strict=False):
-        if path == other and isinstance(a, Field) and isinstance(b, Field) and a.dims != b.dims:
-            where = jax.tree_util.keystr(path) or "the state"
-            hint = "a step keeps domains: ti.extend and ti.with_boundary put back what shifts take."
-            raise refuse("A20", f"the step turns {where} from {a.dims} into {b.dims}.", hint)
-    wanted, got = (jax.tree_util.tree_structure(t) for t in (before, after))
-    if wanted != got:
-        raise refuse(
-            "A20", f"the step returns {_words(got)}, and the state is {_words(wanted)}.",
-            "return the next state in the structure of the one that it got.",
-        )  # fmt: skip
-    pairs = zip(jax.tree_util.tree_leaves_with_path(before), jax.tree_util.tree_leaves(after), strict=True)
-    for (path, a), b in pairs:
-        if (a.shape, a.dtype) != (b.shape, b.dtype):
-            where = jax.tree_util.keystr(path) or "the state"
-            raise refuse(
-                "A20", f"the step turns {where} from {a.dtype}{list(a.shape)} into {b.dtype}{list(b.shape)}.",
-                "a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type.",
-            )  # fmt: skip
+        jax.eval_shape(_digested(step), given, *record)
     return calls
 
 
 def _in_order(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step with its Fields transposed to the axes of those that it got, where they have the same names."""
+    """The step as a function of a state of `Parts` that gives the numbers of the next one, in the order of these.
+
+    Raises A20 where that has another structure, or other dims, labels, shapes or types.
+    """
     if isinstance(step, jax.stages.Wrapped):
         compiled: Any = step  # the loop compiles it, and what JAX remembers of it would not be looked at again
         step = compiled.__wrapped__
 
-    def ordered(state: Any, *record: Any) -> Any:
-        wanted = {path: x.dims for path, x in _wholes(state) if isinstance(x, Field)}
-
-        def transposed(path: Any, x: Any) -> Any:
-            dims = wanted.get(path)
-            if not isinstance(x, Field) or dims is None or x.dims != dims:
-                return x
-            order = [x.dims.names.index(n) for n in dims.names]
-            return x if order == sorted(order) else Field(x.data.transpose(order), dims)
-
-        return jax.tree_util.tree_map_with_path(
-            transposed, step(state, *record), is_leaf=lambda x: isinstance(x, Field)
-        )
+    def ordered(parts: Any, *record: Any) -> list[Any]:
+        state = whole(parts)
+        with explained():
+            after = step(state, *record)
+        models, structure = jax.tree_util.tree_flatten(state, is_leaf=is_named)
+        paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state, is_leaf=is_named)]
+        try:
+            subtrees = structure.flatten_up_to(after)
+        except ValueError:
+            raise _other_structure(after, state) from None
+        made: list[Any] = []
+        for path, model, x in zip(paths, models, subtrees, strict=True):
+            made += carried(path, model, x) if is_named(model) else [_plain(path, model, x, after, state)]
+        return made
 
     return ordered
 
 
-def _wholes(state: Any) -> Any:
-    return jax.tree_util.tree_leaves_with_path(state, is_leaf=lambda x: isinstance(x, Field))
+def _plain(path: Any, model: Any, x: Any, after: Any, state: Any) -> Any:
+    """An array without dims in the place of one."""
+    x = x.data if is_named(x) and not is_labelled(x) else numbers(apart(x))[0] if is_labelled(x) else x
+    if not jax.tree_util.all_leaves([x]):
+        raise _other_structure(after, state)
+    a, b = ((jnp.shape(v), jnp.result_type(v)) for v in (model, x))
+    if a != b:
+        where = jax.tree_util.keystr(path) or "the state"
+        raise refuse(
+            "A20", f"the step turns {where} from {a[1]}{list(a[0])} into {b[1]}{list(b[0])}.",
+            "a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type.",
+        )  # fmt: skip
+    return x
+
+
+def _other_structure(after: Any, state: Any) -> Exception:
+    got, wanted = (jax.tree_util.tree_structure(t, is_leaf=is_named) for t in (after, state))
+    return refuse(
+        "A20", f"the step returns {_words(got)}, and the state is {_words(wanted)}.",
+        "return the next state in the structure of the one that it got.",
+    )  # fmt: skip
 
 
 def _words(structure: Any) -> str:

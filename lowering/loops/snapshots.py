@@ -24,7 +24,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ import numpy as np
 
 import tensorir
 from lowering.loops.states import labelled_arrays
-from tensorir.binding.arrays import refuse
+from tensorir.binding.arrays import PACKING, refuse
 from tensorir.binding.labels import calendar_of
 from tensorir.runtime.errors import DiagnosticError
 
@@ -254,6 +254,150 @@ def _date_of_numpy(start: Any) -> Any:
     return found
 
 
+# Steps after which a record is due: as numbers of steps, lengths, frequencies of pandas and xarray, and dates say.
+
+
+def due_steps(every: Any, clock: Clock, n: int) -> Sequence[int]:
+    """The numbers of steps, of 0 to n in ascending order, after which a record is due.
+
+    `every` is a number of steps; a length of time ("1 D", a timedelta), counted from the start; a frequency ("MS",
+    "QS-DEC", an offset of pandas), whose dates are at midnight; or dates, in an array, an index or a list, and as texts
+    in the calendar of the clock, or lengths from the start, or numbers of steps. Raises A19 for anything else, for
+    dates between two steps or outside of the loop, and for lengths and dates where the clock has none.
+
+    >>> clock = clock_of("12 h", "2026-01-30", None)
+    >>> list(due_steps(3, clock, 10)), list(due_steps("1 D", clock, 5)), list(due_steps("MS", clock, 90))
+    ([0, 3, 6, 9], [0, 2, 4], [4, 60])
+    >>> list(due_steps(["2026-01-31", "2026-02-02T12:00"], clock, 10))
+    [2, 7]
+    """
+    if isinstance(every, (int, float, np.number)) and not isinstance(every, np.timedelta64):
+        if isinstance(every, bool) or int(every) != every or every < 1:
+            raise refuse("A19", f"every is {every!r}, which is no number of steps.", "give 1 or more.")
+        return range(0, n + 1, int(every))
+    offset = _offset(every)
+    if offset is None and not isinstance(every, (str, np.timedelta64, datetime.timedelta)):
+        return _steps_at(_axis(every, clock), every, clock, n)
+    length = _length_of(every if offset is None else offset)
+    if length is None and offset is None:
+        hint = 'write a number of steps, every="1 D", "MS", or dates.'
+        raise refuse("A19", f"every is {every!r}, which is no number of steps, length, frequency or dates.", hint)
+    if not isinstance(clock.step, np.timedelta64):
+        raise refuse("A19", f"every is {every!r}, and dt is {clock.step!r} without a unit.", 'write dt="90 s".')
+    if length is None:
+        return _steps_at(_dates_of(offset, every, clock, n), every, clock, n)
+    count, rest = divmod(length, abs(nanoseconds(clock.step)))
+    if rest or not count:
+        raise refuse("A19", f"every is {every!r}, which is no multiple of dt, {clock.step}.", "make it one.")
+    return range(0, n + 1, count)
+
+
+def _offset(every: Any) -> Any:
+    """A frequency as an offset of pandas; None for what is none."""
+    import pandas as pd
+
+    if not isinstance(every, (str, pd.offsets.BaseOffset)):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # old spellings, which some versions of pandas warn of
+        try:
+            return pd.tseries.frequencies.to_offset(every)
+        except ValueError:
+            return None
+
+
+def _length_of(every: Any) -> int | None:
+    """The nanoseconds of a length, of an offset of as many as that; None for others."""
+    import pandas as pd
+
+    if isinstance(every, pd.offsets.Day):  # a length of no fixed number of hours in some versions
+        return every.n * 86400 * 10**9
+    if isinstance(every, pd.offsets.BaseOffset):
+        return every.nanos if isinstance(every, pd.offsets.Tick) else None
+    try:
+        return nanoseconds(_length(every))
+    except DiagnosticError:
+        return None
+
+
+def _axis(every: Any, clock: Clock) -> list[Any]:
+    """The times in an array, an index or a list; texts are dates of the calendar of the clock."""
+    values = getattr(every, "values", every)
+    try:
+        listed = list(values)
+    except TypeError:
+        listed = [values]
+    if hasattr(clock.start, "calendar"):
+        listed = [_date_in(x, clock.start) if isinstance(x, str) else x for x in listed]
+    return [_date_of_numpy(x) if isinstance(x, (str, datetime.date)) else x for x in listed]
+
+
+def _date_in(text: str, start: Any) -> Any:
+    """A date in the calendar of another one, of cftime."""
+    try:
+        return type(start)(*map(int, re.split("[-T: ]", text)), calendar=start.calendar)
+    except (TypeError, ValueError):
+        message = f"every has {text!r}, which is no date of the calendar {start.calendar}."
+        raise refuse("A19", message, 'write it as "2026-01-01T12:00".') from None
+
+
+def _dates_of(offset: Any, every: Any, clock: Clock, n: int) -> list[Any]:
+    """The dates of a frequency between the start and the end of a loop."""
+    import pandas as pd
+    import xarray as xr
+
+    if clock.start is None:
+        raise refuse(
+            "A19", f"every is {every!r}, and the loop has no dates.", 'say when it begins: start="2026-01-01".'
+        )
+    first, last = sorted((clock.start, clock.at(n)))
+    if isinstance(clock.start, np.datetime64):
+        # in microseconds, which hold dates that nanoseconds do not
+        ends = (pd.Timestamp(t.astype("datetime64[us]")) for t in (first, last))
+        dates = list(pd.date_range(*ends, freq=offset, normalize=True, unit="us").values)
+    else:
+        calendar = clock.start.calendar
+        text = every if isinstance(every, str) else offset.freqstr
+        try:
+            dates = list(xr.date_range(first, last, freq=text, normalize=True, calendar=calendar, use_cftime=True))
+        except ValueError as problem:
+            message = f"every is {every!r}, of which xarray makes no dates of the calendar {calendar}: {problem}."
+            raise refuse("A19", message, "give the dates themselves.") from None
+    return [t for t in dates if first <= t <= last]
+
+
+def _steps_at(times: list[Any], every: Any, clock: Clock, n: int) -> list[int]:
+    """The numbers of steps after which a loop is at some times."""
+    due: set[int] = set()
+    for moment in times:
+        steps, rest = _steps_to(moment, every, clock)
+        if rest or not 0 <= steps <= n:
+            where = f"between the steps {steps} and {steps + 1}" if rest and 0 <= steps < n else "outside of the loop"
+            message = f"every has {moment}, {where}, which goes from {clock.at(0)} to {clock.at(n)} by {clock.step}."
+            raise refuse("A19", message, "give times at which a step ends.")
+        due.add(steps)
+    return sorted(due)
+
+
+def _steps_to(time: Any, every: Any, clock: Clock) -> tuple[int, int]:
+    """The number of steps to a time, and the rest in nanoseconds."""
+    if isinstance(time, (int, np.integer)) and not isinstance(time, (bool, np.timedelta64)):
+        return int(time), 0
+    if isinstance(clock.step, np.timedelta64):
+        length = nanoseconds(clock.step)
+        if isinstance(time, (np.timedelta64, datetime.timedelta)):
+            return divmod(nanoseconds(_length(time)), length)
+        if isinstance(time, np.datetime64) and isinstance(clock.start, np.datetime64):
+            return divmod(nanoseconds(time) - nanoseconds(clock.start), length)
+        if (own := getattr(clock.start, "calendar", None)) and own == getattr(time, "calendar", None):
+            return divmod((time - clock.start) // datetime.timedelta(microseconds=1) * 1000, length)
+    begins = "has no dates" if clock.start is None else f"begins at {clock.start}"
+    calendar = calendar_of(np.array([clock.start]))
+    of_calendar = f" of the calendar {calendar}" if calendar else ""
+    message = f"every is {every!r}, of {type(time).__name__}, and the loop {begins}{of_calendar}."
+    raise refuse("A19", message, "give times of its kind, or a number of steps.")
+
+
 # States of a time loop on disk: what a run that was killed goes on from, bit for bit.
 #
 # One file, replaced as a whole: whenever the process ends, the folder holds a state that is complete. With it stands
@@ -384,8 +528,6 @@ LIBRARIES = {".nc": "netCDF4", ".zarr": "zarr"}
 NUMBERS = frozenset({"bool", "float32", "float64", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))})
 HELD = {".nc": NUMBERS, ".zarr": NUMBERS | {"float16", "complex64", "complex128"}}
 """The element types of each format."""
-PACKING = frozenset({"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"})
-"""What makes a reader of a file take its numbers for others."""
 ENGINES = {".nc": "netcdf4", ".zarr": "zarr"}
 
 
@@ -457,8 +599,19 @@ class Snapshots:
         with _far_dates():
             if known:
                 to_zarr(along, self.path, region={axis: slice(at, at + 1)})
+                self._write_labels(at, along, axis)
             else:
                 to_zarr(snapshot, self.path, append_dim=axis)
+
+    def _write_labels(self, at: int, along: Any, axis: str) -> None:
+        """The labels of an entry that is written again, which xarray leaves out of regions."""
+        import zarr
+        from xarray.conventions import encode_cf_variable
+
+        group = zarr.open_group(self.path, mode="r+")
+        for name in along.indexes:
+            entries: Any = group[name]
+            entries[at : at + 1] = np.asarray(encode_cf_variable(along.variables[name], name=name).data)
 
     def opened(self) -> Any:
         """The file as a Dataset that is read where it is looked at."""

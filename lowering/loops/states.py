@@ -1,119 +1,216 @@
-"""States of a simulation at the edge: DataArrays become Fields and back, with their coordinates."""
+"""States of a simulation at the edge: labelled arrays as arrays of a program and back, and snapshots as a Dataset."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lowering.distribution.meshes import on_host
-from lowering.field import Field, as_field
-from tensorir.binding.arrays import is_array, kind_of, native, refuse, refuse_foreign
-from tensorir.binding.coordinates import KNOWN, Coordinate, Round, coordinate_of, distinct, entering, knowing
-from tensorir.binding.labels import Operand, placed, unsteady
-from tensorir.fieldview.datasets import AUXILIARY, auxiliary_of
-from tensorir.ir.staggering import Half, halves
-from tensorir.ir.types import Dims, scalar_of
-
-# Coordinates of the labelled arrays that go into a loop or a transformation, as arrays of its program.
-#
-# There DataArrays are Fields, which have none. A coordinate is an argument of what is compiled beside the state, so
-# that it is no constant of it: other values are no other program.
-
-
-class KnownCoordinate(eqx.Module):
-    """A coordinate as a pytree whose leaf is its array."""
-
-    field: Field
-    name: str = eqx.field(static=True)
-    units: str = eqx.field(static=True)
-    even: bool = eqx.field(static=True)
-    round: Round | None = eqx.field(static=True, default=None)
-    half: Half | None = eqx.field(static=True, default=None)
-    """Which dim it is staggered to, as attributes tell."""
+from lowering.field import Field
+from lowering.labelled import (
+    apart,
+    is_data_array,
+    is_dataset,
+    is_labelled,
+    is_named,
+    is_numeric,
+    is_tracer,
+    numbers_of,
+    register,
+    whole,
+)
+from tensorir.binding.arrays import intervals_of, is_tuple, native, refuse, refuse_foreign, refuse_packed
+from tensorir.binding.coordinates import rounding_of
+from tensorir.binding.labels import labels_of
+from tensorir.binding.units import is_same
+from tensorir.fieldview.datasets import auxiliary_of
+from tensorir.ir.types import scalar_of
 
 
-class KnownCoordinates(eqx.Module):
-    """Coordinates, and the variables of Datasets that are not computed."""
+def entered(tree: Any) -> Any:
+    """A pytree with the `Parts` of its labelled arrays, whose numbers a program takes.
 
-    coordinates: tuple[KnownCoordinate, ...]
-    auxiliary: frozenset[str] = eqx.field(static=True)
-
-
-def known_coordinates(arrays: Iterable[Any], places: Sequence[Dims], datasets: Iterable[Any] = ()) -> KnownCoordinates:
-    """The numbers among the coordinates of DataArrays that stand on `places`, after those that are known around.
-
-    A coordinate whose numbers another library holds is none of them.
+    Raises A33 for numbers that another library holds, A47 for packed ones, A02 for element types that there are not.
     """
-    arrays, auxiliary = tuple(arrays), AUXILIARY.get(frozenset()).union(*map(auxiliary_of, datasets))
-    own = [
-        one
-        for array, place in zip(arrays, places, strict=True)
-        for value in array.coords.values()
-        if (one := entering(coordinate_of(value, place))).type is not None and is_array(value.variable.data)
-    ]
-    with halves(arrays) as told:
-        entered = tuple(_entered(one, told.get(one.name)) for one in distinct([*KNOWN.get(), *own]))
-    return KnownCoordinates(entered, auxiliary)
+    if any(map(is_labelled, jax.tree_util.tree_leaves(tree, is_leaf=is_labelled))):
+        register()
+    for path, array in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_labelled):
+        for name, x in _variables(path, array):
+            refuse_foreign(x, name)
+            refuse_packed(x, name)
+            if scalar_of(x.dtype) is None:
+                message = f"'{name}' holds {x.dtype}, which is no element type."
+                raise refuse("A02", message, "leave it out, or convert it, for example to float64.")
+    return jax.tree_util.tree_map(native, apart(tree))
 
 
-def _entered(one: Coordinate, half: Half | None) -> KnownCoordinate:
-    if isinstance(one.value, Field):
-        return KnownCoordinate(one.value, one.name, one.units, one.even, one.round, half)
-    return KnownCoordinate(
-        Field(native(one.value.variable.data), one.dims), one.name, one.units, one.even, one.round, half
-    )
+def _variables(path: Any, value: Any) -> Iterator[tuple[str, Any]]:
+    """The DataArrays that are computed with, as messages call them."""
+    if is_data_array(value):
+        yield name_of(path) or "state", value
+    elif is_dataset(value):
+        left_out = auxiliary_of(value)
+        yield from ((str(n), v) for n, v in value.data_vars.items() if n not in left_out or is_numeric(v.variable))
 
 
-@contextmanager
-def known_to(known: KnownCoordinates) -> Generator[None]:
-    """They are found by `ti.coord` where there are Fields, and staggered dims are those that they tell."""
-    token = AUXILIARY.set(known.auxiliary)
-    try:
-        with (
-            knowing(Coordinate(k.name, k.field, k.field.dims, k.units, k.even, k.round) for k in known.coordinates),
-            halves((), {k.name: k.half for k in known.coordinates if k.half is not None}),
-        ):
-            yield
-    finally:
-        AUXILIARY.reset(token)
+def from_jax(tree: Any) -> bool:
+    """True if some leaf is an array of JAX, so that results are such, too."""
+    return any(isinstance(x, jax.Array) for x in jax.tree_util.tree_leaves(tree))
 
 
-# States of a simulation at the edge: DataArrays become Fields and back, and snapshots become a Dataset.
+def left(parts: Any, like: Any = None) -> Any:
+    """Results with their DataArrays and Datasets, without the encodings of files.
 
-NAMED = ("xarray", "field")
-"""The kinds of arrays that say their dims."""
-
-
-def is_data_array(value: Any) -> bool:
-    return _is_xarray(value, "DataArray")
-
-
-def _is_xarray(value: Any, kind: str) -> bool:
-    xarray = sys.modules.get("xarray")
-    return xarray is not None and isinstance(value, getattr(xarray, kind))
-
-
-def is_dataset(value: Any) -> bool:
-    return _is_xarray(value, "Dataset")
+    Arrays are NumPy's where the leaf of `like`, in the structure of the result, is; without it, all are.
+    """
+    if like is None:
+        hosted = jax.tree_util.tree_map(_hosted, parts)
+    else:
+        some = from_jax(like)
+        keeps = lambda x, own: x if isinstance(own, jax.Array) or (some and not hasattr(own, "dtype")) else _hosted(x)
+        hosted = jax.tree_util.tree_map(keeps, parts, like)
+    return jax.tree_util.tree_map(_without_encoding, whole(hosted), is_leaf=is_labelled)
 
 
-def is_named_arrays(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_data_array, value.values()))
+def _hosted(x: Any) -> Any:
+    return on_host(x) if isinstance(x, jax.Array) and not is_tracer(x) else x
 
 
-def taken_apart(state: Any) -> Any:
-    """The pytree with a dict of DataArrays in place of each Dataset, less what `_left_out` has."""
+def _without_encoding(x: Any) -> Any:
+    # a packing was made for the numbers of the state at the start
+    return x.drop_encoding() if is_labelled(x) else x
 
-    def apart(x: Any) -> Any:
-        return {name: x[name] for name in members(x)} if is_dataset(x) else x
 
-    return jax.tree_util.tree_map(apart, state, is_leaf=is_dataset)
+def labelled_arrays(function: Callable[[Any], Any], state: Any) -> Any:
+    """A state with what a function gives for each of its DataArrays and Datasets."""
+    return jax.tree_util.tree_map(lambda x: function(x) if is_labelled(x) else x, state, is_leaf=is_named)
+
+
+# What a step gives back, in the structure of what it got.
+
+
+def carried(path: Any, model: Any, x: Any) -> list[Any]:
+    """The numbers that a step gives in the place of a DataArray, Dataset or Field; raises A20 for another one."""
+    where = jax.tree_util.keystr(path) or "the state"
+    if isinstance(model, Field):
+        if is_data_array(x):  # of a Field and a DataArray xarray's arithmetic makes one
+            x = Field(numbers_of(x.variable), intervals_of(x, {d: i.start for d, i in model.dims.items}))
+        return [_ordered(where, model, x)]
+    if is_dataset(model):
+        return _whole_carried(path, model, x)
+    if isinstance(x, Field):
+        x = x.to_xarray() if set(x.dims.names) != set(model.dims) else _labelled_field(x)
+    if not is_data_array(x):
+        raise refuse(
+            "A20", f"the step turns {where} from a DataArray into {_kind(x)}.",
+            f"a step keeps labels: x.copy(data=...) puts numbers on those of {where if path else 'its argument'}.",
+        )  # fmt: skip
+    if set(x.dims) != set(model.dims) or any(x.sizes[d] != model.sizes[d] for d in model.dims):
+        before, after = (intervals_of(a, {}) for a in (model, x))
+        hint = "a step keeps domains: ti.extend and ti.with_boundary put back what shifts take."
+        raise refuse("A20", f"the step turns {where} from {before} into {after}.", hint, *_gone(model, x))
+    for dim in model.dims:
+        _refuse_other_labels(where, dim, model, x)
+    have, want = (str(a.attrs.get("units", "")) for a in (x, model))
+    if have and want and not is_same(have, want):
+        raise refuse(
+            "A20", f"the step turns {where} from {want} into {have}.",
+            "a step keeps units: multiply by the length of a step, or leave them out: x.drop_attrs().",
+        )  # fmt: skip
+    ordered = x if x.dims == model.dims else x.transpose(*model.dims)
+    data = numbers_of(ordered.variable)
+    if data.dtype != model.dtype:
+        raise refuse(
+            "A20", f"the step turns {where} from {model.dtype} into {data.dtype}.",
+            f"a step keeps types: x.astype('{model.dtype}').",
+        )  # fmt: skip
+    return [data]
+
+
+def _gone(model: Any, x: Any) -> Iterator[str]:
+    """Notes on the labels that are not there any more, as of xarray's arithmetic on operands with other ones."""
+    for dim in model.dims:
+        ours, theirs = (labels_of(a, dim) if dim in a.dims else None for a in (model, x))
+        if ours is not None and theirs is not None and len(lost := ours.difference(theirs, sort=False)):
+            yield f"along {dim} the label {lost[0]} is gone: xarray's arithmetic keeps those that all operands have."
+
+
+def _labelled_field(x: Field) -> Any:
+    import xarray as xr
+
+    return xr.DataArray(x.data, dims=x.dims.names)
+
+
+def _kind(x: Any) -> str:
+    if is_dataset(x):
+        return "a Dataset"
+    return "a tuple" if is_tuple(x) else "a dict" if isinstance(x, dict) else "an array without labels"
+
+
+def _ordered(where: str, model: Field, x: Any) -> Any:
+    """The numbers of a Field on the axes of another one."""
+    if not isinstance(x, Field):
+        raise refuse("A20", f"the step turns {where} from a Field into {_kind(x)}.", "ti.as_field(dims, x) makes one.")
+    if x.dims != model.dims:
+        hint = "a step keeps domains: ti.extend and ti.with_boundary put back what shifts take."
+        raise refuse("A20", f"the step turns {where} from {model.dims} into {x.dims}.", hint)
+    order = [x.dims.names.index(n) for n in model.dims.names]
+    data = x.data if order == sorted(order) else x.data.transpose(order)
+    if data.dtype != model.dtype:
+        message = f"the step turns {where} from {model.dtype} into {data.dtype}."
+        raise refuse("A20", message, f"a step keeps types: ti.astype(x, ti.{model.dtype}).")
+    return data
+
+
+def _refuse_other_labels(where: str, dim: Any, model: Any, x: Any) -> None:
+    if dim not in model.xindexes or dim not in x.xindexes:
+        return
+    ours, theirs = model.xindexes[dim], x.xindexes[dim]
+    if ours is theirs or ours.equals(theirs):
+        return
+    a, b = np.asarray(model[dim].values), np.asarray(x[dim].values)
+    # labels go on by steps in ti.extend, whose sums are rounded
+    if a.dtype.kind == b.dtype.kind == "f" and bool((np.abs(a - b) <= rounding_of(a)).all()):
+        return
+    k = int(np.flatnonzero(a != b)[0])
+    raise refuse(
+        "A20", f"the step turns the labels of {where} along {dim}: {a[k]} becomes {b[k]}.",
+        "a step keeps labels: x.assign_coords(state.coords) puts them back.",
+    )  # fmt: skip
+
+
+def _whole_carried(path: Any, model: Any, x: Any) -> list[Any]:
+    """The numbers of a Dataset, or of a dict of its variables, in the order of those of the Dataset that a step got."""
+    where = jax.tree_util.keystr(path) or "the state"
+    if not is_dataset(x) and not isinstance(x, dict):
+        raise refuse("A20", f"the step turns {where} from a Dataset into {_kind(x)}.", "return a Dataset, or a dict.")
+    names = [str(n) for n in model.data_vars if is_numeric(model[n].variable)]
+    variables: Any = getattr(x, "data_vars", x)
+    given = {str(n): v for n, v in variables.items() if n not in model or str(n) in names}
+    if given.keys() != set(names):
+        message = f"the step returns the variables {', '.join(given)}, and {where} has {', '.join(names)}."
+        raise refuse("A20", message, "return the next state in the structure of the one that it got.")
+
+    def one(n: str) -> list[Any]:
+        value = given[n]
+        if not is_named(value) and np.shape(value) == model[n].shape:
+            value = model[n].copy(data=jnp.asarray(value))
+        return carried((*path, jax.tree_util.DictKey(n)), model[n], value)
+
+    return [x for n in names for x in one(n)]
+
+
+# Snapshots as a Dataset.
+
+
+def members(whole: Any) -> list[str]:
+    """The variables of a Dataset that are computed with."""
+    left_out = _left_out(whole)
+    return [str(n) for n in whole.data_vars if n not in left_out]
 
 
 def _left_out(whole: Any) -> list[str]:
@@ -121,83 +218,13 @@ def _left_out(whole: Any) -> list[str]:
     return [n for n in auxiliary_of(whole) if scalar_of(whole[n].dtype) is None]
 
 
-def labelled_arrays(function: Callable[[Any], Any], state: Any) -> Any:
-    """A state with what a function gives for each of its DataArrays and Datasets."""
+def taken_apart(state: Any) -> Any:
+    """The pytree with a dict of DataArrays in place of each Dataset, less what `_left_out` has."""
 
-    def each(x: Any) -> Any:
-        return function(x) if is_dataset(x) or is_data_array(x) else x
+    def one(x: Any) -> Any:
+        return {name: x[name] for name in members(x)} if is_dataset(x) else x
 
-    return jax.tree_util.tree_map(each, state, is_leaf=lambda x: is_dataset(x) or _is_whole(x))
-
-
-def uneven_labels(state: Any) -> dict[str, str]:
-    """The dims of a state's DataArrays whose labels have no equal steps, each with what is wrong."""
-    leaves = jax.tree_util.tree_leaves(taken_apart(state), is_leaf=_is_whole)
-    return unsteady([Operand("state", x) for x in leaves if is_data_array(x)])
-
-
-def entered(state: Any) -> tuple[Any, KnownCoordinates, Callable[..., Any]]:
-    """A state with Fields in place of its DataArrays, their coordinates, and the way back; a Dataset is a dict of them.
-
-    The way back gives a Field on the dims of one of the DataArrays that one's coordinates, name and attributes; it
-    takes any pytree of Fields, and those without such a model stay Fields. Arrays are NumPy's where the state's leaf
-    in the same place is, or where the state has none of JAX. For a pytree of another structure `own_paths` has where in
-    the state each of its leaves is, by where it stands, as far as it is one of the state.
-    """
-    datasets = {p: x for p, x in jax.tree_util.tree_leaves_with_path(state, is_leaf=is_dataset) if is_dataset(x)}
-    state = taken_apart(state)
-    paths = jax.tree_util.tree_leaves_with_path(state, is_leaf=_is_whole)
-    models = {path: leaf for path, leaf in paths if is_data_array(leaf)}
-    for path, model in models.items():
-        refuse_foreign(model, _name(path) or "state")
-        if scalar_of(model.dtype) is None:
-            told = f"'{_name(path) or 'state'}' holds {model.dtype}, which is no element type."
-            raise refuse("A02", told, "leave it out, or convert it, for example to float64.")
-    where = placed([Operand(_name(path) or "state", leaf) for path, leaf in paths if kind_of(leaf) in NAMED])
-    places = {path: where[_name(path) or "state"] for path in models}
-    known = [(places[path], m) for path, m in models.items()]
-    fields = jax.tree_util.tree_map_with_path(
-        lambda path, x: as_field(places[path], x.data) if path in places else x, state, is_leaf=_is_whole
-    )
-    fields = jax.tree_util.tree_map(native, fields)
-    from_jax = {path: isinstance(x, jax.Array) for path, x in jax.tree_util.tree_leaves_with_path(fields)}
-    some_of_jax = any(from_jax.values())
-
-    def leave(result: Any, own_paths: Mapping[Any, Any] | None = None) -> Any:
-        def numbers(path: Any, x: Any) -> Any:
-            return x if from_jax.get(path, some_of_jax) or not isinstance(x, jax.Array) else on_host(x)
-
-        def labelled(path: Any, x: Any) -> Any:
-            if not isinstance(x, Field):
-                return x
-            own_path: Any = path if own_paths is None else own_paths.get(path)
-            own = models.get(own_path)
-            model = own if own is not None and places[own_path] == x.dims else None
-            model = model if model is not None else next((m for d, m in known if d == x.dims), None)
-            if model is None:
-                return x
-            # a packing was made for the numbers of the state at the start
-            array = model.transpose(*x.dims.names).copy(data=on_host(x.data)).drop_encoding()
-            return array if model is own else array.rename(None).drop_attrs(deep=False)
-
-        result = jax.tree_util.tree_map_with_path(numbers, result)
-        arrays = jax.tree_util.tree_map_with_path(labelled, result, is_leaf=lambda x: isinstance(x, Field))
-        return jax.tree_util.tree_map_with_path(joined, arrays, is_leaf=is_named_arrays) if datasets else arrays
-
-    def joined(path: Any, x: Any) -> Any:
-        if path not in datasets or not is_named_arrays(x):
-            return x
-        import xarray as xr
-
-        return xr.Dataset(in_order(x, datasets[path]), attrs=datasets[path].attrs)
-
-    return fields, known_coordinates(models.values(), [p for p, _ in known], datasets.values()), leave
-
-
-def members(whole: Any) -> list[str]:
-    """The variables of a Dataset that are Fields inside of loops and transformations."""
-    left_out = _left_out(whole)
-    return [str(n) for n in whole.data_vars if n not in left_out]
+    return jax.tree_util.tree_map(one, state, is_leaf=is_named)
 
 
 def in_order(variables: Mapping[str, Any], model: Any) -> dict[str, Any]:
@@ -215,34 +242,65 @@ def dataset(kept: Sequence[Any], times: Sequence[Any], units: str | None = None)
     >>> dataset([(np.zeros(2),), (np.ones(2),)], [0, 1])["state_0"].dims
     ('time', 'state_0_0')
     """
+    leaves = [jax.tree_util.tree_leaves(taken_apart(k), is_leaf=is_named) for k in kept]
+    stacked = [np.stack([np.asarray(_numbers(x)) for x in column]) for column in zip(*leaves, strict=True)]
+    return stacked_dataset(kept[0], stacked, times, units)
+
+
+def stacked_dataset(first: Any, stacked: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
+    """The same of the first snapshot and of the numbers of all, stacked along time by leaf."""
     import xarray as xr
 
-    leaves = [jax.tree_util.tree_leaves_with_path(taken_apart(k), is_leaf=_is_whole) for k in kept]
-    columns: dict[str, list[Any]] = {}
-    for column in zip(*leaves, strict=True):
-        name = str(_name(column[0][0]) or getattr(column[0][1], "name", None) or "state")
-        columns[name] = [_as_array(x, name) for _, x in column]
-    taken = {*columns, *(str(n) for a, *_ in columns.values() for n in (*a.dims, *(c for c in a.coords if a[c].dims)))}
+    paths = jax.tree_util.tree_leaves_with_path(taken_apart(first), is_leaf=is_named)
+    names = [str(name_of(path) or getattr(x, "name", None) or "state") for path, x in paths]
+    models = [_as_array(x, name) for name, (_, x) in zip(names, paths, strict=True)]
+    taken = {*names, *(str(n) for a in models for n in (*a.dims, *(c for c in a.coords if a[c].dims)))}
     axis = next(n for n in ("time", "elapsed", *(f"elapsed_{k}" for k in range(len(taken)))) if n not in taken)
-    found: list[Any] = []
-    for name, arrays in columns.items():
-        stacked = xr.concat(arrays, dim=axis, coords="minimal", compat="override", join="override")
-        variable = stacked.transpose(axis, ...).assign_coords({axis: (axis, np.asarray(times))})
-        if units is not None:
-            variable[axis].encoding.update(units=units, dtype="int64")
-        found.append(variable.rename(None).to_dataset(name=name))
-    whole: Any = xr.merge(found, join="outer", compat="override", combine_attrs="override")
-    if not is_dataset(kept[0]):
+    columns: dict[str, Any] = {}
+    for name, model, data in zip(names, models, stacked, strict=True):
+        coords = {n: c.variable for n, c in model.coords.items() if n != axis}
+        made = xr.DataArray(data, coords, (axis, *model.dims), attrs=model.attrs, indexes=None)
+        columns[name] = made
+    columns = _on_common_labels(columns)
+    whole: Any = xr.Dataset(columns)
+    whole = whole.assign_coords({axis: (axis, np.asarray(times))})
+    if units is not None:
+        whole[axis].encoding.update(units=units, dtype="int64")
+    if not is_dataset(first):
         return whole
-    ordered = in_order(whole.data_vars, kept[0])
-    return whole.assign(ordered)[list(ordered)].assign_attrs(kept[0].attrs)
+    ordered = in_order(whole.data_vars, first)
+    return whole.assign(ordered)[list(ordered)].assign_attrs(first.attrs)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Field) or is_data_array(value)
+def _on_common_labels(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays on the labels of the one that has the most along each dim, with NaN where they have no point.
+
+    Raises A31 where labels are not a part of those: one Dataset cannot hold both.
+    """
+    made = dict(columns)
+    for dim in dict.fromkeys(d for x in columns.values() for d in x.dims):
+        having = [n for n, x in made.items() if dim in x.dims]
+        widest = max(having, key=lambda n: made[n].sizes[dim])
+        for name in having:
+            own, labels = (made[n].xindexes.get(dim) for n in (name, widest))
+            if own is None or labels is None or own is labels or own.equals(labels):
+                if made[name].sizes[dim] == made[widest].sizes[dim]:
+                    continue
+            elif bool(own.to_pandas_index().isin(labels.to_pandas_index()).all()):
+                made[name] = made[name].reindex({dim: made[widest][dim]})
+                continue
+            message = f"'{name}' and '{widest}' are kept, and have other points along {dim}"
+            raise refuse(
+                "A31", f"{message}.", f"give one of them a dim of its own: {name}.rename({dim}='{dim}_{name}')."
+            )
+    return made
 
 
-def _name(path: Any) -> str:
+def _numbers(x: Any) -> Any:
+    return numbers_of(x.variable) if is_data_array(x) else x.data if isinstance(x, Field) else x
+
+
+def name_of(path: Any) -> str:
     """A path in a pytree as a name: `.wind[0]` is `wind_0`, `[1]` alone `state_1`."""
     parts = [str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path]
     return f"state_{'_'.join(parts)}" if parts and parts[0].isdecimal() else "_".join(parts)
@@ -255,5 +313,6 @@ def _as_array(value: Any, name: str) -> Any:
         return value
     if isinstance(value, Field):
         return value.to_xarray()
-    data = np.asarray(value)
-    return xr.DataArray(data, dims=tuple(f"{name}_{k}" for k in range(data.ndim)))
+    return xr.DataArray(
+        np.broadcast_to(np.zeros(()), np.shape(value)), dims=tuple(f"{name}_{k}" for k in range(np.ndim(value)))
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,11 +12,26 @@ import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from lowering.calls.executable import BARRIERS_STAY, ask, jitted, on_host, remembering
+from lowering.calls.shared_programs import Program, shared
 from lowering.field import Field
-from lowering.loops.states import entered, in_order, is_data_array, is_dataset, is_named_arrays, known_to, members
-from lowering.tracing import inside_trace, op_by_op
-from tensorir.binding.arrays import article, refuse
-from tensorir.runtime.memory import KEPT_MEMORY
+from lowering.labelled import (
+    Kind,
+    apart,
+    explained,
+    is_data_array,
+    is_dataset,
+    is_labelled,
+    is_named,
+    is_parts,
+    numbers,
+    whole,
+    with_numbers,
+)
+from lowering.loops.states import entered, from_jax, left
+from lowering.tracing import inside_jit, inside_trace, op_by_op
+from tensorir.binding.arrays import article, intervals_of, refuse
+from tensorir.fieldview.closure_fingerprint import function_key
+from tensorir.runtime.memory import KEPT_MEMORY, RecentCache
 
 # A function of trees of arrays that XLA runs as one program, made of parts that stay apart in it.
 
@@ -66,8 +82,58 @@ def part(function: Callable[..., Any], checkpoint: bool) -> Callable[..., Any]:
 
 # JAX's transformations of functions of labelled arrays: DataArrays, Datasets and Fields go in and come out whole.
 #
-# A function sees DataArrays as Fields, and a Dataset as a dict of them, as the step of `ti.iterate` does. 64-bit
-# types are kept. In somebody's transformation these are JAX's own.
+# A function sees DataArrays and Datasets around tracers, as the step of `ti.iterate` does. 64-bit types are kept. In
+# somebody's transformation these are JAX's own.
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Fixed:
+    """An argument that decides what is traced: a whole number, a text, a choice."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function of labelled arrays as a program of their numbers, and the structure of its results."""
+
+    program: Program
+    structure: Any
+
+
+TRACED: RecentCache[Any, Traced] = RecentCache("traced losses and functions", 64)
+"""Those that ran last, by their code, what they read outside, and the kinds of their arguments."""
+
+
+def _run(kind: Any, function: Callable[..., Any], flat: Callable[[Any], Any], given: Any) -> Any:
+    """The result of `flat`, which computes with `function`, of a pytree of `Parts`, as one program with 64-bit types.
+
+    Arrays are NumPy's where all that came in are.
+    """
+    leaves, tree = jax.tree_util.tree_flatten(given)
+    if jax.default_backend() == "cpu":
+        # gradients keep about as much as all fields are, in one block
+        KEPT_MEMORY.expect(sum(a.size * a.dtype.itemsize for a in leaves if hasattr(a, "dtype")), arrays=1)
+    if op_by_op() or inside_trace(leaves):
+        return whole(flat(given))
+    key = kind, function_key(function), Kind(given)
+
+    def traced() -> Traced:
+        structures: list[Any] = []
+
+        def program(leaves: Any) -> list[Any]:
+            results, structure = jax.tree_util.tree_flatten(flat(tree.unflatten(leaves)))
+            structures.append(structure)
+            return results
+
+        return Traced(shared(program, leaves), structures[-1])
+
+    with jax.enable_x64(True):
+        one = TRACED.of(key, traced)
+        results = one.structure.unflatten(one.program(leaves))
+    arrays = [a for a in leaves if hasattr(a, "dtype")]
+    return left(results) if not from_jax(arrays) and arrays else whole(results)
 
 
 def value_and_grad(
@@ -87,35 +153,74 @@ def value_and_grad(
     """
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
-    def checked(*arguments: Any) -> Any:
-        found = loss(*arguments)
-        value = found[0] if has_aux else found
-        number: Any = value.data if isinstance(value, Field) else value
-        if np.ndim(number):
-            kind = f"on {value.dims}" if isinstance(value, Field) else f"of the shape {np.shape(value)}"
-            raise refuse("A41", f"the loss is {kind}, and a gradient is that of one number.", "add it up: x.sum().")
-        return (number, found[1]) if has_aux else number
+    def transformed(given: Any) -> Any:
+        arguments, more = given
 
-    transformed = jax.value_and_grad(checked, argnums, has_aux)
+        def checked(*chosen: Any) -> Any:
+            own = list(arguments)
+            for k, some in zip(wanted, chosen, strict=True):
+                own[k] = with_numbers(own[k], some)
+            with explained():
+                result = loss(*_released(own), **_released(more))
+                value = result[0] if has_aux else result
+                number: Any = value.data if is_data_array(value) or isinstance(value, Field) else value
+                if np.ndim(number):
+                    dims = (
+                        value.dims
+                        if isinstance(value, Field)
+                        else intervals_of(value, {})
+                        if value is not number
+                        else ""
+                    )
+                    kind = f"on {dims}" if dims else f"of the shape {np.shape(number)}"
+                    message = f"the loss is {kind}, and a gradient is that of one number."
+                    raise refuse("A41", message, "add it up: x.sum().")
+            return number, apart(result[1]) if has_aux else None
+
+        places = tuple(range(len(wanted)))
+        given_numbers = [numbers(arguments[k]) for k in wanted]
+        (value, aux), slopes = jax.value_and_grad(checked, places, has_aux=True)(*given_numbers)
+        return value, aux, [with_numbers(arguments[k], some) for k, some in zip(wanted, slopes, strict=True)]
 
     def run(*arguments: Any, **more: Any) -> Any:
-        fields, known, leave = entered(arguments)
+        arguments = tuple(a if k in wanted else _fixed(a) for k, a in enumerate(arguments))
+        given = entered((arguments, _fixed(more)))
         for k in wanted:
-            for path, leaf in jax.tree_util.tree_leaves_with_path(fields[k]):
-                variables = [str(part.key) for part in path if isinstance(part, jax.tree_util.DictKey)]
-                _refuse_inexact(leaf, variables[-1] if variables else _name(loss, k, arguments[k]))
-        if inside_trace(jax.tree_util.tree_leaves((fields, more))):
-            with known_to(known):
-                return transformed(*fields, **more)
-        with jax.enable_x64(True), known_to(known):
-            found, slopes = transformed(*fields, **more)
-        each = dict(zip(wanted, (slopes,) if isinstance(argnums, int) else slopes, strict=True))
-        # in the places of the arguments, whose labels they have
-        left = leave(tuple(each.get(k) for k in range(len(arguments))))
-        ours = tuple(_with_units(left[k], units) for k in wanted)
-        return leave(found, {}), ours[0] if isinstance(argnums, int) else ours
+            for name, leaf in _named_numbers(given[0][k]):
+                _refuse_inexact(leaf, name or _name(loss, k, arguments[k]))
+        value, aux, slopes = _run((wanted, has_aux), loss, transformed, given)
+        ours = tuple(_with_units(x, units) for x in slopes)
+        return (value, aux) if has_aux else value, ours[0] if isinstance(argnums, int) else ours
 
+    return _reading(loss, run)
+
+
+def _reading(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run`, which reads from outside as the function does that it transforms."""
+    run.function = function  # type: ignore[attr-defined]
     return run
+
+
+def _fixed(tree: Any) -> Any:
+    """Arguments whose whole numbers, texts and choices are none of JAX's."""
+    one = lambda x: Fixed(x) if isinstance(x, (bool, int, str)) else x
+    return jax.tree_util.tree_map(one, tree, is_leaf=is_named)
+
+
+def _released(parts: Any) -> Any:
+    one = lambda x: x.value if isinstance(x, Fixed) else x
+    return jax.tree_util.tree_map(one, whole(parts), is_leaf=lambda x: isinstance(x, Fixed) or is_named(x))
+
+
+def _named_numbers(parts: Any) -> Iterator[tuple[str, Any]]:
+    """The numbers of an argument, those of a Dataset and of a dict by the names of variables."""
+    for path, x in jax.tree_util.tree_leaves_with_path(parts, is_leaf=lambda x: is_parts(x) or isinstance(x, Field)):
+        keys = [str(part.key) for part in path if isinstance(part, jax.tree_util.DictKey)]
+        if is_parts(x):
+            names = [n for n, _, _ in x.structure.members]
+            yield from zip([keys[-1] if keys and n is None else n or "" for n in names], x.numbers, strict=True)
+        else:
+            yield keys[-1] if keys else "", x.data if isinstance(x, Field) else x
 
 
 def grad(
@@ -132,14 +237,14 @@ def grad(
         found, slopes = both(*arguments, **more)
         return (slopes, found[1]) if has_aux else slopes
 
-    return run
+    return _reading(loss, run)
 
 
 def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
     """The function as one program of XLA, compiled with what the programs in it ask for.
 
-    Results have the labels of arguments on the same dims and intervals, and no attributes: nobody knows their units.
-    A result that has the variables of a Dataset among the arguments is a Dataset.
+    Results are what they are without it, with their dims, labels, units and other attributes. What the function reads
+    from outside is read anew where it has changed.
 
     >>> import xarray as xr
     >>> h = xr.DataArray([2.0, 3.0], dims="lat", coords={"lat": [60.0, 50.0]})
@@ -147,26 +252,20 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
     6.0
     """
 
-    def whole_function(arguments: Any, more: Any, known: Any) -> Any:
-        with known_to(known):
-            return function(*arguments, **more)
+    def flat(given: Any) -> Any:
+        arguments, more = whole(given)
+        with explained():
+            return apart(function(*arguments, **more))
 
-    compiled = one_program(whole_function)
+    compiled = jax.jit(flat)
 
     def run(*arguments: Any, **more: Any) -> Any:
-        (fields, named), known, leave = entered((arguments, more))
-        found = compiled(fields, named, known)
-        if inside_trace(jax.tree_util.tree_leaves((fields, named))):
-            return found
-        whole = [x for x in (*arguments, *more.values()) if is_dataset(x)]
+        given = entered((arguments, more))
+        if not inside_trace(jax.tree_util.tree_leaves(given)) or op_by_op() or inside_jit():
+            return _run("jit", function, flat, given)
+        return whole(compiled(given))
 
-        def joined(x: Any) -> Any:
-            model = next((d for d in whole if is_named_arrays(x) and x.keys() == set(members(d))), None)
-            return x if model is None else type(model)(in_order(x, model))
-
-        return jax.tree_util.tree_map(joined, leave(found, {}), is_leaf=is_named_arrays)
-
-    return run
+    return _reading(function, run)
 
 
 def _name(loss: Callable[..., Any], k: int, argument: Any) -> str:
@@ -179,8 +278,8 @@ def _name(loss: Callable[..., Any], k: int, argument: Any) -> str:
 def _refuse_inexact(leaf: Any, name: str) -> None:
     dtype: Any = getattr(leaf, "dtype", np.result_type(leaf))
     if not jax.numpy.issubdtype(dtype, jax.numpy.inexact):
-        told = f"'{name}' is {article(dtype.name)}, and only floats have gradients."
-        raise refuse("A41", told, f"convert it, {name}.astype('float64'), or name others: argnums=1.")
+        message = f"'{name}' is {article(dtype.name)}, and only floats have gradients."
+        raise refuse("A41", message, f"convert it, {name}.astype('float64'), or name others: argnums=1.")
 
 
 def _with_units(slopes: Any, units: str) -> Any:
@@ -195,4 +294,4 @@ def _with_units(slopes: Any, units: str) -> Any:
     def each(x: Any) -> Any:
         return x.assign({n: one(v) for n, v in x.data_vars.items()}).drop_attrs(deep=False) if is_dataset(x) else one(x)
 
-    return jax.tree_util.tree_map(each, slopes)
+    return jax.tree_util.tree_map(each, slopes, is_leaf=is_labelled)

@@ -167,13 +167,15 @@ def accept(
 ) -> Accepted:
     """An array for a parameter's leaf, checked and with the parameter's axes; nothing is converted silently.
 
-    Raises A01 (kind), A02 (element type), A03 (shape), A05 (dims), A06 (interval). With `any_integer`, integers of
-    every width pass (tables, whose entries are checked one by one). `have` are the intervals of an array with
-    names, where others of the same call told them (`tensorir/binding/labels.py`).
+    Raises A01 (kind), A02 (element type), A03 (shape), A05 (dims), A06 (interval), A47 (packed). With
+    `any_integer`, integers of every width pass (tables, whose entries are checked one by one). `have` are the intervals
+    of an array with names, where others of the same call told them (`tensorir/binding/labels.py`).
     """
     kind = kind_of(value)
     if kind == "xarray":
         refuse_foreign(value, name)
+        if not any_integer:  # a table, whose missing neighbours are -1
+            refuse_packed(value, name)
     if kind in ("jax", "xarray", "field"):
         refuse_given_away(value if kind == "jax" else value.data, name)
     if not kind:
@@ -232,6 +234,24 @@ def refuse_foreign(value: Any, name: str) -> None:
     }
     told = f"'{name}' is held by {library} ({kind.__name__}), and arrays of NumPy and JAX are taken"
     raise refuse("A33", f"{told}.", hints.get(library, f"convert it: {name}.copy(data=...)."))
+
+
+PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
+"""The attributes by which numbers of a file stand for others, as CF conventions and NetCDF have them."""
+
+
+def refuse_packed(value: Any, name: str) -> None:
+    """Raise A47 for a DataArray of whole numbers that stand for others, as its attributes say; no numbers are read."""
+    attrs: Any = getattr(value, "attrs", None)
+    if not attrs or getattr(value.dtype, "kind", "") not in "iu":
+        return
+    neutral = {"scale_factor": 1, "add_offset": 0}
+    packed = [n for n in PACKING if n in attrs and not (n in neutral and np.all(attrs[n] == neutral[n]))]
+    if packed:
+        raise refuse(
+            "A47", f"'{name}' is packed: its {value.dtype} stand for other numbers, as {', '.join(packed)} say.",
+            f"decode it: xr.decode_cf(dataset), as xr.open_dataset does; or {name}.drop_attrs() if they do not.",
+        )  # fmt: skip
 
 
 def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:

@@ -510,9 +510,8 @@ def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
 
 
 def _as_kind(kind: str, param: Var, leaf: str, array: Any, template: Any, place: Place) -> Any:
-    if kind != "jax" and is_traced(array):
-        # in somebody's trace: neither NumPy nor xarray holds what is not known yet
-        kind = "field" if kind == "xarray" else kind if kind == "field" else "jax"
+    if kind == "numpy" and is_traced(array):
+        kind = "jax"  # in somebody's trace
     match kind:
         case "jax":
             return array
@@ -521,7 +520,7 @@ def _as_kind(kind: str, param: Var, leaf: str, array: Any, template: Any, place:
 
             return field_type()(array, place.outside(param.type.dims))
         case "xarray":
-            return template.attach(param, writable(array), leaf)
+            return template.attach(param, array if is_traced(array) else writable(array), leaf)
         case _:
             return writable(array)
 

@@ -2,9 +2,8 @@
 
 The coordinates of a call's arguments, which `ti.coord(h, "lat")` reads as fields.
 
-They are those of the DataArrays among the arguments; a `ti.Field` has none, so inside of a time loop or a
-transformation of labelled arrays they are those that the DataArrays had when they went in (`KNOWN`). What several
-arguments have alike is one coordinate, the one of the most points.
+They are those of the DataArrays among the arguments; a `ti.Field` has none. What several arguments have alike is one
+coordinate, the one of the most points.
 
 >>> import xarray as xr
 >>> h = xr.DataArray([1.0, 2.0], dims="lat", coords={"lat": ("lat", [50.0, 52.5], {"units": "degrees_north"})})
@@ -24,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse
+from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse, refuse_packed
 from tensorir.binding.labels import DATED, Place, calendar_of, labels_of, operands_of, placed, xarray_option
 from tensorir.binding.quantities import Quantity, quantities, refuse_degrees
+from tensorir.binding.units import is_same
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.staggering import Half, around, half_of, halves, partners
 from tensorir.ir.types import Dims, Interval, TensorType, scalar_of
@@ -60,6 +60,14 @@ class Coordinate:
         element = scalar_of(self.value.dtype)
         return None if element is None else TensorType(element, self.dims)
 
+    def course(self, dim: str) -> Course:
+        """The course along a periodic dim of its own."""
+        numbers = _numbers(self)
+        if dim not in self.dims or not _in_memory(numbers) or self.value.dtype.kind not in "iuf":
+            return Course(None, False, False)
+        rows: Any = np.moveaxis(np.asarray(numbers), list(map(str, self.value.dims)).index(dim), -1)
+        return Course.through(rows.reshape(-1, rows.shape[-1]).astype(np.float64))
+
     @property
     def key(self) -> Hashable:
         """The key of a trace."""
@@ -67,13 +75,48 @@ class Coordinate:
         return self.name, self.owners, str(self.value.dtype), self.dims, self.dims.names, self.units, self.even, falls
 
 
-KNOWN: ContextVar[tuple[Coordinate, ...]] = ContextVar("coordinates of the arrays that went into a loop", default=())
-"""What the labelled arrays around had for coordinates, which now are Fields and have none."""
+AROUND = " around "
+"""Between the name of a coordinate of several dims and a periodic dim along which its course was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The course of a coordinate of several dims along a periodic one: where all its rows end, and may go on."""
+
+    round: Round | None
+    """Of rows that all rise, or all fall; the largest span, and the smallest turn."""
+    closes: bool
+    """True if from the last to the first it is no further than two of the largest steps, as of latitudes and areas."""
+    known: bool = True
+    """False where nobody can look at its numbers."""
+
+    @property
+    def key(self) -> Hashable:
+        return self.closes, self.known, None if self.round is None else self.round.span < 0
+
+    @staticmethod
+    def through(rows: Any) -> Course:
+        """The course of rows of numbers, less those that hold NaN."""
+        rows = rows[~np.isnan(rows).any(axis=1)]
+        if not rows.size or rows.shape[1] < 2:
+            return Course(None, bool(rows.size))
+        steps, spans = np.diff(rows, axis=1), rows[:, -1] - rows[:, 0]
+        largest = np.abs(steps).max(axis=1)
+        closes = bool(np.all(np.abs(spans) <= 2.0 * largest))
+        if not (np.all(steps > 0) or np.all(steps < 0)):
+            return Course(None, closes)
+        sign = float(np.sign(spans[0]))
+        turn = float((np.abs(spans) + 2.0 * largest).min())
+        return Course(Round(sign * float(np.abs(spans).max()), sign * turn, False), closes)
+
+
+KNOWN: ContextVar[tuple[Coordinate, ...]] = ContextVar("coordinates of the blocks that are computed", default=())
+"""Blocks are Fields, which have none; they are read beside those of the DataArrays of a call."""
 
 
 @contextmanager
 def knowing(known: Iterable[Coordinate]) -> Generator[None]:
-    """Coordinates, as they are found where there are Fields."""
+    """Coordinates, as they are read where there are Fields."""
     token = KNOWN.set(tuple(known))
     try:
         yield
@@ -91,7 +134,7 @@ class Coordinates:
 
     def named(self, name: str) -> tuple[Coordinate, ...]:
         """The coordinates of a name: one, or several where arguments differ in it."""
-        found = distinct([*self._own(name), *_known(name)])
+        found = distinct([*self._own(name), *(c for c in KNOWN.get() if c.name == name)])
         return tuple(replace(one, index=k) for k, one in enumerate(found))
 
     def names(self, array: Any = None) -> list[str]:
@@ -112,7 +155,10 @@ class Coordinates:
 
     def key(self, names: Collection[str]) -> Hashable:
         """The key of a trace that asks for these names."""
-        return tuple((n, tuple(c.key for c in self.named(n))) for n in sorted(names))
+        return tuple((n, tuple(c.key for c in self.named(n))) for n in sorted(names) if AROUND not in n) + tuple(
+            (n, tuple(c.course(dim).key for c in self.named(own)))
+            for n in sorted(names) if AROUND in n for own, _, dim in (n.partition(AROUND),)
+        )  # fmt: skip
 
     def _own(self, name: str) -> Iterator[Coordinate]:
         operands = operands_of(self.arguments)
@@ -121,6 +167,7 @@ class Coordinates:
         where = placed(operands) if having else {}
         for o in having:
             at, value = self.place.get(id(o.value), where[o.name]), o.value.coords[own]
+            refuse_packed(value, own)
             yield coordinate_of(in_units(value, units).rename(name) if units else value, at, (o.name,), (o.value,))
 
 
@@ -172,43 +219,6 @@ def _start(origin: str, calendar: str) -> float:
         return float(cftime.date2num(cftime.num2date(0, f"seconds since {origin}", calendar), _EPOCH, calendar))
     except ValueError as problem:
         raise refuse("V37", f"'{origin}' is no date: {problem}.", "write it as 2000-01-01.") from None
-
-
-def entering(coordinate: Coordinate) -> Coordinate:
-    """A coordinate as loops and transformations know it: dates are seconds since 1970, with their calendar as units."""
-    value = coordinate.value
-    if kind_of(value) != "xarray" or value.dtype.kind not in "MO" or not is_array(value.variable.data):
-        return coordinate
-    calendar = calendar_of(np.asarray(value.values).reshape(-1)[:1])
-    if value.dtype.kind == "O" and not calendar:
-        return coordinate
-    name = f"{coordinate.name}{DATED}{_EPOCH}"
-    numbers = in_units(value, _EPOCH)
-    return replace(coordinate, name=name, value=numbers, units=calendar, even=even_step(numbers.variable))
-
-
-def dates_of(entered: Coordinate) -> Any:
-    """The numbers of a coordinate as `entering` gives it; of dates these, to a microsecond."""
-    data = entered.value.data
-    if not entered.name.endswith(f"{DATED}{_EPOCH}") or not is_array(data):
-        return data
-    counts = [round(s * 1e6) for s in data.tolist()]
-    if entered.units == "proleptic_gregorian":
-        return np.array(counts, np.int64).astype("datetime64[us]")
-    cftime = importlib.import_module("cftime")
-    return cftime.num2date(np.array(counts), f"micro{_EPOCH}", entered.units)
-
-
-def _known(name: str) -> Iterator[Coordinate]:
-    """Coordinates that went into a loop or a transformation; of dates in the units that are asked."""
-    own, _, units = name.partition(DATED)
-    for one in KNOWN.get():
-        if one.name == name:
-            yield one
-        elif units and one.name == f"{own}{DATED}{_EPOCH}":
-            unit, origin = _parted(units)
-            data = (one.value.data - _start(origin, one.units)) / _SECONDS[unit]
-            yield replace(one, name=name, value=type(one.value)(data, one.dims), units=f"{unit}s")
 
 
 def distinct(coordinates: Iterable[Coordinate]) -> list[Coordinate]:
@@ -308,7 +318,7 @@ def _agree(a: Coordinate, b: Coordinate) -> bool:
     """True if two coordinates are the same on the points that both have."""
     if (a.name, a.dims.names, a.value.dtype) != (b.name, b.dims.names, b.value.dtype):
         return False
-    if a.units and b.units and a.units != b.units:
+    if a.units and b.units and not is_same(a.units, b.units):
         return False
     x, y = (_numbers(c) for c in (a, b))
     if x is y:
@@ -333,14 +343,55 @@ PERIODS: ContextVar[Mapping[str, float]] = ContextVar("periods of the coordinate
 """What boundary conditions of the operator that is called say."""
 
 
+TURNS: ContextVar[Mapping[str, Collection[Interval]]] = ContextVar("intervals that go round once in their period")
+"""Those on which the operator that is called extends a field by a period."""
+
+
 @contextmanager
-def stated(periods: Mapping[str, float]) -> Generator[None]:
-    """Periods, for the labels of the results of a call."""
-    token = PERIODS.set(periods)
+def stated(periods: Mapping[str, float], turns: Mapping[str, Collection[Interval]]) -> Generator[None]:
+    """Periods and what goes round in them, for the labels of the results of a call."""
+    tokens = PERIODS.set(periods), TURNS.set(turns)
     try:
         yield
     finally:
-        PERIODS.reset(token)
+        PERIODS.reset(tokens[0])
+        TURNS.reset(tokens[1])
+
+
+def refuse_other_periods(sources: Iterable[tuple[Any, Dims]]) -> None:
+    """Raise V42 where labels that go round in a period make another one, those of the staggered dim beside too."""
+    periods = PERIODS.get({})
+    for dim, parts in TURNS.get({}).items() if periods else ():
+        for part in parts:
+            known = (x for source in sources if (x := _labels_on(dim, part, *source)) is not None)
+            labels: Any = next(known, None)
+            if labels is not None and (around := round_of(_index(dim, labels))) is not None:
+                signed_period(dim, periods[dim], around)
+
+
+def _index(dim: str, labels: Any) -> Any:
+    from xarray import Variable
+
+    return Variable(dim, labels)
+
+
+def _labels_on(dim: str, part: Interval, source: Any, have: Dims) -> Any:
+    """The labels of a DataArray on an interval of a dim, or as many of the staggered dim beside.
+
+    There are none where labels are the points themselves, or dates and texts, which go round in no number.
+    """
+    for own in (dim, *partners(dim, have.names)):
+        labels = labels_of(source, own) if own in have else None
+        if labels is None or labels.dtype.kind not in "iuf" or interval_of(labels) is not None:
+            continue
+        values: Any = np.asarray(labels)
+        if own == dim and have[dim].covers(part):
+            return values[_part(have[dim], part)]
+        if own != dim and len(part) <= len(values):
+            return values[: len(part)]
+        if own != dim and len(values) > 1 and _has_equal_steps(values):
+            return values[0] + (values[1] - values[0]) * np.arange(len(part))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +429,7 @@ class Labels:
         given = {n: _units_of(leaf) for n, leaf in own.items()}
         refuse_degrees(fencil, given)
         with halves(own.values()) as told:
+            refuse_other_periods(found)
             return Labels(
                 tuple(found), own, place, quantities(fencil, given), PERIODS.get({}), told, _names(fencil, own)
             )
@@ -443,7 +495,8 @@ class Labels:
         if not self.sources:
             return None
         source, have = self.sources[0]
-        if {str(d) for d in source.dims} != set(dims.names) or not is_array(source.variable._data):
+        held = source.variable._data
+        if {str(d) for d in source.dims} != set(dims.names) or not (is_array(held) or hasattr(held, "aval")):
             return None
         native = all(getattr(v.dtype, "isnative", True) for v in source.coords.variables.values())
         if not native or not all(have[d].covers(i) for d, i in dims.items):
@@ -488,7 +541,8 @@ class Labels:
             before, after = max(0, have[other].start - need.start), max(0, need.stop - have[other].stop)
             values: Any = np.asarray(labels)
             if before or after:
-                variable = _widened(source.coords[other].variable, {other: (before, after)}, self.periods.get(other))
+                period = self.periods.get(other, self.periods.get(dim))
+                variable = _widened(source.coords[other].variable, {other: (before, after)}, period)
                 values = None if variable[1] else np.asarray(variable[0].values)
             if values is None or values.dtype.kind not in "iufmMO":
                 continue

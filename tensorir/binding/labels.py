@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -437,10 +436,6 @@ SHIFTED: WeakCache[frozenset[str]] = WeakCache("dims along which programs shift"
 """Of each fencil the dims along which it reads neighbours."""
 
 
-UNSTEADY: ContextVar[Mapping[str, str]] = ContextVar("dims of a time loop's state whose labels have no equal steps")
-"""What a time loop knows of the labels of its Fields, by dim: Fields have none."""
-
-
 def unsteady(operands: Sequence[Operand]) -> dict[str, str]:
     """The dims along which labels have no equal steps, each with what is wrong."""
     found: dict[str, str] = {}
@@ -461,11 +456,9 @@ def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
 
     A program with the coordinate of the dim as a parameter of this name knows the steps: it divides by them.
     """
-    outside = UNSTEADY.get({})
     read = {p.name for p in fencil.params if p.type.dims.names == (p.name,)}
     for o in operands:
-        own = unsteady([o]) if kind_of(o.value) == "xarray" else outside
-        for dim, told in own.items():
+        for dim, told in unsteady([o]).items():
             if dim in o.extents and dim not in read and dim in SHIFTED.of(fencil, _shifted):
                 raise refuse(
                     "A27", f"'{fencil.name}' reads neighbours along {dim}, and the labels of '{o.name}' {told}.",

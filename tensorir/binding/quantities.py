@@ -21,14 +21,16 @@ What results are, as far as it follows from what the caller's DataArrays say: th
 A shift, a part, a choice between values of one unit keep it; a sum has the unit of any operand that is known to have
 one, and operands of two units are refused (A32), in comparisons and in the functions of scans too. Products and
 quotients of values with units have theirs, in the words of UDUNITS (`K m-1`), unless a number such as 9.81 or an angle
-is among their factors; functions have none here, rather than a wrong one. A result is the *same quantity* as a
-parameter where it is made of its values with weights that add up to 1: a part, a mean, a step of diffusion; a
+is among their factors; functions have none here, rather than a wrong one, which is one and the same where it follows
+from the same units: a mean has the unit of its values whatever that of its weights is. A result is the *same quantity*
+as a parameter where it is made of its values with weights that add up to 1: a part, a mean, a step of diffusion; a
 difference is not, though its unit is the same.
 
 >>> import tensorir as ti
 >>> f = ti.parse("f(out: tensor<float, I[0:4]>, h: tensor<float, I[0:5]>) { out ← 0.5 × ⟪I, 1⟫(h) + 0.5 × h; }")
->>> quantities(f, {"h": "m"})
-{'out': Quantity(unit='m', source='h', weight=1.0)}
+>>> found = quantities(f, {"h": "m"})["out"]
+>>> found.unit, found.same_as
+('m', 'h')
 >>> f = ti.parse("f(out: tensor<float, I[0:4]>, h: tensor<float, I[0:5]>) { out ← ⟪I, 1⟫(h) - h; }")
 >>> quantities(f, {"h": "m"})["out"].same_as
 ''
@@ -37,12 +39,12 @@ difference is not, though its unit is the same.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tensorir.binding.arrays import is_tuple, refuse
+from tensorir.binding.units import is_degrees, is_same, powers_of, product, udunits, written
 from tensorir.ir.builtins import ALL, TABLE
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal, Operator
 from tensorir.ir.rewrite import Applier, Bound, evaluate
@@ -95,19 +97,8 @@ def _settled(state: list[V], step: Callable[[list[V]], Sequence[V]], joined: Cal
         state = further
 
 
-DEGREES = frozenset({
-    "°", "deg", "degree", "degrees", "arc_degree", "arc_degrees",
-    *(f"{word}{joined}{side}" for word in ("degree", "degrees") for joined in ("_", "") for side in "NESW"),
-    *(f"{word}_{side}" for word in ("degree", "degrees") for side in ("north", "east", "south", "west", "true")),
-})  # fmt: skip
-"""What CF conventions and UDUNITS call an angle in degrees."""
 MULTIPLES = 1e-5
 """How far a factor may be from a whole multiple: π is written with five digits and more."""
-
-
-def is_degrees(units: object) -> bool:
-    """True if the units of an array are degrees of an angle."""
-    return isinstance(units, str) and units.strip() in DEGREES
 
 
 def in_degrees(name: str, value: Any) -> Iterator[str]:
@@ -282,10 +273,16 @@ class Quantity:
     """The parameter of whose values it is a weighted sum, "" where it is none."""
     weight: float = 0.0
     """What the weights add up to; of a literal (without a source) its value."""
-    pure: bool = field(default=True, repr=False)
+    pure: bool = True
     """False once it was scaled by a number that may be one of a constant with units, such as 9.81."""
-    derived: bool = field(default=False, repr=False)
+    derived: bool = False
     """True where the unit is that of a product or a quotient of units."""
+    factor: int = 0
+    """The unit that nobody states, by number, of which this has one: weights have it. 0: none, `SEVERAL`: more."""
+    beside: str = ""
+    """The unit beside that factor."""
+    points: int = 1
+    """The number of values that were added up."""
 
     @property
     def same_as(self) -> str:
@@ -314,7 +311,7 @@ def without_pint(value: Any) -> tuple[Any, Any]:
         )
         raise refuse("A33", f"{message}.", f"convert it: {name}.pint.to('K').")
     powers = {f"{registry.Unit(n):~}": p for n, p in data.units._units.items()}
-    units = _written({n: int(p) for n, p in powers.items()}) if all(int(p) == p for p in powers.values()) else ""
+    units = written({n: int(p) for n, p in powers.items()}) if all(int(p) == p for p in powers.values()) else ""
     return value.copy(data=data.magnitude).assign_attrs(units=units or f"{data.units:~}" or "1"), registry
 
 
@@ -338,6 +335,7 @@ def with_pint(result: Any, registry: Any) -> Any:
 
 
 UNKNOWN = Quantity()
+SEVERAL = -1
 ALIKE = frozenset({"eq", "not_eq", "less", "less_equal", "greater", "greater_equal", "arctan2"})
 """Builtins whose operands have one unit, and whose result has none."""
 _Known = Quantity | tuple["_Known", ...]
@@ -380,7 +378,7 @@ def _quantities(fencil: Fencil, given: Mapping[str, str]) -> dict[str, Quantity]
     }
     written: set[str] = set()
     for closure in fencil.closures:
-        env = {v: known.get(v.name, UNKNOWN) for v in closure.value.free}
+        env = {v: known.get(v.name, Quantity(factor=_number_of(v.name))) for v in closure.value.free}
         name, value = closure.output.name, evaluate(closure.value, env, _value)
         if name in known and (name in written or closure.region is not None):
             # written in part, or again: what it was, if that is the same
@@ -393,7 +391,8 @@ def _quantities(fencil: Fencil, given: Mapping[str, str]) -> dict[str, Quantity]
 def _given(element: Element, name: str, given: Mapping[str, str]) -> _Known | None:
     """The quantity of a parameter, None where nothing says that it has names."""
     if isinstance(element, Scalar):
-        return Quantity(given[name], name, 1.0) if name in given else None
+        unit = given.get(name)
+        return None if unit is None else Quantity(unit, name, 1.0, factor=0 if unit else _number_of(name))
     members = [_given(m, f"{name}[{k}]", given) for k, m in enumerate(element.members)]
     return None if all(m is None for m in members) else tuple(UNKNOWN if m is None else m for m in members)
 
@@ -431,12 +430,13 @@ def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Know
             return _member(operands[0], node.static[0])
         case Call("divides", (_, Literal(value))) if value:
             return _each(lambda one: _scaled(Quantity(weight=1.0 / value), one[0]), operands[:1])
-        case Call("divides") if all(isinstance(o, Quantity) for o in operands):
-            return _product(operands[0], operands[1], -1)
+        case Call("reduce", (Operator("plus"), Literal(), x)) if isinstance(summed := operands[-1], Quantity):
+            (dim,) = set(x.tensor.dims.names) - set(node.tensor.dims.names)
+            return replace(_alike_in("plus", [summed]), points=summed.points * len(x.tensor.dims[dim]))
         case Call() if (found := of_functions(node, operands, apply, _joined, _begun, UNKNOWN)) is not None:
             return found
         case Call(op) if not any(isinstance(o, Bound) for o in operands):
-            return _each(lambda values: _of(op, values), operands)
+            return _each(lambda values: _of(op, values, node.static), operands)
         case _:
             return UNKNOWN
 
@@ -451,8 +451,22 @@ def _begun(value: _Known) -> _Known:
     return _each(lambda one: _alike_in("", one), [value])
 
 
-def _of(op: str, values: list[Quantity]) -> Quantity:
-    """A builtin of values."""
+def _of(op: str, values: list[Quantity], static: Any = ()) -> Quantity:
+    """A builtin of values; the unit of one without any depends on those of the values."""
+    result = _of_operands(op, values)
+    if result.unit or result.source or result.factor or _is_number(result):
+        return result
+    if any(v.factor == SEVERAL for v in values):
+        return replace(result, factor=SEVERAL)
+    return replace(result, factor=_number_of(op, static, *((v.unit, v.factor, v.beside, v.weight) for v in values)))
+
+
+def _number_of(*facts: Any) -> int:
+    """The number of a unit that nobody states, by what it follows from."""
+    return hash(facts) & 0xFFFFFFFFFFFF or 1
+
+
+def _of_operands(op: str, values: list[Quantity]) -> Quantity:
     row = TABLE[op]
     match op, values:
         case "plus", [_, _]:
@@ -465,6 +479,8 @@ def _of(op: str, values: list[Quantity]) -> Quantity:
             return a
         case "multiplies", [a, b]:
             return _scaled(*(values if _is_number(a) else (b, a)))
+        case "divides", [a, b]:
+            return _product(a, b, -1)
         case "if", [_, *branches]:
             return _one(op, branches)
         case _ if op in ALIKE:
@@ -479,26 +495,36 @@ def _of(op: str, values: list[Quantity]) -> Quantity:
 
 
 def _unit(op: str, values: Sequence[Quantity]) -> str:
-    units = list(dict.fromkeys(v.unit for v in values if v.unit))
-    if len(units) > 1 and any(v.derived for v in values if v.unit):
-        # N and kg m s-2 are one unit, which nobody knows here: what was derived is no reason to refuse
-        powers = [powers_of(unit) for unit in units]
-        alike = powers[0] is not None and all(p == powers[0] for p in powers)
-        return next((v.unit for v in values if v.unit and not v.derived), units[0]) if alike else ""
-    if len(units) > 1:
-        names = " and ".join(f"'{v.source}' in {v.unit}" if v.source else v.unit for v in values if v.unit)
-        raise refuse(
-            "A32", f"{names} meet in {op}, which needs equal units.",
-            "convert one of them, or leave units out: x.drop_attrs().",
-        )  # fmt: skip
-    return units[0] if units else ""
+    having = [v for v in values if v.unit]
+    units = list(dict.fromkeys(v.unit for v in having if not v.derived)) or [v.unit for v in having]
+    others = [v for v in having if not is_same(v.unit, units[0])]
+    if not others:
+        return units[0] if units else ""
+    if any(v.derived for v in having):
+        # a number among its factors may have a unit that nobody states: what was derived is no reason to refuse
+        powers = [powers_of(unit) for unit in (units[0], *(v.unit for v in others))]
+        return units[0] if powers[0] is not None and all(p == powers[0] for p in powers) else ""
+    names = " and ".join(f"'{v.source}' in {v.unit}" if v.source else v.unit for v in having)
+    install = "" if udunits() else "; of two spellings of one unit, pip install cf-units knows that they are"
+    raise refuse(
+        "A32", f"{names} meet in {op}, which needs equal units.",
+        f"convert one of them, or leave units out: x.drop_attrs(){install}.",
+    )  # fmt: skip
 
 
 def _alike_in(op: str, values: Sequence[Quantity]) -> Quantity:
     """A value in the one unit of several."""
     having = [v for v in values if v.unit]
     pure, derived = all(v.pure for v in values), bool(having) and all(v.derived for v in having)
-    return Quantity(_unit(op, values), pure=pure, derived=derived)
+    unit = _unit(op, values)
+    factors = {(v.factor, v.beside) for v in values if v.factor and not unit}
+    factor, beside = (
+        next(iter(factors)) if len(factors) == 1 else (SEVERAL if factors or (having and not unit) else 0, "")
+    )
+    points = {v.points for v in values}
+    return Quantity(
+        unit, pure=pure, derived=derived, factor=factor, beside=beside, points=points.pop() if len(points) == 1 else 1
+    )
 
 
 def _one(op: str, values: Sequence[Quantity]) -> Quantity:
@@ -527,54 +553,43 @@ def _scaled(factor: Quantity, value: Quantity) -> Quantity:
     """
     if _is_number(factor):
         unit = "radians" if is_degrees(value.unit) and in_radians(factor.weight) else value.unit
-        pure = value.pure and _is_share(factor.weight)
+        mean = value.points > 1 and abs(factor.weight * value.points - 1.0) < 1e-9
+        pure = value.pure and (mean or _is_share(factor.weight))
         weight = factor.weight * value.weight if value.source else 0.0
-        return replace(value, unit=unit, weight=weight, pure=pure)
+        return replace(value, unit=unit, weight=weight, pure=pure, points=1 if mean else value.points)
+    made = _product(factor, value, 1)
     for a, b in ((factor, value), (value, factor)):
         if a.source and not a.weight and not b.unit and not b.source:
-            return Quantity("", a.source, 0.0)
-    return _product(factor, value, 1)
+            return replace(made, source=a.source)
+    return made
 
 
 def _is_share(number: float) -> bool:
     """True for small whole numbers and their reciprocals, as differences and means have them."""
-    return any(x and round(x) == x and abs(x) <= 16 for x in (number, 1 / number if number else 0.0))
+    return any(x and abs(x) <= 16 and round(x) == x for x in (number, 1 / number if number else 0.0))
 
 
 def _product(a: Quantity, b: Quantity, power: int) -> Quantity:
-    """The product of two values, or with the power -1 their quotient; without a unit where one of them has none."""
-    first, second = ({} if _is_share(q.weight) and _is_number(q) else powers_of(q.unit) for q in (a, b))
-    if first is None or second is None or not (a.pure and b.pure):
-        return UNKNOWN
-    return Quantity(
-        _written({u: first.get(u, 0) + power * second.get(u, 0) for u in {**first, **second}}), derived=True
-    )
+    """The product of two values, or with the power -1 their quotient; without a unit where one of them has none.
 
-
-_FACTOR = re.compile(r"([A-Za-zµΩ]+)(?:(?:\^|\*\*)?([-+]?\d+))?")
-_NO_FACTORS = DEGREES | frozenset(
-    ["rad", "radian", "radians", "degC", "degree_C", "degrees_C", "celsius", "Celsius", "degF", "since", "per"]
-)
-"""Words that are no factors of products: angles, whose radius is a number without units, and scales with an offset."""
-
-
-def powers_of(unit: str) -> dict[str, int] | None:
-    """The powers of the factors of a unit as CF conventions and UDUNITS write it; None where it is no such product.
-
-    >>> powers_of("kg m-2 s-1"), powers_of("m/s^2"), powers_of("degC"), powers_of("")
-    ({'kg': 1, 'm': -2, 's': -1}, {'m': 1, 's': -2}, None, None)
+    A unit that nobody states is in neither where both have it: a mean with weights has the unit of what is weighed.
     """
-    powers: dict[str, int] = {}
-    for k, part in enumerate(unit.split("/")):
-        for word in re.split(r"[\s.*]+(?!\*)", part.strip()):
-            match = _FACTOR.fullmatch(word)
-            if match is None or match[1] in _NO_FACTORS:
-                return None
-            powers[match[1]] = powers.get(match[1], 0) + (-1 if k else 1) * int(match[2] or 1)
-    return powers
+    if not (a.pure and b.pure) or SEVERAL in (a.factor, b.factor):
+        return UNKNOWN
+    first, second = ("1" if _is_share(q.weight) and _is_number(q) else q.unit for q in (a, b))
+    points = a.points if b.points == 1 else b.points if a.points == 1 else 1
+    if first and second:
+        unit = product(first, second, power) or ""
+        return Quantity(unit, derived={first: a.derived, second: b.derived}.get(unit, True), points=points)
+    if power == -1 and a.factor and a.factor == b.factor:
+        return Quantity(_beside(a.beside, b.beside, -1), derived=a.derived or bool(b.beside))
+    if b.factor and first and power == 1:
+        return Quantity(factor=b.factor, beside=_beside(first, b.beside, 1), derived=a.derived, points=points)
+    if a.factor and second:
+        return Quantity(factor=a.factor, beside=_beside(a.beside, second, power), derived=True, points=points)
+    return UNKNOWN
 
 
-def _written(powers: Mapping[str, int]) -> str:
-    """A unit in the words of UDUNITS, positive powers first; none for a number."""
-    factors = sorted(((u, p) for u, p in powers.items() if p), key=lambda factor: factor[1] < 0)
-    return " ".join(u if p == 1 else f"{u}{p}" for u, p in factors)
+def _beside(a: str, b: str, power: int) -> str:
+    """The unit beside one that nobody states."""
+    return a if not b else b if not a and power == 1 else product(a or "1", b, power) or ""

@@ -31,7 +31,7 @@ import numpy as np
 
 from tensorir.analysis.uses import names_in
 from tensorir.backends import field_type
-from tensorir.binding.arrays import is_tuple, kind_of, refuse
+from tensorir.binding.arrays import is_tuple, kind_of, refuse, refuse_packed
 from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
 from tensorir.binding.labels import Place
 from tensorir.fieldview.array_types import Plain
@@ -78,6 +78,8 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     if any(map(is_whole, given.values())):
         return operator.over_variables(given, functools.partial(map_blocks, operator))
     arrays = {n: v for n, v in given.items() if kind_of(v) == "xarray"}
+    for name, array in arrays.items():
+        refuse_packed(array, name)
     if not arrays:
         raise refuse("A36", f"'{operator.name}' gets no DataArray that could be in blocks.", "call it as it is.")
     if any(_has_axes(leaf) for v in given.values() if is_tuple(v) for leaf in v):
@@ -102,7 +104,7 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     local = local_dims(fencil)
     arrays = {**arrays, **more_arrays, **read}
     cuts = _cuts(operator.name, fencil, arrays, place, local)
-    with stated(plan.periods):
+    with stated(plan.periods, plan.turns):
         labels = Labels.of(fencil, named, place)
     halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
     told = {parameter: (c.name, c.units, c.even, c.round) for parameter, c in coordinates.items()}

@@ -132,17 +132,11 @@ def extend(x: F, widths: Widths, bc: Conditions) -> F:
     """
     if not isinstance(x, Traced):
         return _operator(widths, bc, extend)(x)
-    field: Any = x
-    for key, width in widths.items():
-        dim = str(key)
-        before, after = _both(width)
-        low, high = _sides(bc, dim)
-        if low.period is not None:
-            known = current().periods.setdefault(dim, low.period)
-            if known != low.period:
-                fail("V31", f"the period of {dim} is {known} before, and {low.period} here.", "a dim has one period.")
-        field = _extended(field, dim, before, after, low, high)
-    return field
+    turns = current().turns
+    for dim in map(str, widths):
+        if _sides(bc, dim)[0].period is not None:
+            turns.setdefault(dim, set()).add(_interval(x, dim))
+    return _with_halos(x, widths, bc)
 
 
 def with_boundary(x: F, widths: Widths, bc: Conditions) -> F:
@@ -163,7 +157,22 @@ def with_boundary(x: F, widths: Widths, bc: Conditions) -> F:
             fail("V30", left, "make it narrower.")
         inner[dim] = Interval(interval.start + before, interval.stop - after)
     rest: Any = make("subset", x, static=(Dims(tuple(inner.items())),))
-    return extend(rest, widths, bc)
+    return _with_halos(rest, widths, bc)
+
+
+def _with_halos(x: Any, widths: Widths, bc: Conditions) -> Any:
+    """The field with the halos of `extend`, of one that ends where its labels go round, or within."""
+    field = x
+    for key, width in widths.items():
+        dim = str(key)
+        before, after = _both(width)
+        low, high = _sides(bc, dim)
+        if low.period is not None:
+            known = current().periods.setdefault(dim, low.period)
+            if known != low.period:
+                fail("V31", f"the period of {dim} is {known} before, and {low.period} here.", "a dim has one period.")
+        field = _extended(field, dim, before, after, low, high)
+    return field
 
 
 def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) -> FieldOperator:

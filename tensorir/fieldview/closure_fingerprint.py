@@ -30,11 +30,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorir.binding.arrays import kind_of
+from tensorir.binding.arrays import is_traced, kind_of
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.memory import remembered
 
-_INSTALLED = (sys.prefix + os.sep, sys.base_prefix + os.sep, os.path.dirname(os.path.dirname(__file__)) + os.sep)
+_OURS = os.path.dirname(os.path.dirname(__file__))
+_INSTALLED = tuple(
+    folder + os.sep for folder in (sys.prefix, sys.base_prefix, _OURS, os.path.join(os.path.dirname(_OURS), "lowering"))
+)
 _IMPLIED = ("__call__", "__getitem__", "__getattr__")
 """What code calls without its name."""
 _PLAIN = (bool, int, float, complex, str, bytes)
@@ -52,6 +55,12 @@ def closure_fingerprint(function: Callable[..., Any], given: Iterable[Any] = ())
     """
     look = _look_at(function)
     return tuple(look.inside(function)), tuple(map(look.told, given))
+
+
+def function_key(function: Callable[..., Any]) -> Hashable:
+    """The key of what is traced of a function: its code, or what it is, and the values that it reads outside."""
+    plain = isinstance(function, FunctionType) and not hasattr(function, "function")
+    return function.__code__ if plain else None, closure_fingerprint(function, () if plain else (function,))
 
 
 def values_read(function: Callable[..., Any]) -> list[Any]:
@@ -114,13 +123,13 @@ class _Look:
         if isinstance(value, (np.ndarray, np.generic)):
             return _array(np.asarray(held))
         if kind_of(value) == "xarray":
-            return _array(np.asarray(value.values)), tuple(value.dims)
+            return self._labelled(value)
         if isinstance(value, (tuple, list)):
             return kind, tuple(map(self.told, held))
         if isinstance(value, (set, frozenset)):
             return kind, frozenset(map(self.told, held))
         if isinstance(value, Mapping):
-            return kind, tuple([(self.told(k), self.told(v)) for k, v in held.items()])
+            return kind, tuple([(self.told(k), self.told(v)) for k, v in list(held.items())])
         if getattr(kind, "told_by_identity", False):
             return _Same(value)
         if isinstance(value, Fencil):
@@ -129,6 +138,14 @@ class _Look:
             fields = [self.told(getattr(value, f.name)) for f in dataclasses.fields(value)]
             return type(value), *fields, *self.inside(value)
         return _Same(value), *self.inside(value)
+
+    def _labelled(self, value: Any) -> Hashable:
+        """A DataArray or a variable of xarray by its numbers, labels and attributes; by identity within a trace."""
+        variables = [getattr(value, "variable", value), *(c.variable for c in getattr(value, "coords", {}).values())]
+        if any(is_traced(v._data) for v in variables):
+            return _Same(value)
+        names = (getattr(value, "name", None), *getattr(value, "coords", ()), *getattr(value, "xindexes", ()))
+        return names, tuple([(v.dims, _array(np.asarray(v.values)), self.told(v.attrs)) for v in variables])
 
     def inside(self, value: Any) -> Iterator[Hashable]:
         """Reads of a function outside of it; of other objects the attributes whose names the code has."""

@@ -25,11 +25,12 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from tensorir.binding.arrays import kind_of, refuse
-from tensorir.binding.coordinates import Coordinate, Coordinates, in_units, signed_period
+from tensorir.binding.coordinates import AROUND, Coordinate, Coordinates, in_units, signed_period
 from tensorir.binding.labels import DATED, calendar_of
-from tensorir.binding.quantities import is_degrees
+from tensorir.binding.units import is_degrees
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.boundary import extend, linear, periodic
+from tensorir.fieldview.folds import sum
 from tensorir.fieldview.trace import Tracing, current, fail
 from tensorir.fieldview.traced import Traced, binary, make
 from tensorir.ir import build
@@ -37,6 +38,7 @@ from tensorir.ir.dimensions import Dimension, Offset
 from tensorir.ir.staggering import around, partners
 from tensorir.ir.types import FLOAT64, Dims, Interval
 from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.locations import warn
 
 
 def coord(x: Value, name: str | Dimension, /, *, units: str | None = None) -> Value:
@@ -155,11 +157,78 @@ def _parameter(name: str) -> str:
 
 
 def _on(x: Traced, trace: Tracing, found: Coordinate) -> Traced:
-    """A coordinate on the points of a field: an index goes on beyond its ends."""
+    """A coordinate on the points of a field: an index goes on beyond its ends, others along periodic dims."""
     field = _field(trace, found)
     own = found.name.partition(DATED)[0]
-    needed = x.type.dims.get(own)
-    return field if found.dims.names != (own,) or needed is None else _reaching(field, trace, found, needed)
+    if found.dims.names == (own,):
+        needed = x.type.dims.get(own)
+        return field if needed is None else _reaching(field, trace, found, needed)
+    for dim, have in found.dims.items:
+        needed = x.type.dims[dim]
+        if have.covers(needed):
+            continue
+        if _period(trace, dim) is None:
+            warn(
+                f"'{own}' is known on {dim}{have}, and this field is on {dim}{needed}: what reads it beyond has no "
+                "points there. Take it of the field without its halo, or extend it: "
+                f"ti.extend(ti.coord(x, '{own}'), ...)"
+            )
+            continue
+        field = _going_round(field, trace, found, dim, needed)
+    return field
+
+
+def _period(trace: Tracing, dim: str) -> float | None:
+    """The period of a dim, or of the staggered one beside, which is the same axis."""
+    named = (dim, *partners(dim, trace.periods))
+    return next((trace.periods[d] for d in named if d in trace.periods), None)
+
+
+def _going_round(field: Traced, trace: Tracing, coordinate: Coordinate, dim: str, needed: Interval) -> Traced:
+    """A coordinate that is no index on an interval of a periodic dim at least.
+
+    It goes on by the period where it rises or falls by as much in all rows, as longitudes do, and by nothing where the
+    last point is as near to the first as points are to each other, as latitudes and areas do.
+    """
+    period, course = _period(trace, dim), coordinate.course(dim)
+    trace.looked.add(f"{coordinate.name}{AROUND}{dim}")
+    assert period is not None
+    by: Any = 0.0
+    if course.round is not None and not course.closes:
+        by = signed_period(dim, period, course.round)
+    elif not course.closes and (course.known or not is_degrees(coordinate.units)):
+        message = f"'{coordinate.name}' is known on {dim}{coordinate.dims[dim]}, and how it goes on along {dim} is not"
+        fail("V38", f"{message}.", "pass it as an argument that has the halo.")
+    elif not course.closes:
+        # nobody can look at its values within a loop: from the last point to the first an angle goes by whole periods
+        rises = binary("divides", binary("minus", *_ends(field, dim, coordinate.dims[dim])), period)
+        by = binary("multiplies", make("round", rises), period)
+    return _round(field, dim, coordinate.dims[dim], needed, by)
+
+
+def _ends(field: Traced, dim: str, have: Interval) -> tuple[Traced, Traced]:
+    """The last point along a dim, and the first."""
+    ends = Interval(have.stop - 1, have.stop), Interval(have.start, have.start + 1)
+    last, first = (cast("Any", sum(make("subset", field, static=(Dims(((dim, end),)),)), dim)) for end in ends)
+    return last, first
+
+
+def _round(field: Traced, dim: str, have: Interval, needed: Interval, by: Any) -> Traced:
+    """A coordinate on an interval at least, which at its ends goes on from its other one, and by a number more."""
+    before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
+    still = isinstance(by, float) and not by
+    whole = field if field.element.is_float or still else make("cast", field, static=(FLOAT64,))
+    wide = extend(whole, {dim: (before, after)}, periodic())
+    if still:
+        return wide
+    ends = Interval(have.start - before, have.start), Interval(have.stop, have.stop + after)
+    moved = [
+        _moved(wide, dim, end, more)
+        for end, more in zip(ends, (binary("multiplies", -1.0, by) if isinstance(by, Traced) else -by, by), strict=True)
+        if end
+    ]
+    inner = make("subset", wide, static=(Dims(((dim, have),)),))
+    return make("concat", *([moved[0], inner, *moved[1:]] if before else [inner, *moved]))
 
 
 def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval) -> Traced:
@@ -168,23 +237,16 @@ def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval
     have = found.dims[dim]
     if have.covers(needed):
         return field
-    before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
-    if dim in trace.periods:
-        period = signed_period(dim, trace.periods[dim], found.round)
-        whole = field if field.element.is_float else make("cast", field, static=(FLOAT64,))
-        field = extend(whole, {dim: (before, after)}, periodic())
-        ends = Interval(have.start - before, have.start), Interval(have.stop, have.stop + after)
-        moved = [_moved(field, dim, end, by) for end, by in zip(ends, (-period, period), strict=True) if end]
-        inner = make("subset", field, static=(Dims(((dim, have),)),))
-        parts = [moved[0], inner, *moved[1:]] if before else [inner, *moved]
-        return make("concat", *parts)
+    if (period := _period(trace, dim)) is not None:
+        return _round(field, dim, have, needed, signed_period(dim, period, found.round))
     if not found.even:
         told = f"'{dim}' is known on {dim}{have}, this field is on {dim}{needed}, and its steps are not equal"
         fail("V38", f"{told}.", f"a periodic boundary says how it goes on, ti.periodic(360.0); or extend '{dim}' too.")
+    before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
     return extend(field, {dim: (before, after)}, linear())
 
 
-def _moved(field: Traced, dim: str, part: Interval, by: float) -> Traced:
+def _moved(field: Traced, dim: str, part: Interval, by: Any) -> Traced:
     """A part of a field, and a number more."""
     return binary("plus", make("subset", field, static=(Dims(((dim, part),)),)), by)
 

@@ -2,8 +2,7 @@
 
 The dims of an operator are those that it names, in shifts, scans, boundary conditions and annotations, and those of the
 coordinates that it asks for. A variable that lacks one of them is kept as it is, on the points that results have; so
-is one that others name as their bounds, errors, cell measures or grid mapping (`AUXILIARY_ATTRIBUTES`). In time loops
-and transformations, where a Dataset is a dict of Fields, this is a dict of Fields too.
+is one that others name as their bounds, errors, cell measures or grid mapping (`AUXILIARY_ATTRIBUTES`).
 
 >>> import tensorir as ti
 >>> import xarray as xr
@@ -22,16 +21,15 @@ import inspect
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import is_tuple, kind_of, refuse
+from tensorir.binding.arrays import is_tuple, refuse
 from tensorir.binding.labels import labels_of, xarray_option
 from tensorir.ir.staggering import partners
-from tensorir.ir.types import DTYPES, FLOAT64, Dims, Interval, TensorType, scalar_of
+from tensorir.ir.types import DTYPES, FLOAT64, scalar_of
 from tensorir.runtime.errors import DiagnosticError
 
 AUXILIARY_ATTRIBUTES = (
@@ -39,20 +37,15 @@ AUXILIARY_ATTRIBUTES = (
 )  # fmt: skip
 """The attributes of the CF conventions by which a variable names others that say more of it."""
 
-AUXILIARY: ContextVar[frozenset[str]] = ContextVar("variables of Datasets around that are not computed")
-"""What a time loop knows of the Datasets in its state, of which it makes dicts of Fields."""
-
 
 def auxiliary_of(whole: Any) -> frozenset[str]:
-    """The variables of a Dataset, or of the dict of Fields that stands for one, that others name in such attributes.
+    """The variables of a Dataset that others name in such attributes.
 
     >>> import xarray as xr
     >>> lon = xr.Variable("lon", [5.0, 15.0], {"bounds": "lon_bnds"})
     >>> auxiliary_of(xr.Dataset({"lon_bnds": (("lon", "side"), [[0.0, 10.0], [10.0, 20.0]])}, {"lon": lon}))
     frozenset({'lon_bnds'})
     """
-    if isinstance(whole, dict):
-        return AUXILIARY.get(frozenset())
     return auxiliary_names(whole.variables.values()) & {str(n) for n in whole.data_vars}
 
 
@@ -63,10 +56,7 @@ def auxiliary_names(variables: Iterable[Any]) -> frozenset[str]:
 
 
 def is_whole(value: Any) -> bool:
-    """True if a value is a Dataset, or the dict of Fields that stands for one in a time loop."""
-    if isinstance(value, dict):
-        members = cast("dict[Any, Any]", value)
-        return bool(members) and all(kind_of(v) == "field" for v in members.values())
+    """True if a value is a Dataset."""
     xarray: Any = sys.modules.get("xarray")
     return xarray is not None and isinstance(value, xarray.Dataset)
 
@@ -111,12 +101,11 @@ def over_variables(
 
 def members_of_whole(whole: Any) -> dict[str, Any]:
     """The variables by name."""
-    variables: Any = getattr(whole, "data_vars", whole)
-    return {str(n): v for n, v in variables.items()}
+    return {str(n): v for n, v in whole.data_vars.items()}
 
 
 def _lacks(array: Any, named: frozenset[str]) -> bool:
-    have = {str(d) for d in array.dims} if kind_of(array) == "xarray" else set(array.dims.names)
+    have = {str(d) for d in array.dims}
     return any(d not in have and not partners(d, have) for d in named)
 
 
@@ -124,11 +113,6 @@ def _on_all_dims(whole: Any, members: Mapping[str, Any]) -> Any:
     """An array on all dims of a Dataset, with all of its coordinates, that takes no memory."""
     elements = [e for v in members.values() if (e := scalar_of(v.dtype)) is not None]
     element = next((e for e in elements if e.is_float), elements[0] if elements else FLOAT64)
-    if isinstance(whole, dict):
-        dims: dict[str, Interval] = {}
-        for field in members.values():
-            dims.update({d: i | dims.get(d, i) for d, i in field.dims.items})
-        return TensorType(element, Dims(tuple(dims.items())))
     import xarray as xr
 
     blank = np.broadcast_to(np.zeros((), DTYPES[element]), tuple(whole.sizes.values()))
@@ -142,8 +126,6 @@ def _together(whole: Any, results: Mapping[str, Any], kept: Mapping[str, Any]) -
         parts = [_together(whole, {n: r[k] for n, r in results.items()}, kept) for k in range(len(sample))]
         return type(sample)(*parts) if hasattr(sample, "_fields") else tuple(parts)
     order = list(members_of_whole(whole))
-    if isinstance(whole, dict):
-        return {n: results[n] if n in results else kept[n] for n in order}
     import xarray as xr
 
     found = xr.Dataset({n: r.rename(n) for n, r in results.items()})

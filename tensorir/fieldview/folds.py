@@ -18,7 +18,7 @@ from tensorir.fieldview.traced import Traced, assignable, make, wrap
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import BOOL, NEIGHBOUR, Dims, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, FLOAT32, NEIGHBOUR, Dims, Scalar, TensorType, TupleElement
 from tensorir.runtime.locations import here
 
 _ALONG = {"plus": "sum", "max": "max", "min": "min"}
@@ -45,7 +45,20 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
             f"{axis} is a dim of the field, and no local dimension of an offset.",
             f"along {axis} itself fold by ti.{_ALONG.get(op, op)}(x, {axis}).",
         )
-    return assignable(_reduced(value.expr, name, op, init(value.element)))
+    return assignable(_summed_wide(value, op, lambda x: _reduced(x, name, op, init(value.element))))
+
+
+def _is_narrow(element: Any) -> bool:
+    """True for floats of fewer than 32 bits: their sums leave their range, and small terms are lost in large ones."""
+    return isinstance(element, Scalar) and element.is_float and element.bits < 32
+
+
+def _summed_wide(x: Traced, op: str, fold: Callable[[Expr], Expr]) -> Expr:
+    """A fold by a builtin, whose sums of narrow floats are float32 and rounded once, as those of NumPy's means."""
+    if op != "plus" or not _is_narrow(x.element):
+        return fold(x.expr)
+    wide = make("cast", x, static=(FLOAT32,))
+    return make("cast", Traced(fold(wide.expr)), static=(x.element,)).expr
 
 
 def _reduced(x: Expr, name: str, op: str, init: Any) -> Expr:
@@ -118,10 +131,13 @@ def _folded(x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any
             message = f"{each.removeprefix(NEIGHBOUR)} holds neighbours, some of which may be absent."
             fail("V17", message, "fold over them by ti.neighbor_sum, ti.max_over or ti.min_over.")
     current().named.update(names)
-    made = value.expr
-    for each in names:
-        made = _reduced(made, each, op, init(element))
-    return assignable(made)
+
+    def folded(made: Expr) -> Expr:
+        for each in names:
+            made = _reduced(made, each, op, init(element))
+        return made
+
+    return assignable(_summed_wide(value, op, folded))
 
 
 def _least(e: Scalar) -> Any:
@@ -156,26 +172,31 @@ def mean(x: Value, dim: Along = None, weights: Any = None) -> Value:
     """The mean along dims: one (`LAT` or its name), several, or all of the field's; with `weights` the weighted one.
 
     Of a field of floats: on its other dims, of its element type. Weights are a field, such as cell areas or
-    `ti.cos(ti.radians(ti.coord(t, "lat")))`; they need not have all of the dims. Units: those of `x`, none with
-    weights. NaN makes the mean NaN. Errors: as of `ti.sum`.
+    `ti.cos(ti.radians(ti.coord(t, "lat")))`; they need not have all of the dims, and may have
+    others, which the mean then has. Units: those of `x`. NaN makes the mean NaN, and that of no points is NaN. Errors:
+    as of `ti.sum`.
     """
     current()
     value = wrap(x)
     if not (isinstance(value.element, Scalar) and value.element.is_float):
         fail("V17", f"a mean is one of floats, and this is {value.element}.", "convert it: ti.astype(x, ti.float64).")
+    if _is_narrow(value.element):
+        wide, weight = (None if v is None else make("cast", wrap(v), static=(FLOAT32,)) for v in (value, weights))
+        return cast("Value", make("cast", wrap(mean(cast("Value", wide), dim, weight)), static=(value.element,)))
     if weights is None:
         total = _folded(value, dim, "mean", "plus", lambda e: 0)
         count = math.prod(len(i) for d, i in value.type.dims.items if d not in total.dims)
         return cast("Value", total / float(count) if count else total * math.nan)
     weight = wrap(weights)
-    lacking = [d for d in weight.dims if d not in value.dims]
-    if lacking:
-        fail("V17", f"the weights vary along {lacking[0]}, and the field does not.", "fold the weights along it first.")
-    total, points = value * weight, (value * weight).type.dims
-    over = [d for d in points.names if d not in sum(total, dim).dims]
+    both = value * weight
+    over = [d for d in both.dims if d not in _folded(both, dim, "mean", "plus", lambda e: 0).dims]
+    others = [d for d in over if d not in weight.dims]
+    if others:
+        value = wrap(mean(cast("Value", value), others))
+    weighed, points = value * weight, both.type.dims
     weight = make("subset", weight, static=(Dims(tuple((d, points[d]) for d in weight.dims)),))
-    others = math.prod(len(points[d]) for d in over if d not in weight.dims)
-    return cast("Value", sum(total, over) / (sum(weight, [d for d in over if d in weight.dims]) * float(others)))
+    over = [d for d in over if d not in others]
+    return cast("Value", sum(weighed, over) / sum(cast("Value", weight), over))
 
 
 def _extreme(name: str, op: str, init: Callable[[Scalar], Any]) -> Callable[..., Any]:

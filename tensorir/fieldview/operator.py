@@ -64,7 +64,7 @@ from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.staggering import halves
-from tensorir.ir.types import Dims, Scalar, TensorType, TupleElement, bcast
+from tensorir.ir.types import Dims, Interval, Scalar, TensorType, TupleElement, bcast
 from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refusal
 from tensorir.runtime.locations import assigned, here, located, of_function
 from tensorir.runtime.memory import SIZES, RecentCache
@@ -101,6 +101,8 @@ class Plan:
     """By how much the coordinates of periodic dims go on."""
     named: frozenset[str] = frozenset()
     """The dims that the trace named."""
+    turns: Mapping[str, frozenset[Interval]] = field(default_factory=dict[str, "frozenset[Interval]"])
+    """The intervals of these dims that go round once."""
     compiled: Any = None
 
     @staticmethod
@@ -119,7 +121,7 @@ class Plan:
             fencil, shape, results, tuple(trace.tables), places(trace.assigned.values()),
             {v.name: arrays for v, arrays in constants.items()}, trace.taken,
             {v.name: which for which, v in trace.fields.items()}, frozenset(trace.looked), trace.periods,
-            frozenset(trace.named),
+            frozenset(trace.named), {dim: frozenset(parts) for dim, parts in trace.turns.items()},
         )  # fmt: skip
 
     @property
@@ -240,7 +242,7 @@ class FieldOperator(Displayed, Generic[Result]):
             if out is None:
                 _refuse_ambiguous(self.name, plan, values)
             plan.compiled = compile(plan.program)
-        with stated(plan.periods):
+        with stated(plan.periods, plan.turns):
             return restored(plan.shape, gathered(plan.results, plan.compiled(**values)))
 
     def over_variables(
@@ -282,7 +284,7 @@ class FieldOperator(Displayed, Generic[Result]):
         plan = self._plan(bound, None, None, provider)
         values = self._values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        with stated(plan.periods):
+        with stated(plan.periods, plan.turns):
             return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
 
     def inline(self, bound: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse, type_of_named
+from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse, refuse_packed, type_of_named
 from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.array_types import FieldType
 from tensorir.fieldview.trace import current
@@ -47,6 +47,7 @@ def argument_type(
         return value
     if kind_of(value) == "xarray" and scalar_of(value.dtype) is None:
         raise _no_element(name, value, where)
+    refuse_packed(value, name)
     if _is_listed(value):
         return _list(name, value, annotation, where)
     if is_tuple(value) and value and not isinstance(value[0], str):

@@ -47,7 +47,7 @@ from tensorir.ir import build
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Literal, Var
 from tensorir.ir.rewrite import postorder, rebuild, with_label
 from tensorir.ir.staggering import partners
-from tensorir.ir.types import FLOAT64, INT64, Scalar
+from tensorir.ir.types import FLOAT64, INT64, Interval, Scalar
 from tensorir.reference.scalars import SCALAR
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refusal
 from tensorir.runtime.locations import here, warn
@@ -188,6 +188,8 @@ class Tracing:
     """The parameters that coordinates became, by their name and which of this name they are."""
     periods: dict[str, float] = field(default_factory=dict[str, float])
     """By how much the coordinates of periodic dims go on, as boundary conditions say."""
+    turns: dict[str, set[Interval]] = field(default_factory=dict[str, "set[Interval]"])
+    """The intervals of periodic dims that go round once, where fields are extended by a period."""
     latest: tuple[object, Expr] | None = None
     """The expression of Python that made the latest value, and the value."""
 

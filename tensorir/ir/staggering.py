@@ -10,7 +10,7 @@ attributes `axis` and `c_grid_axis_shift` of the coordinates of a call, as xgcm 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -34,7 +34,8 @@ class Half:
     shift: float = -0.5
 
 
-_PADDED = re.compile(r"(\w+)\s*:\s*(\w+)\s*\(\s*padding\s*:\s*(none|low|high|both)\s*\)")
+_PAIR = re.compile(r"(\w+)\s*:\s*(\w+)(?:\s*\(\s*padding\s*:\s*(none|low|high|both)\s*\))?")
+_OF_EDGES = re.compile(r"(edge|face)\d_dimensions")
 
 STATED: dict[str, Half] = {}
 """The staggered dims that `staggered` was told, for the process."""
@@ -94,10 +95,11 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
     """A Dataset of a C grid, of whose dims operators then know which are centres and which are edges, and of what.
 
     Sources are `coords` (as for `xgcm.Grid`: `{"X": {"center": "XC", "left": "XG"}}`), the attributes `axis` and
-    `c_grid_axis_shift` of coordinates, a variable whose `cf_role` is "grid_topology" (SGRID), or the names of
-    MITgcm, NEMO and ROMS. Dims of the same points get one name (`xi_v` of ROMS is `xi_rho`; `x` in a file of NEMO with
-    `depthu` is `x_f`). As with `ti.staggered` it holds for the process. Raises V41 for a dim that is staggered
-    otherwise, and for a Dataset that says nothing of any.
+    `c_grid_axis_shift` of coordinates, a variable whose `cf_role` is "grid_topology" (SGRID), and, for dims of which
+    none of these tells, the names of MITgcm, NEMO and ROMS. Dims of the same points get one name (`xi_v` of ROMS is
+    `xi_rho`; `x` in a file of NEMO with `depthu` is `x_f`; edges of SGRID have that of their nodes). As with
+    `ti.staggered` it holds for the process. Raises V41 where two sources differ, for a dim that is staggered otherwise,
+    and for a Dataset that says nothing of any.
 
     >>> import numpy as np
     >>> import xarray as xr
@@ -111,13 +113,15 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
     if sum(dim.startswith("depth") for dim in marks) > 1:
         raise refusal("V41", "the Dataset has grids of several kinds of NEMO.", help="call ti.c_grid for each file.")
     names = {dim: name for mark in marks for dim, name in SAME_POINTS[mark].items() if dim in dataset.dims}
-    dataset = dataset.rename(names)
-    known = {half: (half_of_axis["center"], POSITIONS[at]) for half_of_axis in (coords or {}).values()
-             for at, half in half_of_axis.items() if at != "center"}  # fmt: skip
-    known = known or {dim: (half.whole, half.shift) for dim, half in _told([dataset]).items()} or dict(_sgrid(dataset))
-    if not known:
-        known = {dim: (whole, _of_sizes(dataset.sizes, dim, whole, shift)) for dim, (whole, shift) in MODELS.items()
-                 if dim in dataset.dims}  # fmt: skip
+    between, edges = _sgrid(dataset, names)
+    dataset = _renamed(dataset, {**names, **edges})
+    given = {names.get(half, half): Half(names.get(axis["center"], axis["center"]), POSITIONS[at])
+             for axis in (coords or {}).values() for at, half in axis.items() if at in POSITIONS}  # fmt: skip
+    known = _agreed({"coords=": given, "the attributes of coordinates": _told([dataset]), "SGRID's topology": between})
+    wholes = {half.whole for half in known.values()}
+    for dim, (whole, shift) in MODELS.items():
+        if dim in dataset.dims and dim not in known and dim not in wholes:
+            known[dim] = Half(whole, _of_sizes(dataset.sizes, dim, whole, shift))
     if not known and not names:
         listed = ", ".join(map(str, dataset.dims))
         raise refusal(
@@ -125,8 +129,44 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
             f"nothing says which of {listed} are edges.",
             help='say it: coords={"X": {"center": "x", "left": "x_u"}}.',
         )
-    for half, (whole, shift) in known.items():
-        staggered(Dimension(whole), half, shift)
+    for dim, half in known.items():
+        staggered(Dimension(half.whole), dim, half.shift)
+    return dataset
+
+
+def _agreed(sources: Mapping[str, Mapping[str, Half]]) -> dict[str, Half]:
+    """The staggered dims that sources tell, each of some; raises V41 where two of them differ."""
+    known: dict[str, Half] = {}
+    first: dict[str, str] = {}
+    for source, stated in sources.items():
+        for dim, half in stated.items():
+            reverse = known.get(half.whole)
+            if dim not in known and (reverse is None or reverse.whole != dim):
+                known[dim], first[dim] = half, source
+                continue
+            other = dim if dim in known else half.whole
+            if known[other] not in (half, Half(dim, -half.shift)):
+                message = f"{_lies(dim, half)} in {source}, and {_lies(other, known[other])} in {first[other]}"
+                raise refusal("V41", f"{message}.", help="leave out the one that is wrong.")
+    return known
+
+
+def _lies(dim: str, half: Half) -> str:
+    return f"points of {dim} lie {half.shift:+} points from those of {half.whole}"
+
+
+def _renamed(dataset: Any, names: Mapping[str, str]) -> Any:
+    """A Dataset whose dims of the same points have one name, and one index."""
+    for dim, name in names.items():
+        if dataset.sizes.get(name, dataset.sizes[dim]) != dataset.sizes[dim]:
+            message = f"{dim} and {name} are the same points, and have {dataset.sizes[dim]} and {dataset.sizes[name]}"
+            raise refusal("V41", f"{message} of them.", help="take parts of both alike.")
+        if dim in dataset.indexes and name in dataset.indexes:
+            if not dataset.indexes[dim].equals(dataset.indexes[name]):
+                message = f"{dim} and {name} are the same points, and their labels differ"
+                raise refusal("V41", f"{message}.", help=f"leave those of one out: ds.drop_vars('{dim}').")
+            dataset = dataset.drop_vars(dim)
+        dataset = dataset.rename({dim: name})
     return dataset
 
 
@@ -139,14 +179,36 @@ def _of_sizes(sizes: Mapping[Any, int], half: str, whole: str, shift: float) -> 
     return {1: -0.5, -1: 0.5}.get(further, shift)
 
 
-def _sgrid(dataset: Any) -> Iterator[tuple[str, tuple[str, float]]]:
-    """The dims of nodes between faces, as the topology of SGRID says: `xi_rho: xi_psi (padding: both)`."""
-    for variable in dataset.variables.values():
-        if variable.attrs.get("cf_role") == "grid_topology":
-            for role in ("face_dimensions", "volume_dimensions", "vertical_dimensions"):
-                for face, node, padding in _PADDED.findall(str(variable.attrs.get(role, ""))):
-                    # before the first node there is a face with low, and with both
-                    yield node, (face, 0.5 if padding in ("low", "both") else -0.5)
+def _sgrid(dataset: Any, names: Mapping[str, str]) -> tuple[dict[str, Half], dict[str, str]]:
+    """The dims of nodes between faces, and those of edges with the name of their points, as SGRID's topology says.
+
+    `xi_rho: xi_psi (padding: both)` has nodes between faces; of edges, `eta_u: eta_psi (padding: both)` lie as faces do
+    and `xi_u: xi_psi` as nodes, whose name is that of the edges where the Dataset has none of their own.
+    """
+    between: dict[str, Half] = {}
+    same: dict[str, str] = {}
+    attrs = [v.attrs for v in dataset.variables.values() if v.attrs.get("cf_role") == "grid_topology"]
+    pairs = [(role, _PAIR.findall(str(text))) for one in attrs for role, text in one.items() if "dimensions" in role]
+    for role, texts in pairs:
+        for face, node, padding in (
+            texts if role in ("face_dimensions", "volume_dimensions", "vertical_dimensions") else ()
+        ):
+            # before the first node there is a face with low, and with both
+            shift = 0.5 if padding in ("low", "both") else -0.5
+            between[names.get(node, node)] = Half(names.get(face, face), shift)
+    have = {names.get(dim, dim): dim for dim in map(str, dataset.dims)}
+    for role, texts in pairs:
+        for edge, node, padding in texts if _OF_EDGES.fullmatch(role) else ():
+            edge, node = names.get(edge, edge), names.get(node, node)
+            if edge not in have or node not in between:
+                continue
+            if padding:
+                same[have[edge]] = between[node].whole
+            elif node in have:
+                same[have[edge]] = node
+            else:
+                between[edge] = between.pop(node)
+    return between, {dim: name for dim, name in same.items() if names.get(dim, dim) != name}
 
 
 @contextmanager
@@ -172,10 +234,11 @@ def _told(values: Iterable[Any]) -> dict[str, Half]:
         for dim in value.dims if variables else ():
             attrs: Any = variables[dim].attrs if dim in variables else {}
             axis, shift = attrs.get("axis"), attrs.get("c_grid_axis_shift")
-            if isinstance(axis, str) and shift is None and half_of(str(dim)) is None:
+            by = 0.0 if shift is None else float(np.ravel(shift)[0])  # of n + 1 points it is [-0.5, 0.5]
+            if isinstance(axis, str) and by:
+                between[str(dim)] = axis, by
+            elif isinstance(axis, str) and half_of(str(dim)) is None:
                 wholes.setdefault(axis, set()).add(str(dim))
-            elif isinstance(axis, str) and shift is not None:
-                between[str(dim)] = axis, float(np.ravel(shift)[0])  # of n + 1 points it is [-0.5, 0.5]
     return {
         dim: Half(next(iter(wholes[axis])), shift)
         for dim, (axis, shift) in between.items()

@@ -124,8 +124,18 @@ def _users() -> FrameType | None:
     return frame
 
 
+_LIBRARIES = frozenset(("jax", "jaxlib", "numpy", "equinox", "xarray", "pandas"))
+
+
 def _is_library(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in ("jax", "jaxlib", "numpy", "equinox")
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in (
+        "jax",
+        "jaxlib",
+        "numpy",
+        "equinox",
+        "xarray",
+        "pandas",
+    )
 
 
 @remembered("facts of code", limit=1024)

@@ -71,6 +71,15 @@ def operands(kind, part):
 @pytest.mark.parametrize("kind", LABELS)
 def test_points_with_equal_labels_meet_and_others_are_refused(kind, part, call):
     a, b = operands(kind, part)
+    if call == "loop":  # a line gives what it gives outside of the loop: xarray's arithmetic
+        try:
+            expected = a - b
+        except ValueError as refused:  # labels that repeat
+            with pytest.raises(type(refused)):
+                of_a_loop(a, b)
+            return
+        xr.testing.assert_identical(of_a_loop(a, b).rename(expected.name), expected)
+        return
     if part not in MEET:
         with pytest.raises(ti.DiagnosticError, match=r"A25|A26"):
             CALLS[call](a, b)
@@ -80,8 +89,7 @@ def test_points_with_equal_labels_meet_and_others_are_refused(kind, part, call):
     if call == "fencil":
         expected = expected.sel(I=LABELS[kind][1:4])
     np.testing.assert_array_equal(found, expected)
-    if call != "loop":  # fields that a loop keeps have the state's labels where they have its points
-        np.testing.assert_array_equal(found.I, expected.I)
+    np.testing.assert_array_equal(found.I, expected.I)
 
 
 @pytest.mark.parametrize("kind", LABELS)

@@ -327,6 +327,7 @@ NO_THRESHOLDS = {
     "WINDOW": "bytes of a forcing that are in memory at once",
     "LAUNCH": "steps of a loop with a forcing that one launch makes",
     "PAGE": "of memory",
+    "LARGE": "elements from which a coordinate is an argument of a step and no constant",
     "PER_THREAD": "how finely threads share a kernel",
     "MOST": "choices that are looked through in pairs, and reads that are told apart: of compiling, not of the program",
     "BORDER": "a number of a table",

@@ -10,7 +10,7 @@ import xarray as xr
 import tensorir as ti
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text(encoding="utf-8")
-FIRST_GRADIENT = (Path(__file__).parents[2] / "docs" / "first_gradient.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
 IN_AN_OPERATOR = "tensorir, in an operator"
 
 
@@ -57,8 +57,14 @@ def test_a_row_of_the_tables_runs_and_gives_what_the_peer_gives(names, peer, col
         assert result is not None or capsys.readouterr().out
 
 
-def test_first_gradients_print_what_their_comments_say(capsys):
-    program = "".join(re.findall(r"^```python\n(.*?)^```", FIRST_GRADIENT, re.MULTILINE | re.DOTALL))
-    exec(compile(program, "docs/first_gradient.md", "exec"), {"__name__": "first_gradient"})
-    comments = [line.partition("  # ")[2].partition(":")[0] for line in program.splitlines() if "print(" in line]
-    assert capsys.readouterr().out.splitlines() == comments and len(comments) == 5
+@pytest.mark.parametrize(("page", "count"), [("first_gradient", 5), ("labels", 9)])
+def test_programs_print_what_their_comments_say(page, count, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    program = "".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    file = tmp_path / f"{page}.py"
+    file.write_text(program, encoding="utf-8")
+    exec(compile(program, str(file), "exec"), {"__name__": page})
+    comments = [line.partition("  # ")[2] for line in program.splitlines() if "print(" in line]
+    comments = [c if "{" in c else c.partition(":")[0] for c in comments]
+    assert capsys.readouterr().out.splitlines() == comments and len(comments) == count

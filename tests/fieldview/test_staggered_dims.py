@@ -436,3 +436,127 @@ def test_a_dataset_that_says_nothing_of_its_edges_is_refused(dims, message, help
     with pytest.raises(ti.DiagnosticError) as refused:
         ti.c_grid(xr.Dataset({"t": (tuple(dims), np.zeros(tuple(dims.values())))}))
     assert str(refused.value) == f"error[V41]: {message}.\nhelp: {help}."
+
+
+def rise(ds, name, dim):
+    """The difference of a variable on edges, at the points of a dim between them."""
+    (d,) = ti.dims(dim)
+    return ti.field_operator(lambda u: u(d + 0.5) - u(d - 0.5))(ds[name]).values
+
+
+def roms_file():
+    """A file of ROMS, with the topology that ROMS itself writes."""
+    edges = {
+        "face_dimensions": "xi_rho: xi_psi (padding: both) eta_rho: eta_psi (padding: both)",
+        "edge1_dimensions": "xi_u: xi_psi eta_u: eta_psi (padding: both)",
+        "edge2_dimensions": "xi_v: xi_psi (padding: both) eta_v: eta_psi",
+        "node_dimensions": "xi_psi eta_psi", "vertical_dimensions": "s_rho: s_w (padding: none)",
+    }  # fmt: skip
+    shapes = {
+        "h": {"eta_rho": 4, "xi_rho": 5}, "u": {"eta_u": 4, "xi_u": 4}, "v": {"eta_v": 3, "xi_v": 5},
+        "w": {"s_w": 4, "eta_rho": 4, "xi_rho": 5}, "psi": {"eta_psi": 3, "xi_psi": 4},
+    }  # fmt: skip
+    rng = np.random.default_rng(0)
+    values = {n: (tuple(shape), rng.normal(size=tuple(shape.values()))) for n, shape in shapes.items()}
+    return xr.Dataset({**values, "grid": ((), 1, {"cf_role": "grid_topology", "topology_dimension": 2, **edges})})
+
+
+@pytest.mark.parametrize("without", [[], ["psi"], ["grid"], ["h", "w"]])
+def test_a_file_of_roms_is_known_by_its_names_and_by_its_topology(without, monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    roms = roms_file().drop_vars(without)
+    ds = ti.c_grid(roms)
+    assert ds.u.dims == ("eta_rho", "xi_u") and ds.v.dims == ("eta_v", "xi_rho")
+    for name, dim, axis in (("u", "xi_rho", 1), ("v", "eta_rho", 0), ("w", "s_rho", 0)):
+        if name in ds:
+            np.testing.assert_array_equal(rise(ds, name, dim), np.diff(roms[name].values, axis=axis))
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+def test_edges_of_sgrid_may_have_names_of_their_own(nodes, monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    text = {
+        "node_dimensions": "M N", "face_dimensions": "MC: M (padding: none) NC: N (padding: none)",
+        "edge1_dimensions": "MU: M NU: N (padding: none)",
+    }  # fmt: skip
+    u = np.random.default_rng(0).normal(size=(3, 4))
+    grid = xr.Dataset({"u": (("NU", "MU"), u), "grid": ((), 1, {"cf_role": "grid_topology", **text})})
+    ds = ti.c_grid(grid.assign(corner=(("N", "M"), np.ones((4, 4)))) if nodes else grid)
+    assert ds.u.dims == ("NC", "M" if nodes else "MU")
+    np.testing.assert_array_equal(rise(ds, "u", "MC"), np.diff(u, axis=1))
+
+
+def mitgcm(axes=""):
+    """MITgcm's dims, of which those along some axes have attributes."""
+    attrs = {"XC": {"axis": "X"}, "XG": {"axis": "X", "c_grid_axis_shift": -0.5},
+             "Z": {"axis": "Z"}, "Zl": {"axis": "Z", "c_grid_axis_shift": -0.5}}  # fmt: skip
+    labels = {"XC": np.arange(5) + 0.5, "XG": np.arange(5.0), "Z": -np.arange(4) - 0.5, "Zl": -np.arange(4.0)}
+    rng = np.random.default_rng(0)
+    values = {"U": (("Z", "XG"), rng.normal(size=(4, 5))), "W": (("Zl", "XC"), rng.normal(size=(4, 5)))}
+    return xr.Dataset(values, {d: (d, x, attrs[d] if attrs[d]["axis"] in axes else {}) for d, x in labels.items()})
+
+
+@pytest.mark.parametrize("axes", ["", "X", "Z", "XZ"])
+@pytest.mark.parametrize("coords", [None, {"Z": {"center": "Z", "left": "Zl"}}, {"X": {"center": "XC", "left": "XG"}}])
+def test_sources_are_merged_axis_by_axis(axes, coords, monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    ds = ti.c_grid(mitgcm(axes), coords)
+    np.testing.assert_array_equal(rise(ds, "U", "XC"), np.diff(ds.U.values, axis=1))
+    np.testing.assert_array_equal(rise(ds, "W", "Z"), np.diff(ds.W.values, axis=0))
+
+
+@pytest.mark.parametrize("shift", [0, 0.0, [0], np.float32(0)])
+def test_a_shift_of_0_is_that_of_centres(shift, monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    edges = ("xg", [0.0, 1.0, 2.0], {"axis": "X", "c_grid_axis_shift": -0.5})
+    centres = ("xc", [0.5, 1.5, 2.5], {"axis": "X", "c_grid_axis_shift": shift})
+    ds = xr.Dataset({"u": ("xg", [1.0, 2.0, 4.0])}, {"xg": edges, "xc": centres})
+    np.testing.assert_array_equal(rise(ti.c_grid(ds), "u", "xc"), [1.0, 2.0])
+
+
+CONFLICTS = {
+    "another side": (
+        mitgcm("X"), {"X": {"center": "XC", "right": "XG"}},
+        "points of XG lie -0.5 points from those of XC in the attributes of coordinates, "
+        "and points of XG lie +0.5 points from those of XC in coords=",
+    ),
+    "the other way round": (
+        mitgcm("X"), {"X": {"center": "XG", "left": "XC"}},
+        "points of XG lie -0.5 points from those of XC in the attributes of coordinates, "
+        "and points of XC lie -0.5 points from those of XG in coords=",
+    ),
+    "a topology": (
+        roms_file(), {"X": {"center": "xi_rho", "left": "xi_u"}},
+        "points of xi_u lie +0.5 points from those of xi_rho in SGRID's topology, "
+        "and points of xi_u lie -0.5 points from those of xi_rho in coords=",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("conflict", CONFLICTS)
+def test_sources_that_differ_are_named(conflict, monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    ds, coords, message = CONFLICTS[conflict]
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.c_grid(ds, coords)
+    assert str(refused.value) == f"error[V41]: {message}.\nhelp: leave out the one that is wrong."
+    assert not staggering.STATED
+
+
+def test_the_same_points_counted_from_the_other_side_are_no_conflict(monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    ds = ti.c_grid(mitgcm("X"), {"X": {"center": "XG", "right": "XC"}})
+    np.testing.assert_array_equal(rise(ds, "U", "XC"), np.diff(ds.U.values, axis=1))
+
+
+def test_labels_of_the_same_points_are_one_index_or_refused(monkeypatch):
+    monkeypatch.setattr(staggering, "STATED", {})
+    roms = roms_file().assign_coords(eta_rho=np.arange(4.0), eta_u=np.arange(4.0))
+    ds = ti.c_grid(roms)
+    assert ds.u.dims == ("eta_rho", "xi_u") and ds.eta_rho.values.tolist() == [0.0, 1.0, 2.0, 3.0]
+    with pytest.raises(
+        ti.DiagnosticError, match=r"V41\]: eta_u and eta_rho are the same points, and their labels differ"
+    ):
+        ti.c_grid(roms.assign_coords(eta_u=np.arange(4.0) + 1.0))
+    with pytest.raises(ti.DiagnosticError, match=r"eta_u and eta_rho are the same points, and have 3 and 4 of them"):
+        ti.c_grid(roms_file().isel(eta_u=slice(0, 3)))

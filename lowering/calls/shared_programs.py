@@ -1,0 +1,79 @@
+"""Programs of steps, losses and jitted functions, kept by their StableHLO: equal texts are compiled once.
+
+A function of labelled arrays is traced for their labels, dates and names, since it may read them. What it does not read
+is not in the StableHLO, so that another window of labels costs a trace and no compilation. Large arrays that it reads
+from outside, masks, metrics and coordinates of two dims, are arguments of the program and not in its text either.
+
+>>> import numpy as np
+>>> double = lambda leaves: [2.0 * leaves[0]]
+>>> program = shared(double, [np.ones(2, "float32")])
+>>> program([np.ones(2, "float32")])
+[Array([2., 2.], dtype=float32)]
+>>> shared(lambda leaves: [2.0 * leaves[0]], [np.zeros(2, "float32")]) is program
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from lowering.calls.executable import asked
+from lowering.tracing import op_by_op
+from tensorir.runtime.memory import RecentCache
+
+Program = Callable[..., list[Any]]
+
+LARGE = 1 << 10
+"""The elements from which on an array that is read from outside is an argument of a program, and no constant in it."""
+
+PROGRAMS: RecentCache[Any, Program] = RecentCache("compiled steps, losses and functions", 64)
+"""The programs that were used last, by their StableHLO."""
+
+
+def shared(function: Callable[..., list[Any]], *arguments: Any, donate: bool = False) -> Program:
+    """A function of pytrees of arrays, compiled for those of these kinds, with the options that its programs ask for.
+
+    With `donate` the memory of the first argument may be used up. Arrays on several devices have a program of their
+    own, since the text does not say where they are, and so have functions that call back into Python.
+    """
+    if op_by_op():
+        return function
+
+    def program(*arguments: Any) -> list[Any]:
+        return function(*arguments)
+
+    donated = (0,) if donate else ()
+    with asked() as requests:
+        traced = jax.jit(program, donate_argnums=donated, keep_unused=True).trace(*arguments)
+    options: Any = dict(requests) or None
+    leaves = jax.tree_util.tree_leaves(arguments)
+    if any(isinstance(x, jax.Array) and x.devices() != {jax.devices()[0]} for x in leaves):
+        return jax.jit(program, donate_argnums=donated, compiler_options=options)
+    closed, outside = traced.jaxpr, list[Any]()
+    places = [k for k, x in enumerate(closed.consts) if np.size(x) >= LARGE]
+    if places:
+        outside = [jnp.asarray(closed.consts[k]) for k in places]
+
+        def with_outside(*given: Any) -> list[Any]:
+            constants = list(closed.consts)
+            for k, x in zip(places, given[-1], strict=True):
+                constants[k] = x
+            return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, constants))(*jax.tree_util.tree_leaves(given[:-1]))
+
+        traced = jax.jit(with_outside, donate_argnums=donated, keep_unused=True).trace(*arguments, outside)
+    lowered = traced.lower()
+    text = lowered.as_text()
+    weak = [x.weak_type for x in traced.jaxpr.out_avals]
+    digest = hashlib.blake2b(repr((weak, options, donate)).encode())
+    digest.update(text.encode())
+    # callbacks are told apart by a number alone
+    key: Any = object() if "callback" in text else (digest.digest(), lowered.in_tree)
+    compiled = PROGRAMS.of(key, lambda: lowered.compile(compiler_options=options))
+    return (lambda *given: compiled(*given, outside)) if places else compiled

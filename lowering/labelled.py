@@ -1,0 +1,478 @@
+"""DataArrays and Datasets as pytrees of JAX: the numbers are leaves, dims and labels are structure.
+
+What JAX takes apart and puts together again is xarray's own around arrays of JAX, or tracers, so that xarray computes
+with it in steps, losses and jitted functions as it does outside of them.
+
+>>> import xarray as xr
+>>> register()
+>>> h = xr.DataArray([1.0, 2.0], {"lat": [50.0, 60.0]}, name="h", attrs={"units": "K"})
+>>> jax.jit(lambda h: 2.0 * h.sel(lat=[60.0]))(h).lat.values
+array([60.])
+
+The structure is dims and indexes, and outside of traces units: what was traced for kelvin is not for degrees. Names,
+other attributes and coordinates without an index are none, so that another date or history compiles nothing anew. What
+a transformation of JAX gives back has none of these, since they would be those of the arrays that it was traced for;
+the transformations of this package (`lowering/loops`) put them back.
+
+What is private in xarray stands in this file alone; `tests/calls/test_labelled_pytrees.py` holds it to its versions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from lowering.field import Field
+from tensorir.binding.arrays import refuse
+from tensorir.ir.types import scalar_of
+from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.locations import raised_at
+
+
+def is_data_array(value: Any) -> bool:
+    return _is_xarray(value, "DataArray")
+
+
+def is_dataset(value: Any) -> bool:
+    return _is_xarray(value, "Dataset")
+
+
+def is_named(value: Any) -> bool:
+    """True for DataArrays, Datasets and Fields."""
+    return is_labelled(value) or isinstance(value, Field)
+
+
+def is_labelled(value: Any) -> bool:
+    """True for DataArrays and Datasets."""
+    return is_data_array(value) or is_dataset(value)
+
+
+def _is_xarray(value: Any, kind: str) -> bool:
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(value, getattr(xarray, kind))
+
+
+def is_tracer(x: Any) -> bool:
+    return isinstance(x, Tracer)
+
+
+class Structure:
+    """A DataArray or a Dataset without its numbers: dims, indexes, and what else goes with them.
+
+    Two are equal that have the same dims and labels, and, where both stand outside of traces, the same units.
+    """
+
+    __slots__ = (
+        "attrs", "coords", "dataset", "indexes", "members", "name", "order", "outside", "rest", "sizes", "traced"
+    )  # fmt: skip
+
+    def __init__(self, array: Any) -> None:
+        self.dataset = is_dataset(array)
+        self.indexes: Mapping[Any, Any] = array._indexes
+        self.name: Any = None if self.dataset else array.name
+        self.attrs: Mapping[Any, Any] = dict(array.attrs) if self.dataset else {}
+        variables: Mapping[Any, Any] = array._variables if self.dataset else {None: array.variable, **array._coords}
+        own = [n for n in array.data_vars if is_numeric(variables[n])] if self.dataset else [None]
+        self.members = tuple([(n, variables[n]._dims, dict(variables[n].attrs)) for n in own])
+        """The name, dims and attributes of each variable whose numbers are leaves; None is the name in a DataArray."""
+        self.rest = {n: v for n, v in variables.items() if n not in own}
+        """Coordinates, and variables that are no numbers."""
+        self.traced = tuple([n for n, v in self.rest.items() if is_tracer(v._data)])
+        """Coordinates whose numbers are leaves, too: those that a trace computed."""
+        self.outside = not any(is_tracer(variables[n]._data) for n in own)
+        """True outside of traces, where units are structure."""
+        self.order, self.sizes = tuple(variables), dict(array.sizes)
+        self.coords = frozenset(array._coord_names) if self.dataset else frozenset(self.rest)
+
+    def __hash__(self) -> int:
+        return hash((self.dataset, *[(n, d) for n, d, _ in self.members], *self.indexes, self.traced))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Structure):
+            return NotImplemented
+        return (
+            self.dataset == other.dataset
+            and [(n, d) for n, d, _ in self.members] == [(n, d) for n, d, _ in other.members]
+            and self.traced == other.traced
+            and self.indexes.keys() == other.indexes.keys()
+            and all(i is other.indexes[n] or i.equals(other.indexes[n]) for n, i in self.indexes.items())
+            and all(n in other.rest and _alike_variables(v, other.rest[n], False) for n, v in self.texts.items())
+            and not (self.outside and other.outside and self.units != other.units)
+        )
+
+    @property
+    def texts(self) -> dict[Any, Any]:
+        """The variables of a Dataset that are no numbers."""
+        return {n: v for n, v in self.rest.items() if n not in self.coords}
+
+    @property
+    def units(self) -> list[str]:
+        """The units of each variable, "" for none."""
+        return [str(attrs.get("units", "")) for _, _, attrs in self.members]
+
+    def __repr__(self) -> str:
+        kind = "Dataset" if self.dataset else "DataArray"
+        return f"{kind}({', '.join(f'{d}: {n}' for d, n in self.sizes.items())})"
+
+    def is_as(self, other: Structure) -> bool:
+        """True if names, attributes and coordinates without an index are the same, too."""
+        return self is other or (
+            self == other
+            and (self.name, self.order, self.sizes, self.coords) == (other.name, other.order, other.sizes, other.coords)
+            and _alike(self.attrs, other.attrs)
+            and all(_alike(a, b) for (_, _, a), (_, _, b) in zip(self.members, other.members, strict=True))
+            and all(
+                _alike(v.attrs, other.rest[n].attrs)
+                if n in self.traced
+                else _alike_variables(v, other.rest[n], n in self.indexes)
+                for n, v in self.rest.items()
+            )
+        )
+
+    def around(self, leaves: Sequence[Any]) -> Any:
+        """The DataArray or Dataset of these numbers, or of what JAX puts in their place."""
+        count = len(self.members)
+        variables = {n: _variable(d, x, a) for (n, d, a), x in zip(self.members, leaves[:count], strict=True)}
+        for n, x in zip(self.traced, leaves[count:], strict=True):
+            variables[n] = _variable(self.rest[n]._dims, x, self.rest[n].attrs)
+        return self._of({**self.rest, **variables}, self.name, self.attrs)
+
+    def after_a_trace(self, leaves: Sequence[Any]) -> Any:
+        """The same of results of a transformation of JAX, with their dims, indexes and units.
+
+        Names, other attributes and coordinates would be those of the arrays that were there when it was traced.
+        """
+        own = zip(self.members, leaves, strict=False)
+        variables = {n: _variable(d, x, {k: v for k, v in a.items() if k == "units"}) for (n, d, a), x in own}
+        return self._of({**{n: self.rest[n] for n in self.indexes}, **self.texts, **variables}, None, {})
+
+    def _of(self, variables: Mapping[Any, Any], name: Any, attrs: Mapping[Any, Any]) -> Any:
+        import xarray as xr
+
+        if not self.dataset:
+            coords = {n: v for n, v in variables.items() if n is not None}
+            return xr.DataArray(variables[None], coords, name=name, indexes=dict(self.indexes), fastpath=True)
+        ordered = {n: variables[n] for n in self.order if n in variables}
+        coords = {n for n in self.coords if n in variables}
+        return xr.Dataset._construct_direct(ordered, coords, dict(self.sizes), dict(attrs), dict(self.indexes))
+
+
+def is_numeric(variable: Any) -> bool:
+    """True for what the IR has an element type of; texts, dates and objects are no numbers of a program."""
+    data = variable._data
+    return hasattr(data, "aval") or scalar_of(np.dtype(getattr(data, "dtype", object))) is not None
+
+
+def _variable(dims: tuple[Any, ...], data: Any, attrs: Mapping[Any, Any]) -> Any:
+    """A variable of numbers or of any object of JAX's in their place, at which xarray does not look."""
+    import xarray as xr
+
+    if isinstance(data, jax.Array) and data.ndim != len(dims):
+        axes = f"{len(dims)} dims, {', '.join(map(str, dims))}" if dims else "no dims"
+        message = f"a DataArray on {axes}, has numbers with {data.ndim} axes within this transformation of JAX"
+        raise refuse("V35", f"{message}.", "jax.vmap and lax.scan add and take axes without names: give them x.data.")
+    variable = object.__new__(xr.Variable)
+    variable._dims, variable._data, variable._attrs, variable._encoding = dims, data, dict(attrs), None
+    return variable
+
+
+def _alike(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
+    """True if attributes are the same."""
+    return a.keys() == b.keys() and all(v is b[k] or bool(np.array_equal(v, b[k])) for k, v in a.items())
+
+
+def _alike_variables(a: Any, b: Any, index: bool) -> bool:
+    if a is b:
+        return True
+    if is_tracer(a._data) or is_tracer(b._data):
+        return False
+    return _alike(a.attrs, b.attrs) and (index or a.equals(b))
+
+
+def numbers_of(variable: Any) -> Any:
+    """The numbers of a variable as an array; those of a file are read."""
+    data = variable._data
+    return data if isinstance(data, (np.ndarray, jax.Array)) else variable.data
+
+
+def parted(array: Any) -> tuple[list[Any], Structure]:
+    """The numbers of a DataArray or Dataset, and its structure."""
+    structure = Structure(array)
+    variables = array._variables if structure.dataset else {None: array.variable, **array._coords}
+    names = [*(n for n, _, _ in structure.members), *structure.traced]
+    return [numbers_of(variables[n]) for n in names], structure
+
+
+# What JAX and NumPy are told of xarray, once for the process.
+
+
+@cache
+def register() -> None:
+    """Make DataArrays and Datasets pytrees of JAX, and NumPy's functions on them those of `jax.numpy` within traces."""
+    import xarray as xr
+
+    for kind in (xr.DataArray, xr.Dataset):
+        try:
+            jax.tree_util.register_pytree_with_keys(kind, _with_keys, _unflattened, parted)
+        except ValueError:  # somebody else's pytrees: what this package transforms does not go by them (`Parts`)
+            continue
+    family: Any = next(c for c in xr.DataArray.__mro__ if "__array_ufunc__" in vars(c))
+    usual = family.__array_ufunc__
+
+    def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        function = getattr(jnp, ufunc.__name__, None)
+        if method != "__call__" or options.get("out") or function is None or not any(map(_holds_tracers, inputs)):
+            return usual(self, ufunc, method, *inputs, **options)
+        chosen = xr.get_options()
+        join, kept = chosen["arithmetic_join"], chosen["keep_attrs"]
+        return xr.apply_ufunc(
+            function, *inputs, kwargs=options, join=join, dataset_join=join, dataset_fill_value=np.nan,
+            output_core_dims=((),) * ufunc.nout, keep_attrs=True if kept == "default" else kept,
+        )  # fmt: skip
+
+    family.__array_ufunc__ = array_ufunc
+    operations: Any = importlib.import_module("xarray.core.duck_array_ops")
+    for name, own in (("gradient", _gradient), ("sliding_window_view", _windows), ("isin", _isin)):
+        setattr(operations, name, _of_jax(own, getattr(operations, name)))
+
+
+# Functions that xarray asks of a library of arrays and that `jax.numpy` has not, or not with these arguments.
+
+
+def _of_jax(own: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *more, **options: (own if isinstance(x, jax.Array) else usual)(x, *more, **options)
+
+
+def _gradient(x: jax.Array, coordinate: Any, axis: int, edge_order: int = 1) -> jax.Array:
+    """Differences of second order inside, and of `edge_order` at the ends, along a coordinate of any steps."""
+    y, h = jnp.moveaxis(x, axis, -1), np.diff(np.asarray(coordinate, x.dtype))
+    before, after = h[:-1], h[1:]
+    both = before + after
+    inner = before / (after * both) * y[..., 2:] - after / (before * both) * y[..., :-2]
+    if (h != h[0]).any():  # with equal steps the point itself is not read, which may be missing
+        inner = inner + (after - before) / (before * after) * y[..., 1:-1]
+    if edge_order == 1:
+        low, high = (y[..., 1] - y[..., 0]) / h[0], (y[..., -1] - y[..., -2]) / h[-1]
+    else:
+        low, high = _one_sided(y[..., 0:3], h[0], h[1]), _one_sided(y[..., :-4:-1], -h[-1], -h[-2])
+    return jnp.moveaxis(jnp.concatenate([low[..., None], inner, high[..., None]], -1), -1, axis)
+
+
+def _one_sided(y: jax.Array, s: Any, t: Any) -> jax.Array:
+    """The derivative at the first of three points at the distances `s` and then `t`."""
+    return (s + t) / (s * t) * y[..., 1] - (2 * s + t) / (s * (s + t)) * y[..., 0] - s / (t * (s + t)) * y[..., 2]
+
+
+def _windows(x: jax.Array, window_shape: Any, axis: Any = None, **_: Any) -> jax.Array:
+    """The windows along some axes, each with its points along an axis at the end, as `sliding_window_view` has them."""
+    lengths = np.atleast_1d(window_shape).tolist()
+    for k, length in zip(range(x.ndim) if axis is None else np.atleast_1d(axis).tolist(), lengths, strict=True):
+        at = np.arange(x.shape[k] - length + 1)[:, None] + np.arange(length)
+        x = jnp.moveaxis(jnp.take(x, at, axis=k), k + 1, -1)
+    return x
+
+
+def _isin(x: jax.Array, test_elements: Any) -> jax.Array:
+    return jnp.isin(x, jnp.asarray(test_elements))
+
+
+def _holds_tracers(value: Any) -> bool:
+    if is_dataset(value):
+        return any(is_tracer(v._data) for v in value._variables.values())
+    return is_tracer(getattr(getattr(value, "variable", value), "_data", value))
+
+
+def _with_keys(array: Any) -> tuple[list[tuple[Any, Any]], Structure]:
+    leaves, structure = parted(array)
+    names = [n for n, _, _ in structure.members] + list(structure.traced)
+    keys = [jax.tree_util.GetAttrKey("data") if n is None else jax.tree_util.DictKey(n) for n in names]
+    return list(zip(keys, leaves, strict=True)), structure
+
+
+def _unflattened(structure: Structure, children: Iterable[Any]) -> Any:
+    leaves = list(children)
+    after = not structure.outside and any(isinstance(x, jax.Array) for x in leaves) and not any(map(is_tracer, leaves))
+    return structure.after_a_trace(leaves) if after else structure.around(leaves)
+
+
+# States, arguments and results of this package's own transformations.
+
+
+@jax.tree_util.register_pytree_node_class
+class Parts:
+    """A DataArray or Dataset taken apart, as a pytree whatever others have registered."""
+
+    __slots__ = ("further", "numbers", "structure")
+
+    def __init__(self, numbers: Sequence[Any], further: Sequence[Any], structure: Structure) -> None:
+        self.numbers, self.further, self.structure = list(numbers), list(further), structure
+        """The numbers of variables, and those of coordinates that are leaves."""
+
+    def tree_flatten(self) -> tuple[Any, Structure]:
+        return (self.numbers, self.further), self.structure
+
+    @classmethod
+    def tree_unflatten(cls, structure: Structure, leaves: Any) -> Parts:
+        made = object.__new__(cls)
+        (made.numbers, made.further), made.structure = leaves, structure
+        return made
+
+
+def is_parts(value: Any) -> bool:
+    return isinstance(value, Parts)
+
+
+def apart(tree: Any) -> Any:
+    """A pytree with `Parts` in place of its DataArrays and Datasets.
+
+    >>> import xarray as xr
+    >>> parts = apart((1.0, xr.DataArray([1.0, 2.0], dims="x")))
+    >>> jax.tree_util.tree_leaves(parts)
+    [1.0, array([1., 2.])]
+    >>> whole(parts)[1].dims
+    ('x',)
+    """
+
+    def one(x: Any) -> Any:
+        if not is_labelled(x):
+            return x
+        leaves, structure = parted(x)
+        count = len(structure.members)
+        return Parts(leaves[:count], leaves[count:], structure)
+
+    return jax.tree_util.tree_map(one, tree, is_leaf=is_labelled)
+
+
+def whole(parts: Any) -> Any:
+    """The pytree with the DataArrays and Datasets that `Parts` are of."""
+    one = lambda x: x.structure.around([*x.numbers, *x.further]) if is_parts(x) else x
+    return jax.tree_util.tree_map(one, parts, is_leaf=is_parts)
+
+
+def numbers(parts: Any) -> list[Any]:
+    """The leaves of a pytree but those of coordinates: what a loop carries."""
+    leaves = jax.tree_util.tree_leaves(parts, is_leaf=_is_whole)
+    return [n for x in leaves for n in (x.numbers if is_parts(x) else [x.data] if isinstance(x, Field) else [x])]
+
+
+def further(parts: Any) -> list[Any]:
+    """The numbers of the coordinates that are leaves."""
+    return [n for x in jax.tree_util.tree_leaves(parts, is_leaf=is_parts) if is_parts(x) for n in x.further]
+
+
+def with_numbers(parts: Any, some: Sequence[Any], more: Sequence[Any] | None = None) -> Any:
+    """The pytree with others in place of its `numbers`, and of `further` ones."""
+    rest, coordinates = iter(some), None if more is None else iter(more)
+
+    def one(x: Any) -> Any:
+        if is_parts(x):
+            behind = x.further if coordinates is None else [next(coordinates) for _ in x.further]
+            return Parts([next(rest) for _ in x.numbers], behind, x.structure)
+        return Field(next(rest), x.dims) if isinstance(x, Field) else next(rest)
+
+    return jax.tree_util.tree_map(one, parts, is_leaf=_is_whole)
+
+
+def blank(parts: Any) -> Any:
+    """The pytree with arrays of the same shapes and types that take no memory."""
+    empty = [np.broadcast_to(np.zeros((), jnp.result_type(x)), np.shape(x)) for x in numbers(parts)]
+    return with_numbers(parts, empty, [None] * len(further(parts)))
+
+
+def _is_whole(value: Any) -> bool:
+    return is_parts(value) or isinstance(value, Field)
+
+
+class Kind:
+    """The kind of a pytree of `Parts`: all that a trace may read of it but the numbers of its leaves."""
+
+    __slots__ = ("shapes", "structures", "tree")
+
+    def __init__(self, parts: Any) -> None:
+        leaves, self.tree = jax.tree_util.tree_flatten(parts)
+        self.shapes = tuple([(np.shape(x), getattr(x, "dtype", type(x)), _weak(x)) for x in leaves])
+        some = jax.tree_util.tree_leaves(parts, is_leaf=is_parts)
+        self.structures = [x.structure for x in some if is_parts(x)]
+
+    def __hash__(self) -> int:
+        return hash((self.tree, self.shapes))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Kind)
+            and self.shapes == other.shapes
+            and self.tree == other.tree
+            and all(a.is_as(b) for a, b in zip(self.structures, other.structures, strict=True))
+        )
+
+
+def _weak(x: Any) -> bool:
+    return bool(getattr(x, "weak_type", not hasattr(x, "dtype")))
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Errors of JAX and xarray at what needs numbers that are not known within a trace, as one of this package."""
+    try:
+        yield
+    except DiagnosticError:
+        raise
+    except _NEEDS_NUMBERS as problem:
+        message = (
+            "this needs the numbers of an array, and within a step, a loss or a jitted function nobody knows them yet."
+        )
+        help = (
+            "choose with xr.where(condition, a, b), compute with operators and functions of xarray, jax.numpy, or of "
+            "NumPy on DataArrays; numbers are looked at outside, or by a callback."
+        )
+        raise DiagnosticError(Diagnostic("V43", message, raised_at(problem), help=help)) from None
+    except (AttributeError, NotImplementedError, TypeError, ValueError) as problem:
+        if (message := _of_traced_xarray(problem)) is None:
+            raise
+        raise DiagnosticError(Diagnostic(*message[:2], raised_at(problem), help=message[2])) from None
+
+
+_NEEDS_NUMBERS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+
+
+def _of_traced_xarray(problem: Exception) -> tuple[str, str, str] | None:
+    """The code, message and help for an error that xarray does not raise outside of traces; None for others."""
+    message = str(problem).splitlines()[0] if str(problem) else ""
+    if "has no attribute 'time'" in message:
+        return (
+            "V43", "the date of a state changes in a loop, and a step does not know it.",
+            "read what changes with it from a forcing, forcing=..., or count the steps in the state.",
+        )  # fmt: skip
+    if "'DataArray' object is not callable" in message:
+        return (
+            "V43", "a DataArray is not called: shifts such as x(I + 1) are for operators.",
+            "put it into a function with @ti.field_operator, or write x.shift(I=-1).",
+        )  # fmt: skip
+    step, packages = problem.__traceback__, list[str]()
+    while step is not None:
+        packages.append(str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0])
+        step = step.tb_next
+    behind = packages[packages.index("xarray") :] if "xarray" in packages else []
+    by_traced_places = "must have the same length as the number of data dimensions" in message
+    if (packages[-1:] in (["jax"], ["numpy"]) and behind) or "jax.numpy" in message or by_traced_places:
+        return (
+            "V43", f"xarray does not compute this with arrays of JAX: {type(problem).__name__}, {message}",
+            "write it with functions of jax.numpy on x.data, or as an operator.",
+        )  # fmt: skip
+    return None
