@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -21,11 +21,11 @@ from lowering.context import checked, raise_failures
 from lowering.distribution.halos import NO_TABLES, Tables
 from lowering.distribution.meshes import on_host
 from lowering.distribution.step import Step
-from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op
+from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op, tracing
 from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.binding.arrays import article, refuse
-from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, nested, prepare_call, with_variables
-from tensorir.distribution.local_program import Chained, Feedback, chained, single_results
+from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, nested, prepare_call, tables_of, with_variables
+from tensorir.distribution.local_program import Chained, Feedback, chained, single_results, state_variables
 from tensorir.distribution.partition import (
     NO_OWNERS,
     Owners,
@@ -259,14 +259,65 @@ def several_steps_at_once(calls: Sequence[DistributedCall]) -> int:
     return max((c.owner.halo_steps for c in calls), default=0)
 
 
-def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list[tuple[Callable[[Any], Any], Any]]:
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The schedule of some steps: functions of what the loop carries, and how often each is applied."""
+
+    each: tuple[tuple[Callable[[Any], Any], Any], ...]
+    layout: Layout | None = None
+    """Where the loop carries blocks as they lie on the devices, and not the state."""
+
+    def run(self, state: Any, repeated: Callable[[Callable[[Any], Any], Any, Any], Any], in_pairs: bool = False) -> Any:
+        """The state after all steps; `repeated` applies a function a number of times, two of them `in_pairs` at once.
+
+        After a round of one step XLA copies the blocks to where the next one reads them.
+        """
+        if self.layout is None:
+            for function, count in self.each:
+                state = repeated(function, state, count)
+            return state
+        blocks = self.layout.dealt(state)
+        for function, count in self.each:
+            if in_pairs:
+                blocks, count = repeated(lambda b, f=function: f(f(b)), blocks, count // 2), count % 2
+            blocks = repeated(function, blocks, count)
+        return self.layout.whole(blocks, state)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The arrays of a state that a step has in blocks, by their places in it, with their dims.
+
+    A loop that carries blocks deals them out once: extents that no number of devices divides, and the points of an
+    unstructured mesh, lie otherwise in the arrays of a caller.
+    """
+
+    step: Step
+    dims: Mapping[int, Dims]
+
+    def dealt(self, state: Any) -> list[Any]:
+        """The leaves of a state as blocks."""
+        leaves = jax.tree_util.tree_leaves(state)
+        return [self.step.dealt_out(x, self.dims[k]) if k in self.dims else x for k, x in enumerate(leaves)]
+
+    def whole(self, blocks: Sequence[Any], state: Any) -> Any:
+        """A state of blocks, in the order of the caller."""
+        leaves = [self.step.cropped(x, self.dims[k]) if k in self.dims else x for k, x in enumerate(blocks)]
+        return jax.tree_util.tree_structure(state).unflatten(leaves)
+
+    def is_of(self, step: Step) -> bool:
+        """True if the blocks lie alike for another step."""
+        return all(self.step.places(dims) == step.places(dims) for dims in self.dims.values())
+
+
+def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> Rounds:
     """The schedule of n steps: several at once, and those that are left; `several` is the number that a step asks for.
 
     What is sent of fields that no step writes is sent here, before the loops. Raises D09 where several steps are not
     one call of a distributed program each.
     """
     if not several:
-        return [(step, n)]
+        return Rounds(((step, n),))
     calls: list[DistributedCall] = []
     before: list[Any] = []
     after: list[Any] = []
@@ -281,16 +332,22 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> list
     alone = len(calls) == len(closed.jaxpr.eqns) == 1
     call = _of_single_results(_with_constants(calls[0], closed)) if alone else None
     feedback = None if call is None else _feedback(call, before, after)
-    single = step if call is None or feedback is None else _advancing(call.step, call, feedback, feedback)
-    if several == 1:
-        return [(single, n)]
-    made = None if call is None or feedback is None else chained(call.program, feedback, several)
-    if call is None or feedback is None or made is None:
+    made = None if call is None or feedback is None or several == 1 else chained(call.program, feedback, several)
+    if several > 1 and made is None:
         name = f"'{calls[0].owner.program.name}'" if calls else "a distributed program"
         told = f"{name} takes {several} steps at once, and the step of the time loop is no call of it alone."
         raise refuse("D09", told, "return its results as the next state, or leave out halo_steps.")
-    together = _advancing(call.owner.step(made.program, call.tables, call.bound), call, feedback, made)
-    return [(together, n // several), (single, n % several)]
+    if call is None or feedback is None:
+        return Rounds(((step, n),))
+    slots = state_variables(call.program, feedback)
+    layout = None if slots is None else Layout(call.step, {k: v.type.dims for k, v in slots.items()})
+    together = None if made is None else call.owner.step(made.program, call.tables, call.bound)
+    if layout is not None and together is not None and not layout.is_of(together):
+        layout = None
+    single = _advancing(call.step, call, feedback, feedback, layout)
+    if made is None or together is None:
+        return Rounds(((single, n),), layout)
+    return Rounds(((_advancing(together, call, feedback, made, layout), n // several), (single, n % several)), layout)
 
 
 def _with_constants(call: DistributedCall, closed: ClosedJaxpr) -> DistributedCall:
@@ -337,9 +394,9 @@ def _sent(step: Step, call: DistributedCall, feedback: Feedback) -> set[str]:
 
 
 def _advancing(
-    step: Step, call: DistributedCall, feedback: Feedback, taken: Feedback | Chained
+    step: Step, call: DistributedCall, feedback: Feedback, taken: Feedback | Chained, layout: Layout | None
 ) -> Callable[[Any], Any]:
-    """The steps that are taken as a function of the state; what is sent of constants is sent now."""
+    """The steps that are taken as a function of what a loop carries; what is sent of constants is sent now."""
     # where their types name axes of the mesh, JAX cannot add up their cotangents within a loop
     constant = {
         name: tuple([left_to_xla(jax.numpy.asarray(x), step.mesh) for x in leaves])
@@ -349,11 +406,18 @@ def _advancing(
     sent = _sent(step, call, feedback)
     views = step.with_halos_of({name: constant[name] for name in sent}) if sent else {}
     own = {p.name: constant[p.name] for p in step.reads if p.name in constant and p.name not in sent}
+    fields = {} if layout is None else step.given(own)
 
     def advance(state: Any) -> Any:
         leaves, structure = jax.tree_util.tree_flatten(state)
-        given = {**own, **{name: (leaves[k],) for name, k in taken.reads.items()}}
-        outputs, failures = step.traced(given, views)
+        read = {name: (leaves[k],) for name, k in taken.reads.items()}
+        if layout is None:
+            outputs, failures = step.traced({**own, **read}, views)
+        else:
+            outputs, failures = step.run_inside({**fields, **read}, views)
+            if step.local.mesh is not None:
+                params = {p.name: p.type.dims for p in step.program.results}
+                outputs = {n: tuple(step.zero_in_padding(x, params[n]) for x in some) for n, some in outputs.items()}
         outputs = checked(outputs, failures, step.checks)
         return structure.unflatten([leaves[f] if isinstance(f, int) else outputs[f][0] for f in taken.following])
 
@@ -373,6 +437,8 @@ class Distributed:
     What a call finds elsewhere is moved; results of jax arrays stay where they were computed.
     """
 
+    told_by_identity: ClassVar[bool] = True
+
     def __init__(
         self, program: BoundProgram, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any],
         owners: Mapping[str, Owners] = NO_OWNERS,
@@ -383,14 +449,42 @@ class Distributed:
         self.owners = owners
         self._told = False
         self.steps: RecentCache[Any, tuple[Any, Step]] = RecentCache("distributed programs", SIZES)
+        self.quick: RecentCache[Any, Step] = RecentCache("calls of distributed programs", SIZES)
+        """The steps of calls that need no conversion and no look at numbers, by the kinds and places of arguments."""
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         if datasets:
             return self._on_dataset(datasets, arguments)
+        key = _places(arguments)
+        if key is not None and (known := self.quick.get(key)) is not None:
+            return self._again(known, arguments)
         ready = prepare_call(self.program, arguments, concrete)
         step = self._ready(ready)
         leaves = [a for some in ready.arrays.values() for a in some]
-        return ready.finish(self._traced(step, ready) if inside_trace(leaves) else self._now(step, ready))
+        if inside_trace(leaves):
+            return ready.finish(self._traced(step, ready))
+        results = ready.finish(self._now(step, ready))
+        if key is not None and self._is_plain(step, ready, arguments):
+            self.quick.put(key, step)
+        return results
+
+    def _is_plain(self, step: Step, ready: PreparedCall, arguments: Mapping[str, Any]) -> bool:
+        """True if arrays like these are blocks as the step reads them, and its results those of the call."""
+        params = [*step.reads, *step.program.results]
+        return (
+            not step.shared
+            and {p.name for p in step.reads} <= arguments.keys() <= {p.name for p in step.program.inputs}
+            and not tables_of(ready.fencil).keys() & arguments.keys()
+            and all(len(p.type.leaves) == 1 and step.is_even(p.type.dims) for p in params)
+            and not step.elsewhere(ready.arrays)
+        )
+
+    def _again(self, step: Step, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """A call like one that was seen before."""
+        with jax.enable_x64(True):
+            outputs, failures = step.run({**{p.name: (arguments[p.name],) for p in step.reads}, **step.placed_fixed})
+            raise_failures(failures, step.checks)
+        return {n: leaves[0] for n, leaves in outputs.items()}
 
     def step(self, program: Fencil, tables: Tables = NO_TABLES, bound: Mapping[str, Any] = NOTHING) -> Step:
         """The step of a program of known sizes on the mesh, with these tables; some of them are bound."""
@@ -466,6 +560,13 @@ class Distributed:
         step = self.step_of(**given)
         with jax.enable_x64(True):
             return step.run.lower(step.shapes()).compile().as_text()
+
+
+def _places(arguments: Mapping[str, Any]) -> Any:
+    """The key of a call by names, shapes, types and places of its arrays; None where some are no arrays on devices."""
+    if tracing() or not all(isinstance(a, jax.Array) for a in arguments.values()):
+        return None
+    return op_by_op(), *((n, a.shape, a.dtype, a.sharding) for n, a in arguments.items())
 
 
 class DistributedOperator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ from tensorir.binding.calls import tables_of
 from tensorir.distribution.exchange import Exchange, Phase, Piece, Round
 from tensorir.distribution.local_program import Localised, View
 from tensorir.distribution.mesh_exchange import Layer, LocalTable, MeshExchange
+from tensorir.distribution.partition import subdomains_of
 from tensorir.ir.nodes import Fencil
 from tensorir.ir.types import Dims, Interval
 
@@ -116,47 +117,154 @@ def _extended(block: jax.Array, came: jax.Array, order: jax.Array, axis: int) ->
 
 
 # The exchange before a step, within `jax.shard_map`: blocks in, blocks with what surrounds them out.
+#
+# What came is kept apart from the block, so that who reads a few points at a side copies those alone, and who reads own
+# points reads the block itself.
 
 Leaves = tuple[jax.Array, ...]
 
 
-def with_halos(blocks: Mapping[str, Leaves], local: Localised, plan: Exchange) -> dict[str, Leaves]:
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The pieces of an array that a device received along one dim, and where each is put."""
+
+    dim: str
+    axis: str
+    """Of the mesh."""
+    pieces: tuple[tuple[Piece, jax.Array], ...] = ()
+
+    def place(self, piece: Piece, box: Interval) -> Interval:
+        """The points of an array on a box where a piece is put, on any device."""
+        return Interval(box.start + min(piece.receive), box.start + max(piece.receive) + piece.width)
+
+
+@dataclass(frozen=True, slots=True)
+class Surrounded:
+    """A block, and what was received around it dim by dim, each on what those before it have brought."""
+
+    block: jax.Array
+    have: Dims
+    """The points of the block itself."""
+    box: Dims
+    """All points, once everything was received."""
+    received: tuple[Received, ...] = ()
+
+    def on(self, dims: Dims) -> jax.Array:
+        """The values at some points, zeros where nothing came."""
+        return self._after(len(self.received), dims)
+
+    @property
+    def whole(self) -> jax.Array:
+        """The values at all points."""
+        return self.on(self.box)
+
+    def _after(self, phases: int, dims: Dims) -> jax.Array:
+        """The values at points of which the first phases brought what the block lacks."""
+        if not phases:
+            return part_of(self.block, self.have, dims)
+        last = self.received[phases - 1]
+        if last.dim not in dims:
+            return self._after(phases - 1, dims)
+        wanted, box, axis = dims[last.dim], self.box[last.dim], dims.names.index(last.dim)
+        moving = [(p, x, place) for p, x in last.pieces if not p.fixed and (place := last.place(p, box)) & wanted]
+        wide = wanted
+        for _, _, place in moving:
+            wide |= place
+        values = self._joined(phases, dims.with_interval(last.dim, wide))
+        for piece, x, _ in moving:
+            rows = Interval(0, piece.width)
+            own = part_of(x, self._having(phases - 1).with_interval(last.dim, rows), dims.with_interval(last.dim, rows))
+            values = _put(values, own, piece, axis, last.axis, box.start - wide.start)
+        return part_of(values, dims.with_interval(last.dim, wide), dims)
+
+    @property
+    def reached(self) -> Dims:
+        """The points of the block, and of what was received so far."""
+        return self._having(len(self.received))
+
+    def _having(self, phases: int) -> Dims:
+        """The points of the block with what the first phases brought."""
+        along = {r.dim for r in self.received[:phases]}
+        return Dims(tuple((d, self.box[d] if d in along else i) for d, i in self.have.items))
+
+    def _joined(self, phases: int, dims: Dims) -> jax.Array:
+        """The block and what came beside it at places that are the same on all devices, and zeros between."""
+        last, have = self.received[phases - 1], self._having(phases - 1)
+        wanted, axis = dims[last.dim], dims.names.index(last.dim)
+        sources: list[tuple[Interval, jax.Array | None]] = [(have[last.dim], None)]
+        for piece, x in last.pieces:
+            if piece.fixed:
+                sources.append((last.place(piece, self.box[last.dim]), x))
+        parts: list[jax.Array] = []
+        at = wanted.start
+        for points, x in sorted(sources, key=lambda source: source[0].start):
+            part = points & wanted
+            if not part:
+                continue
+            if part.start > at:
+                parts.append(_zeros(self.block, dims.with_interval(last.dim, Interval(at, part.start))))
+            on = dims.with_interval(last.dim, part)
+            parts.append(
+                self._after(phases - 1, on) if x is None else part_of(x, have.with_interval(last.dim, points), on)
+            )
+            at = part.stop
+        if at < wanted.stop:
+            parts.append(_zeros(self.block, dims.with_interval(last.dim, Interval(at, wanted.stop))))
+        return lax.concatenate(parts, axis) if len(parts) > 1 else parts[0]
+
+
+Surroundings = dict[str, tuple[Surrounded, ...]]
+"""By view."""
+
+
+def with_halos(blocks: Mapping[str, Leaves], local: Localised, plan: Exchange) -> Surroundings:
     """The views of the local program, by their names, from the blocks of fields and the lists of a mesh, by theirs."""
     views = {v.param.name: v for v in local.views}
-    arrays = {name: blocks[name if v.field.name in plan.held else v.field.name] for name, v in views.items()}
+    around: Surroundings = as_they_are({n: blocks[n] for n, v in views.items() if v.field.name in plan.held}, views)
+    for name, v in views.items():
+        if name not in around:
+            own = Dims(tuple((d, _own(local, d, i)) for d, i in v.param.type.dims.items))
+            box = own.replaced(v.param.type.dims.without(*subdomains_of(local.parts)))
+            around[name] = tuple(Surrounded(x, own, box) for x in blocks[v.field.name])
     for phase in plan.phases:
-        arrays = _exchanged(arrays, views, phase)
-    return arrays if plan.mesh is None else with_mesh_halos(arrays, views, plan.mesh, blocks)
+        around = _exchanged(around, phase)
+    if plan.mesh is None:
+        return around
+    arrays = with_mesh_halos({n: tuple(x.whole for x in some) for n, some in around.items()}, views, plan.mesh, blocks)
+    return as_they_are(arrays, views)
 
 
-def _exchanged(arrays: Mapping[str, Leaves], views: Mapping[str, View], phase: Phase) -> dict[str, Leaves]:
+def _own(local: Localised, dim: str, points: Interval) -> Interval:
+    """The points of a block along a dim, of those that a view has."""
+    return Interval(0, local.parts[dim].size) if dim in local.parts else points
+
+
+def as_they_are(arrays: Mapping[str, Leaves], views: Mapping[str, View]) -> Surroundings:
+    """Views that have all of their points."""
+    boxes = {name: views[name].param.type.dims for name in arrays}
+    return {name: tuple(Surrounded(x, boxes[name], boxes[name]) for x in some) for name, some in arrays.items()}
+
+
+def _exchanged(views: Surroundings, phase: Phase) -> Surroundings:
     """The arrays with what they need along one dim."""
-    dim, part = phase.part.dim, phase.part
+    dim, axis = phase.part.dim, phase.part.axis
     received: dict[str, list[tuple[Piece, Leaves]]] = {}
     for one in phase.rounds:
-        for piece, leaves in zip(one.pieces, _permuted(arrays, views, one, phase), strict=True):
+        for piece, leaves in zip(one.pieces, _permuted(views, one, phase), strict=True):
             received.setdefault(piece.view, []).append((piece, leaves))
-    result: dict[str, Leaves] = {}
-    for name, leaves in arrays.items():
-        dims = views[name].param.type.dims
-        if dim not in dims:
-            result[name] = leaves
-            continue
-        axis, got = dims.names.index(dim), received.get(name, [])
-        result[name] = tuple(
-            _assembled(leaf, [(p, some[k]) for p, some in got], axis, dims[dim], part.size, part.axis)
-            for k, leaf in enumerate(leaves)
-        )
-    return result
+    after: Surroundings = {}
+    for name, some in views.items():
+        got = received.get(name, [])
+        came = [Received(dim, axis, tuple((piece, leaves[k]) for piece, leaves in got)) for k in range(len(some))]
+        after[name] = tuple(replace(x, received=(*x.received, r)) for x, r in zip(some, came, strict=True))
+    return after
 
 
-def _permuted(arrays: Mapping[str, Leaves], views: Mapping[str, View], one: Round, phase: Phase) -> list[Leaves]:
+def _permuted(views: Surroundings, one: Round, phase: Phase) -> list[Leaves]:
     """The points that every device receives in a round, one permute for each element type."""
-    dim, mesh_axis = phase.part.dim, phase.part.axis
-    sent: list[Leaves] = []
-    for piece in one.pieces:
-        axis = views[piece.view].param.type.dims.names.index(dim)
-        sent.append(tuple(_taken(leaf, piece, axis, mesh_axis) for leaf in arrays[piece.view]))
+    sent: list[Leaves] = [
+        tuple(_taken(x, piece, phase.part.dim, phase.part.axis) for x in views[piece.view]) for piece in one.pieces
+    ]
     if not one.pairs:
         return sent
     flat, structure = jax.tree_util.tree_flatten(sent)
@@ -164,7 +272,7 @@ def _permuted(arrays: Mapping[str, Leaves], views: Mapping[str, View], one: Roun
     for dtype in dict.fromkeys(x.dtype for x in flat):
         which = [k for k, x in enumerate(flat) if x.dtype == dtype]
         packed = lax.concatenate([lax.reshape(flat[k], (flat[k].size,)) for k in which], 0)
-        packed = lax.ppermute(packed, mesh_axis, one.pairs)
+        packed = lax.ppermute(packed, phase.part.axis, one.pairs)
         begin = 0
         for k in which:
             piece = lax.slice_in_dim(packed, begin, begin + flat[k].size)
@@ -173,60 +281,49 @@ def _permuted(arrays: Mapping[str, Leaves], views: Mapping[str, View], one: Roun
     return jax.tree_util.tree_unflatten(structure, got)
 
 
-def _taken(block: jax.Array, piece: Piece, axis: int, mesh_axis: str) -> jax.Array:
+def _taken(array: Surrounded, piece: Piece, dim: str, mesh_axis: str) -> jax.Array:
     """The part of its block that a device sends."""
+    points, axis = Interval(min(piece.send), max(piece.send) + piece.width), array.have.names.index(dim)
+    own = points & array.have[dim]
+    sent = array.on(array.reached.with_interval(dim, own))
     if piece.fixed:
-        return lax.slice_in_dim(block, piece.send[0], piece.send[0] + piece.width, axis=axis)
+        return sent
     # blocks at the end have fewer points, and a slice that would leave the block begins elsewhere
-    wide = _padded(block, axis, 0, piece.width)
-    return lax.dynamic_slice_in_dim(wide, _here(piece.send, mesh_axis), piece.width, axis)
+    sides = [(0, points.stop - own.stop if k == axis else 0, 0) for k in range(sent.ndim)]
+    wide = lax.pad(sent, lax.full((), 0, sent.dtype), sides)
+    start = lax.sub(of_this_device(piece.send, mesh_axis), np.int32(points.start))
+    return lax.dynamic_slice_in_dim(wide, start, piece.width, axis)
 
 
-def _assembled(
-    block: jax.Array, got: Sequence[tuple[Piece, jax.Array]], axis: int, box: Interval, size: int, mesh_axis: str
-) -> jax.Array:
-    """A block, and around it what came, and zeros where nothing did."""
-    places = [(-box.start, block)] + [(p.receive[0], x) for p, x in got if p.fixed]
-    parts: list[jax.Array] = []
-    at = 0
-    for start, x in sorted(places, key=lambda place: place[0]):
-        if start > at:
-            parts.append(_zeros(block, axis, start - at))
-        parts.append(x)
-        at = start + x.shape[axis]
-    if at < len(box):
-        parts.append(_zeros(block, axis, len(box) - at))
-    whole = lax.concatenate(parts, axis) if len(parts) > 1 else parts[0]
-    for piece, x in got:
-        if not piece.fixed:
-            whole = _put(whole, x, piece, axis, mesh_axis)
-    return whole
+def _put(whole: jax.Array, x: jax.Array, piece: Piece, axis: int, mesh_axis: str, first: int) -> jax.Array:
+    """An array with received points at a place, of lengths that each device has for itself.
 
-
-def _put(whole: jax.Array, x: jax.Array, piece: Piece, axis: int, mesh_axis: str) -> jax.Array:
-    """The block with received points at a place, of lengths that each device has for itself."""
-    wide = _padded(whole, axis, 0, piece.width)
-    start, count = _here(piece.receive, mesh_axis), _here(piece.counts, mesh_axis)
-    before = lax.dynamic_slice_in_dim(wide, start, piece.width, axis)
+    Places count from what is `first` in the array.
+    """
+    start = lax.add(of_this_device(piece.receive, mesh_axis), np.int32(first))
+    count = of_this_device(piece.counts, mesh_axis)
+    before = lax.dynamic_slice_in_dim(whole, start, piece.width, axis)
     mine = lax.lt(lax.broadcasted_iota("int32", x.shape, axis), lax.broadcast(count, x.shape))
-    wide = lax.dynamic_update_slice_in_dim(wide, lax.select(mine, x, before), start, axis)
-    return lax.slice_in_dim(wide, 0, whole.shape[axis], axis=axis)
+    return lax.dynamic_update_slice_in_dim(whole, lax.select(mine, x, before), start, axis)
 
 
-def _here(values: Sequence[int], mesh_axis: str) -> jax.Array:
+def part_of(x: jax.Array, have: Dims, dims: Dims) -> jax.Array:
+    """The values at some of the points of an array."""
+    if dims.items == have.items:
+        return x
+    return lax.slice(
+        x, [i.start - have[d].start for d, i in dims.items], [i.stop - have[d].start for d, i in dims.items]
+    )
+
+
+def of_this_device(values: Sequence[int], mesh_axis: str) -> jax.Array:
     """The value of this device."""
     table = lax.full((len(values),), 0, "int32") + np.asarray(values, np.int32)
     return lax.dynamic_index_in_dim(table, lax.axis_index(mesh_axis), keepdims=False)
 
 
-def _zeros(like: jax.Array, axis: int, extent: int) -> jax.Array:
-    shape = tuple(extent if k == axis else n for k, n in enumerate(like.shape))
-    return lax.full(shape, 0, like.dtype)
-
-
-def _padded(x: jax.Array, axis: int, low: int, high: int) -> jax.Array:
-    sides = [(low, high, 0) if k == axis else (0, 0, 0) for k in range(x.ndim)]
-    return lax.pad(x, lax.full((), 0, x.dtype), sides)
+def _zeros(like: jax.Array, dims: Dims) -> jax.Array:
+    return lax.full(dims.shape, 0, like.dtype)
 
 
 # What is known of neighbour tables before a distributed step: their numbers, and where they hold -1.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -14,7 +14,17 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from lowering.calls.compiled import Compiled, compile
 from lowering.calls.executable import Executable, jitted
 from lowering.context import Check
-from lowering.distribution.halos import NO_TABLES, Fixed, Tables, digest, known_tables, with_halos
+from lowering.distribution.halos import (
+    NO_TABLES,
+    Fixed,
+    Tables,
+    as_they_are,
+    digest,
+    known_tables,
+    of_this_device,
+    part_of,
+    with_halos,
+)
 from lowering.distribution.meshes import agree, is_shared
 from lowering.distribution.meshes import blocks_of as blocks_of_process
 from lowering.rules.elementwise import SCALAR
@@ -22,7 +32,7 @@ from lowering.tracing import concrete, inside_jit, left_to_xla, varying
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.calls import refuse_absent_outputs
 from tensorir.distribution.exchange import Exchange, exchange, part_of_exchange
-from tensorir.distribution.local_program import Combined, Localised, localised
+from tensorir.distribution.local_program import Combined, Localised, Subblock, localised
 from tensorir.distribution.partition import (
     NO_OWNERS,
     Decomposition,
@@ -33,7 +43,7 @@ from tensorir.distribution.partition import (
     subdomains_of,
 )
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, Dims
+from tensorir.ir.types import DTYPES, Dims, Interval
 from tensorir.text.printer import print_fencil
 
 Leaves = tuple[Any, ...]
@@ -43,6 +53,8 @@ NOTHING: Arrays = {}
 
 class Step:
     """A program of known sizes on the devices of a mesh: a function of arrays by parameter, one per leaf."""
+
+    told_by_identity: ClassVar[bool] = True
 
     def __init__(
         self, program: Fencil, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any],
@@ -60,17 +72,30 @@ class Step:
         """The bound fields that lie on the devices with their halos."""
         self.exchange: Exchange = exchange(self.local, frozenset(self.held))
         kept = {n: v for n, v in options.items() if n != "full"}
-        self._compiled: list[Compiled] = [compile(stage, **kept) for stage in self.local.stages]
+        self._compiled: list[Compiled] = [compile(s.program, **kept) for s in self._programs]
         self._tables, self._full = tables, compile(program, **options).engine.options.full
         self.checks: list[Check] = []
+
+    @property
+    def _programs(self) -> Sequence[Subblock]:
+        """The programs of a device, one after the other."""
+        return self.local.subblocks or [Subblock(Dims(), stage, self.local.positions) for stage in self.local.stages]
 
     @cached_property
     def _executables(self) -> list[Executable]:
         refuse_absent_outputs(self.program, self._tables.holes, self._full)
         known = _local_names(self.local, self._tables.holes, self._full)
+        stages = [s.program for s in self._programs]
         # what a stage gives to the next one may come to a result or not
-        stages = [*({} for _ in self._compiled[1:]), self.local.on_every_device]
-        return [known_tables(c, read, *known) for c, read in zip(self._compiled, stages, strict=True)]
+        first = 0 if self.local.subblocks else len(stages) - 1
+        every = self.local.on_every_device
+        read = [
+            {p.name: Dims(tuple((d, i & every[p.name][d]) for d, i in p.type.dims.items)) for p in stage.results}
+            if k >= first
+            else {}
+            for k, stage in enumerate(stages)
+        ]
+        return [known_tables(c, some, *known) for c, some in zip(self._compiled, read, strict=True)]
 
     @cached_property
     def fixed(self) -> Fixed:
@@ -105,6 +130,10 @@ class Step:
         blocks = blocks_of(self.parts)
         whole = [(blocks[d].padded if d in blocks else i, i) for d, i in dims.items]
         return [(i.start - w.start, w.stop - i.stop) for w, i in whole]
+
+    def is_even(self, dims: Dims) -> bool:
+        """True if an array lies on the devices as a caller has it: in blocks, and none of them padded."""
+        return not _any(self._sides(dims)) and not any(d in subdomains_of(self.parts) for d in dims)
 
     def padded_dims(self, dims: Dims) -> Dims:
         """The dims of an array on all devices, paddings included."""
@@ -171,7 +200,7 @@ class Step:
     def gathered(self, array: Any, dims: Dims) -> Any:
         """An array without its padding, whole on every device where it has any."""
         sides = self._sides(dims)
-        if not _any(sides) and not any(d in subdomains_of(self.parts) for d in dims):
+        if self.is_even(dims):
             return array
         everywhere = NamedSharding(self.mesh, PartitionSpec())
         array = (
@@ -193,10 +222,11 @@ class Step:
         for p in self.reads:
             leaves = (np.asarray(a) if not hasattr(a, "dtype") else a for a in arrays[p.name])
             found[p.name] = tuple(put(self.padded(a, p.type.dims), self.sharding(p.type.dims)) for a in leaves)
-        return {**found, **self._placed_fixed}
+        return {**found, **self.placed_fixed}
 
     @cached_property
-    def _placed_fixed(self) -> dict[str, Leaves]:
+    def placed_fixed(self) -> dict[str, Leaves]:
+        """Tables and lists that are read besides fields, on the devices."""
         put = blocks_of_process if self.shared else jax.device_put
         return {
             n: tuple(put(a, NamedSharding(self.mesh, self._fixed_specs[n])) for a in leaves)
@@ -219,13 +249,19 @@ class Step:
 
     def given(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a trace, padded."""
-        found: dict[str, Leaves] = {}
-        for p in (p for p in self.reads if p.name in arrays):
-            leaves = [left_to_xla(jax.numpy.asarray(a), self.mesh) for a in arrays[p.name]]
-            if inside_jit() and self._dealt_out_alike(p.type.dims):
-                leaves = [lax.with_sharding_constraint(a, self.sharding(p.type.dims)) for a in leaves]
-            found[p.name] = tuple(self.padded(a, p.type.dims) for a in leaves)
+        found = {
+            p.name: tuple(self.dealt_out(a, p.type.dims) for a in arrays[p.name])
+            for p in self.reads
+            if p.name in arrays
+        }
         return {**found, **{n: tuple(map(jax.numpy.asarray, leaves)) for n, leaves in self.fixed.arrays.items()}}
+
+    def dealt_out(self, array: Any, dims: Dims) -> Any:
+        """An array of a trace, padded."""
+        array = left_to_xla(jax.numpy.asarray(array), self.mesh)
+        if inside_jit() and self._dealt_out_alike(dims):
+            array = lax.with_sharding_constraint(array, self.sharding(dims))
+        return self.padded(array, dims)
 
     def taken(self, outputs: Arrays) -> dict[str, Leaves]:
         """Results without padding."""
@@ -275,9 +311,11 @@ class Step:
             fields = self.given(arrays)
             local, plan = part_of_exchange(self.local, self.exchange, set(fields))
             views = self._specs(v.param for v in local.views)
-            return self._mapped(
-                lambda blocks: with_halos(blocks, local, plan), (self._specs(self._of(fields)),), views
-            )(fields)
+
+            def exchanged(blocks: Arrays) -> dict[str, Leaves]:
+                return {n: tuple(x.whole for x in some) for n, some in with_halos(blocks, local, plan).items()}
+
+            return self._mapped(exchanged, (self._specs(self._of(fields)),), views)(fields)
 
         return jax.jit(run)
 
@@ -300,28 +338,69 @@ class Step:
     def _block(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
         """The program of one device."""
         local, plan = part_of_exchange(self.local, self.exchange, set(fields)) if views else (self.local, self.exchange)
-        known: dict[str, Leaves] = with_halos(fields, local, plan)
-        known.update(views)
+        known = with_halos(fields, local, plan)
+        known.update(as_they_are(views, {v.param.name: v for v in self.local.views}))
         blocks, axes = blocks_of(self.parts), frozenset(p.axis for p in self.parts.values())
-        known.update({p.name: (self._positions(blocks[d], p),) for d, p in self.local.positions.items() if d in blocks})
-        known.update({name: fields[name] for name in self.fixed.arrays})
+        whole: dict[str, Leaves] = {name: fields[name] for name in self.fixed.arrays}
         tables = self.fixed.prepared(fields)
         failures: list[Any] = []
         self.checks = []
-        outputs: dict[str, Leaves] = {}
-        for k, (stage, executable) in enumerate(zip(self.local.stages, self._executables, strict=True)):
-            given = {p.name: known[p.name] for p in stage.inputs}
+        outputs: dict[str, list[tuple[Dims, Leaves]]] = {}
+        done: dict[str, Leaves] = {}
+        for k, (part, executable) in enumerate(zip(self._programs, self._executables, strict=True)):
+            stage = part.program
+            whole.update({p.name: (self._positions(blocks[d], p),) for d, p in part.positions.items() if d in blocks})
+            for p in stage.inputs:
+                if (result := part.results.get(p.name)) is not None:
+                    if result not in done:
+                        done[result] = self._whole_block(result, outputs[result])
+                    whole[p.name] = tuple(part_of(x, self._block_of(result), p.type.dims) for x in done[result])
+            given = {
+                p.name: whole[p.name] if p.name in whole else tuple(x.on(p.type.dims) for x in known[p.name])
+                for p in stage.inputs
+            }
             if all(axes == {self.parts[d].axis for d in p.type.dims if d in self.parts} for p in stage.results):
                 # gradients of what is the same on all devices are added up as they are, and not as blocks
                 given = varying(given, axes)
             read = {name: table for name, table in tables.items() if name in given}
-            outputs, found = executable.inside(given, {**executable.differentiable, **read})
+            results, found = executable.inside(given, {**executable.differentiable, **read})
+            for p in stage.results:
+                own = tuple(self._without_padding(x, p) for x in results[p.name])
+                outputs.setdefault(p.name, []).append((part.dims, own))
             failures += [self._anywhere(f) for f in found]
             self.checks += [Check(c.diagnostic, Dims()) for c in executable.checks]
             for fold in self.local.combined:
                 if fold.level == k:
-                    known[fold.param.name] = tuple(self._combined(x, fold) for x in outputs[fold.param.name])
-        return outputs, failures
+                    whole[fold.param.name] = tuple(self._combined(x, fold) for x in results[fold.param.name])
+        names = [p.name for p in self.program.results]
+        return {n: done[n] if n in done else self._whole_block(n, outputs[n]) for n in names}, failures
+
+    def _without_padding(self, x: Any, param: Var) -> Any:
+        """A part of a result with zeros beyond the ends of the whole, of which no later step makes anything."""
+        if param.name not in self.local.on_every_device:
+            return x
+        whole, every = self.program[param.name].type.dims, self.local.on_every_device[param.name]
+        for axis, (d, i) in enumerate(param.type.dims.items):
+            block = self.parts.get(d)
+            if isinstance(block, Decomposition) and not every[d].covers(i):
+                own = [(whole[d] & block.block(k)).shifted(block.start(k)) for k in range(block.parts)]
+                first = of_this_device([points.start - i.start for points in own], block.axis)
+                end = of_this_device([points.stop - i.start for points in own], block.axis)
+                at = lax.broadcasted_iota("int32", x.shape, axis)
+                before, after = lax.lt(at, lax.broadcast(first, x.shape)), lax.ge(at, lax.broadcast(end, x.shape))
+                beside = lax.bitwise_or(before, after)
+                x = lax.select(beside, lax.full_like(x, 0), x)
+        return x
+
+    def _block_of(self, result: str) -> Dims:
+        """The points of a result's block."""
+        dims = self.program[result].type.dims
+        return Dims(tuple((d, Interval(0, self.parts[d].size) if d in self.parts else i) for d, i in dims.items))
+
+    def _whole_block(self, result: str, parts: Sequence[tuple[Dims, Leaves]]) -> Leaves:
+        """A result on the block, of the parts in which it was computed."""
+        dims, leaves = [part for part, _ in parts], zip(*(some for _, some in parts), strict=True)
+        return tuple(_joined(dims, some, self._block_of(result)) for some in leaves)
 
     def _positions(self, part: Decomposition, place: Var) -> Any:
         """The coordinates in the whole of the local points."""
@@ -360,6 +439,52 @@ def _any(sides: Sides) -> bool:
 
 def _part(array: Any, sides: Sides) -> tuple[slice, ...]:
     return tuple(slice(low, n - high) for (low, high), n in zip(sides, array.shape, strict=True))
+
+
+def _joined(dims: Sequence[Dims], parts: Sequence[Any], block: Dims) -> Any:
+    """The parts of a block as one array: the interior, which is the last one, and strips written in place around it.
+
+    Whoever makes the interior waits for no message. Tangents are joined side by side: the adjoint of that takes slices,
+    and that of updates would copy cotangents.
+    """
+    if not jax.numpy.issubdtype(parts[0].dtype, np.inexact):
+        return _in_place(dims, parts, block)
+
+    @jax.custom_jvp
+    def joined(*parts: Any) -> Any:
+        return _in_place(dims, parts, block)
+
+    def tangents(primals: Any, moved: Any) -> tuple[Any, Any]:
+        return joined(*primals), _side_by_side(list(zip(dims, moved, strict=True)), block)
+
+    joined.defjvp(tangents)
+    return joined(*parts)
+
+
+def _in_place(dims: Sequence[Dims], parts: Sequence[Any], block: Dims) -> Any:
+    *strips, x = parts
+    sides = [(i.start - b.start, b.stop - i.stop, 0) for i, b in _pairs(block, dims[-1])]
+    whole = lax.pad(x, lax.full((), 0, x.dtype), sides) if _any([side[:2] for side in sides]) else x
+    for part, strip in zip(dims, strips, strict=False):
+        whole = lax.dynamic_update_slice(whole, strip, [i.start - b.start for i, b in _pairs(block, part)])
+    return whole
+
+
+def _side_by_side(parts: Sequence[tuple[Dims, Any]], block: Dims) -> Any:
+    """The same along one dim after the other, of what is on the same points along it."""
+    if len(parts) == 1:
+        return parts[0][1]
+    dim = next(d for d, i in parts[0][0].items if any(dims.get(d) != i for dims, _ in parts))
+    along: dict[Interval, list[tuple[Dims, Any]]] = {}
+    for dims, x in parts:
+        along.setdefault(dims[dim], []).append((dims.without(dim), x))
+    pieces = [_side_by_side(some, block) for _, some in sorted(along.items(), key=lambda item: item[0].start)]
+    return lax.concatenate(pieces, block.names.index(dim))
+
+
+def _pairs(block: Dims, part: Dims) -> list[tuple[Interval, Interval]]:
+    """By axis of a block, the points of a part and of the block."""
+    return [(i, block[d]) for d, i in block.replaced(part).items]
 
 
 def _local_names(

@@ -221,11 +221,13 @@ def _traced(
 ) -> Any:
     levels = 2 if checkpoint is True else int(checkpoint)
 
+    def advanced(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+        if not n:
+            return state
+        return _nested(step, state, n, levels) if levels else steps(step, state, n)
+
     def advance(step: Callable[[Any], Any], state: Any, n: int) -> Any:
-        for some, count in rounds(step, several, state, n):
-            if count:
-                state = _nested(some, state, count, levels) if levels else steps(some, state, count)
-        return state
+        return rounds(step, several, state, n).run(state, advanced)
 
     if keep is None:
         return advance(step, state, n)
@@ -570,8 +572,7 @@ class _Loop:
                 decided = self.agreement.decided(votes)
                 own = _on_numbers(self.step, with_numbers(self.model, carry, coordinates), records)
                 carry = carry if records is None else (carry, 0)
-                for advance, count in rounds(own, self.several, carry, decided[0]):
-                    carry = steps(advance, carry, count)
+                carry = rounds(own, self.several, carry, decided[0]).run(carry, steps, in_pairs=True)
                 return (carry if records is None else carry[0]), decided
 
             with calls_of(None):

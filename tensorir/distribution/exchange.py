@@ -306,7 +306,7 @@ def _piece(view: View, some: Sequence[_Sent], dim: str, part: Decomposition, tak
     """One field's part of a round; `taken` has the places of its array that earlier pieces have."""
     first, n = view.param.type.dims[dim].start, part.parts
     sends = {s.target: s.points.start - part.start(s.source) for s in some}
-    counts = _row({s.target: len(s.points) for s in some}, n)
+    counts = _row({s.target: len(s.points) for s in some}, n, 0)
     begin, end = min(sends.values()), max(sends[s.target] + len(s.points) for s in some)
     distances = {s.position - sends[s.target] for s in some}
     if len(distances) == 1:
@@ -317,11 +317,13 @@ def _piece(view: View, some: Sequence[_Sent], dim: str, part: Decomposition, tak
             return Piece(view.param.name, end - begin, (begin,) * n, (place.start - first,) * n, counts, True)
     receive = {s.target: s.position - first for s in some}
     by_source = {s.source: sends[s.target] for s in some}
-    return Piece(view.param.name, max(counts), _row(by_source, n), _row(receive, n), counts, False)
+    begin, first = min(by_source.values()), min(receive.values())
+    return Piece(view.param.name, max(counts), _row(by_source, n, begin), _row(receive, n, first), counts, False)
 
 
-def _row(values: Mapping[int, int], parts: int) -> tuple[int, ...]:
-    return tuple(values.get(k, 0) for k in range(parts))
+def _row(values: Mapping[int, int], parts: int, other: int) -> tuple[int, ...]:
+    """Values by device, and those of the others."""
+    return tuple(values.get(k, other) for k in range(parts))
 
 
 def _message(sent: _Sent, view: View, dim: str, local: Localised) -> Message:

@@ -29,8 +29,10 @@ f(y: tensor<float, I[0:4]>, x: tensor<float, I[-1:5]>) {
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -39,11 +41,12 @@ from numpy.typing import NDArray
 from tensorir.analysis.domains import domains
 from tensorir.distribution.localising import Fold, Frame, Localiser, far, written_out
 from tensorir.distribution.mesh_exchange import LocalMesh, LocalTable, local_mesh
-from tensorir.distribution.partition import Part, blocks_of
+from tensorir.distribution.partition import Decomposition, Part, blocks_of
 from tensorir.distribution.refusals import refuse_undistributable, whole_results
 from tensorir.ir.build import call, closure, fencil, free_name, var
+from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
-from tensorir.ir.rewrite import postorder, substitute_all
+from tensorir.ir.rewrite import postorder, rewrite_all, substitute_all
 from tensorir.ir.substitution import inlined
 from tensorir.ir.types import Dims, Interval, TupleElement
 
@@ -69,7 +72,7 @@ class Chained:
 
 def chained(program: Fencil, feedback: Feedback, steps: int) -> Chained | None:
     """So many steps as one; None where what a step gives is on other intervals than what the next one reads."""
-    slots = _slots(program, feedback)
+    slots = state_variables(program, feedback)
     if slots is None:
         return None
     whole = whole_results(program)
@@ -142,8 +145,11 @@ def _members(value: Expr) -> list[Expr]:
     return [m for part in parts for m in _members(part)]
 
 
-def _slots(program: Fencil, feedback: Feedback) -> dict[int, Var] | None:
-    """The parameter that each array of the state is: one that reads it, in this step or in one of those to come."""
+def state_variables(program: Fencil, feedback: Feedback) -> dict[int, Var] | None:
+    """The parameter that each array of the state is: one that reads it, in this step or in one of those to come.
+
+    None where what a step gives is on other intervals than what the next one reads, or of another type.
+    """
     names: dict[int, str] = {}
     for name, k in feedback.reads.items():
         names.setdefault(k, name)
@@ -196,6 +202,23 @@ class Combined:
     """The stage that gives it."""
 
 
+WHOLE = Dims()
+"""The whole block: no dim is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subblock:
+    """A part of every block, and the program of its results, which reads parts of the views."""
+
+    dims: Dims
+    """Along the dims that are cut."""
+    program: Fencil
+    positions: Mapping[str, Var]
+    """As those of the block have them, on the points that are read here."""
+    results: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    """By parameter, the result of an earlier part that it is; that one is on the whole block by then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Localised:
     """The programs of a device, one after the other, each with the folds of those before it."""
@@ -213,6 +236,8 @@ class Localised:
     """The points of an unstructured mesh, where dims of one are distributed."""
     tables: tuple[LocalTable, ...] = ()
     """The tables that lead from a distributed dim of the mesh to another."""
+    subblocks: tuple[Subblock, ...] = ()
+    """The last stage in parts that cover the block: an interior, which reads own points alone, and strips around it."""
 
     @property
     def on_every_device(self) -> dict[str, Dims]:
@@ -235,13 +260,11 @@ def localised(
     shifts = [n for n in postorder(*whole.values()) if isinstance(n, Call) and n.op == "cartesian_shift"]
     reach = 1 + sum(abs(n.static.offset) for n in shifts if n.static.dim in parts and not far(n, parts))
     wide = {**{d: Interval(-reach, p.size + reach) for d, p in blocks_of(parts).items()}, **places}
-    first = Localiser(parts, lambda _, dim: wide[dim], {}, {p.name for p in program.results}, mesh)
+    results = {p.name for p in program.results}
+    first = Localiser(parts, lambda _, dim: wide[dim], {}, set(results), mesh)
     read = _read(_stages(program, whole, first))
     merged = _merged(first)
-    boxes: dict[str, Dims] = {}
-    for name, dims in read.items():
-        own = merged.get(name, name)
-        boxes[own] = Dims(tuple((d, i | boxes[own][d]) for d, i in dims.items)) if own in boxes else dims
+    boxes = _united(read, merged)
 
     def box(name: str, dim: str) -> Interval:
         if dim in places:
@@ -250,27 +273,179 @@ def localised(
         return boxes[name][dim] | block if name in boxes else block
 
     names = {(v.name, frame): merged.get(own.name, own.name) for (v, frame), own in first.views.items()}
-    second = Localiser(parts, box, names, {p.name for p in program.results}, mesh, first.tables)
+    second = Localiser(parts, box, names, {*results, *names.values()}, mesh, first.tables)
     stages = _stages(program, whole, second)
     inputs = {p.name for stage in stages for p in stage.inputs}
+    divided: tuple[Subblock, ...] = ()
+    if len(stages) == 1 and mesh is None and not any(_has_effects(n) for n in postorder(*whole.values())):
+        divided = _subblocks(program, whole, second, names, wide, boxes)
     return Localised(
         program, parts, stages, tuple(v for v in _views(second) if v.param.name in inputs),
         {d: v for d, v in second.positions.items() if v.name in inputs},
         tuple(Combined(f.param, f.op, f.dim, f.level) for f in second.folds), whole,
-        mesh, tuple(t for t in second.tables.values() if t.param.name in inputs),
+        mesh, tuple(t for t in second.tables.values() if t.param.name in inputs), divided,
     )  # fmt: skip
 
 
-def _stages(program: Fencil, whole: Mapping[str, Expr], local: Localiser) -> tuple[Fencil, ...]:
-    """A program for each round of folds, and the last one for the results."""
+# The block in parts: an interior that reads own points alone, and strips around it.
+#
+# The interior waits for no message, and no block is copied to stand beside its halo. Strips are as wide as halos, and
+# as boundaries of the whole that lie near: conditions on positions are decided in the interior, on all devices alike.
+
+
+def _is_far(node: Expr, parts: Mapping[str, Part]) -> bool:
+    """True for what is read across a periodic boundary."""
+    if not isinstance(node, Call) or node.op != "cartesian_shift":
+        return False
+    return node.static.dim in parts and far(node, parts)
+
+
+def _has_effects(node: Expr) -> bool:
+    """True for what would be said more than once, or checked on other points."""
+    return isinstance(node, Call) and (TABLE[node.op].effect or TABLE[node.op].checks)
+
+
+def _subblocks(
+    program: Fencil, whole: Mapping[str, Expr], local: Localiser, names: Mapping[tuple[str, Frame], str],
+    wide: Mapping[str, Interval], boxes: Mapping[str, Dims],
+) -> tuple[Subblock, ...]:  # fmt: skip
+    """The parts of a block with their programs, of which `boxes` has what the whole block reads; none if it is one."""
+    blocks = blocks_of(local.parts)
+    at = {d: boxes[v.name][d] for d, v in local.positions.items() if v.name in boxes}
+    places = {v.name for v in local.positions.values()}
+    fields = [dims for name, dims in boxes.items() if name not in places]
+    interiors = {
+        d: _interior(part, [dims[d] for dims in fields if d in dims], at.get(d), local.bounds.get(d, ()))
+        for d, part in blocks.items()
+    }
+    divided: list[Subblock] = []
+    nodes = list(postorder(*whole.values()))
+    for dims in _divided(interiors, {d: part.size for d, part in blocks.items()}):
+        own = {
+            p.name: whole[p.name]
+            for p in program.results
+            if all(d in p.type.dims or i == interiors[d] for d, i in dims.items)
+        }
+        if not own:
+            continue
+        asked: dict[str, list[Interval]] = {}
+        for d, i in at.items():
+            here = dims.get(d) or Interval(0, blocks[d].size)
+            reach = Interval(here.start + i.start, here.stop + i.stop - blocks[d].size)
+            asked[d] = [reach.shifted(-blocks[d].start(k)) for k in range(blocks[d].parts)]
+        made = partial(_subblock, program, local.parts, names, wide, dims, asked)
+        inner = all(i == interiors[d] for d, i in dims.items)
+        several = _one_by_one(own, names) if inner and not any(_is_far(n, local.parts) for n in nodes) else []
+        some = [made(value, read) for value, read in several]
+        divided += some if some and all(_reads_blocks(s, local.parts) for s in some) else [made(own, {})]
+    return tuple(divided)
+
+
+def _one_by_one(
+    whole: Mapping[str, Expr], names: Mapping[tuple[str, Frame], str]
+) -> list[tuple[dict[str, Expr], dict[Var, str]]]:
+    """Each result by itself, of those before it, which are stored; none where no result is read by another.
+
+    The interior would else be computed anew for each: it is no result by itself, as that of a program is.
+    """
+    taken = {*whole, *names.values()}
+    stored: dict[int, Expr] = {}
+    read: dict[Var, str] = {}
+    each: list[tuple[dict[str, Expr], dict[Var, str]]] = []
+    for name, value in whole.items():
+        (own,) = rewrite_all((value,), lambda _: None, dict(stored))
+        each.append(({name: own}, {v: n for v, n in read.items() if v in own.free}))
+        if isinstance(value, Call):
+            param = var(free_name(name, taken), value.tensor)
+            stored[id(value)], read[param] = param, name
+    return each if any(some for _, some in each) else []
+
+
+def _reads_blocks(part: Subblock, parts: Mapping[str, Part]) -> bool:
+    """True if the earlier results that a part reads are those of the block, and not of points beside it."""
+    params = [p for p in part.program.inputs if p.name in part.results]
+    points = [(parts[d], i) for p in params for d, i in p.type.dims.items if d in parts]
+    return all(Interval(0, block.size).covers(i) for block, i in points)
+
+
+def _interior(part: Decomposition, read: Sequence[Interval], at: Interval | None, bounds: Iterable[int]) -> Interval:
+    """The points of a block that read own points alone, on each device; all where strips were larger than these.
+
+    `read` has what is read for a block, `at` the points at which it has conditions, and `bounds` where those change.
+    """
+    size, fewest = part.size, min(len(block) for block in part.blocks())
+    low = max([0, *(-i.start for i in read)])
+    high = size - fewest + max([0, *(i.stop - size for i in read)])
+    if at is not None:
+        for bound in (bound - part.start(k) for bound in bounds for k in range(part.parts)):
+            if 4 * bound <= size:
+                low = max(low, bound - at.start)
+            elif 4 * (size - bound) <= size:
+                high = max(high, at.stop - bound)
+    return Interval(low, size - high) if 2 * (low + high) <= size else Interval(0, size)
+
+
+def _divided(interiors: Mapping[str, Interval], sizes: Mapping[str, int]) -> list[Dims]:
+    """The parts of a block: strips along the first dim, and what is between them divided along the next one.
+
+    >>> for dims in _divided({"I": Interval(1, 8), "J": Interval(2, 6)}, {"I": 8, "J": 8}):
+    ...     print(dims)
+    I[0:1]
+    I[1:8], J[0:2]
+    I[1:8], J[6:8]
+    I[1:8], J[2:6]
+    """
+    parts: list[Dims] = []
+    within = Dims()
+    for dim, interior in interiors.items():
+        strips = [Interval(0, interior.start), Interval(interior.stop, sizes[dim])]
+        parts += [within.with_interval(dim, strip) for strip in strips if strip]
+        if any(strips):
+            within = within.with_interval(dim, interior)
+    return [*parts, within] if parts else []
+
+
+def _subblock(
+    program: Fencil, parts: Mapping[str, Part], names: Mapping[tuple[str, Frame], str], wide: Mapping[str, Interval],
+    dims: Dims, asked: Mapping[str, Sequence[Interval]], whole: Mapping[str, Expr], read: Mapping[Var, str],
+) -> Subblock:  # fmt: skip
+    """The program of a part of every block, where conditions on positions are for the points that are asked for.
+
+    `read` has the earlier results that it reads.
+    """
+    taken = {*(p.name for p in program.results), *names.values()}
+    first = Localiser(parts, lambda _, dim: wide[dim], names, set(taken), asked=asked)
+    boxes = _read(_stages(program, whole, first, dims))
+
+    def box(name: str, dim: str) -> Interval:
+        return boxes[name][dim] if name in boxes else Interval(0, parts[dim].size)
+
+    second = Localiser(parts, box, names, set(taken), asked=asked)
+    (stage,) = _stages(program, whole, second, dims)
+    results = {own.name: read[v] for (v, _), own in second.views.items() if v in read and own in stage.inputs}
+    return Subblock(dims, stage, {d: v for d, v in second.positions.items() if v in stage.inputs}, results)
+
+
+def _united(read: Mapping[str, Dims], merged: Mapping[str, str]) -> dict[str, Dims]:
+    """The points that are read of views, where several are one."""
+    boxes: dict[str, Dims] = {}
+    for name, dims in read.items():
+        own = merged.get(name, name)
+        boxes[own] = Dims(tuple((d, i | boxes[own][d]) for d, i in dims.items)) if own in boxes else dims
+    return boxes
+
+
+def _stages(program: Fencil, whole: Mapping[str, Expr], local: Localiser, on: Dims = WHOLE) -> tuple[Fencil, ...]:
+    """A program for each round of folds, and the last one for results on the block, or on a part of it."""
     parts = local.parts
     made = {name: local.local(value) for name, value in whole.items()}
     levels: dict[int, list[tuple[Var, Expr]]] = {}
     for fold in local.folds:
         levels.setdefault(fold.level, []).append((_result(fold), fold.partial))
     last = 1 + max(levels, default=-1)
-    for p in program.results:
-        dims = Dims(tuple((d, Interval(0, parts[d].size) if d in parts else i) for d, i in p.type.dims.items))
+    for p in (p for p in program.results if p.name in whole):
+        block = ((d, Interval(0, parts[d].size) if d in parts else i) for d, i in p.type.dims.items)
+        dims = Dims(tuple((d, on.get(d) or i) for d, i in block))
         levels.setdefault(last, []).append((var(p.name, p.type.on(dims), p.span), made[p.name]))
     return tuple(_stage(program, levels[k], local, k < last) for k in range(last + 1))
 

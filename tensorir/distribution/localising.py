@@ -153,14 +153,22 @@ class Localiser:
         taken: set[str],
         mesh: LocalMesh | None = None,
         tables: dict[tuple[str, int, int], LocalTable] | None = None,
+        asked: Mapping[str, Sequence[Interval]] | None = None,
     ) -> None:
-        """`box` has the local interval of a parameter along a dim, by their names."""
+        """`box` has the local interval of a parameter along a dim, by their names.
+
+        `asked` has by dim the points of the whole, an interval for each device, at which conditions on positions are
+        evaluated: those that are the same at all of them are decided here.
+        """
         self.parts: Mapping[str, Part] = parts
         self.box: Callable[[str, str], Interval] = box
         self.merged: Mapping[tuple[str, Frame], str] = merged
         self.taken: set[str] = taken
         self.mesh: LocalMesh | None = mesh
         self.tables: dict[tuple[str, int, int], LocalTable] = {} if tables is None else tables
+        self.asked: Mapping[str, Sequence[Interval]] = {} if asked is None else asked
+        self.bounds: dict[str, set[int]] = {}
+        """By dim, the points of the whole before which conditions on positions are others than from there on."""
         self.views: dict[tuple[Var, Frame], Var] = {}
         self.positions: dict[str, Var] = {}
         self.folds: list[Fold] = []
@@ -233,23 +241,34 @@ class Localiser:
         place = self.positions[dim]
         return call("plus", place, literal(offset)) if offset else place
 
-    def inside(self, part: Dims, whole: Dims | None, frame: Frame) -> Expr | None:
-        """The condition that a point of the whole lies in a part along the distributed dims; None where all do."""
-        found: Expr | None = None
+    def beside(self, op: str, dim: str, bound: int, frame: Frame) -> Expr | bool:
+        """The condition that points of the whole are `less` than a bound, or `greater_equal`, or what it is at all."""
+        offset = dict(frame).get(dim, 0)
+        self.bounds.setdefault(dim, set()).add(bound - offset)
+        asked = self.asked.get(dim, ())
+        below = bool(asked) and all(i.stop + offset <= bound for i in asked)
+        if below or (asked and all(i.start + offset >= bound for i in asked)):
+            return below == (op == "less")
+        return call(op, self.at(dim, frame), literal(bound))
+
+    def inside(self, part: Dims, whole: Dims | None, frame: Frame) -> Expr | bool:
+        """The condition that a point of the whole lies in a part along the distributed dims."""
+        condition: Expr | bool = True
         for d, i in part.items:
             if d not in self.parts:
                 continue
             ends = None if whole is None else whole.get(d)
-            sides = [
-                call("greater_equal", self.at(d, frame), literal(i.start))
-                if ends is None or i.start > ends.start
-                else None,
-                call("less", self.at(d, frame), literal(i.stop)) if ends is None or i.stop < ends.stop else None,
-            ]
+            sides: list[Expr | bool] = []
+            if ends is None or i.start > ends.start:
+                sides.append(self.beside("greater_equal", d, i.start, frame))
+            if ends is None or i.stop < ends.stop:
+                sides.append(self.beside("less", d, i.stop, frame))
             for side in sides:
-                if side is not None:
-                    found = side if found is None else call("and", found, side)
-        return found
+                if side is False or condition is False:
+                    condition = False
+                elif side is not True:
+                    condition = side if condition is True else call("and", condition, side)
+        return condition
 
     def common(self, values: Sequence[Expr]) -> list[Expr]:
         """Values on the same intervals of the distributed dims."""
@@ -376,30 +395,33 @@ def _concat(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     made, begin = args[order[0]], types[order[0]][dim].start
     for k in order[1:]:
         if args[k] is not made and types[k][dim]:
-            before = call("less", own.at(dim, frame), literal(begin))
-            made = call("if", before, args[k], made, span=node.span)
+            before = own.beside("less", dim, begin, frame)
+            if isinstance(before, bool):
+                made = args[k] if before else made
+            else:
+                made = call("if", before, args[k], made, span=node.span)
         begin = types[k][dim].start
     return made
 
 
 def _update(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     whole, part = (a.tensor.dims for a in node.args)
-    y = yield node.args[1], frame, scope
     others = whole.without(*own.parts)
-    inside = own.inside(part, whole, frame)
+    inside = own.inside(part, whole, frame) if part.size else False
+    if inside is False:
+        return (yield node.args[0], frame, scope)
+    y = yield node.args[1], frame, scope
     if all(part.get(d) in (None, i) for d, i in others.items):
         lacking = Dims(tuple((d, i) for d, i in others.items if d not in part))
         y = coerced(y, y.tensor.on(Dims((*y.tensor.dims.items, *lacking.items))))
-        if inside is None:
+        if inside is True:
             return y
         x = yield node.args[0], frame, scope
     else:
         x = yield node.args[0], frame, scope
         x, rest = own.common([x, y])
         y = call("update", x, rest, span=node.span)
-    if not part.size:
-        return x
-    return y if inside is None else call("if", inside, y, x, span=node.span)
+    return y if inside is True else call("if", inside, y, x, span=node.span)
 
 
 def _pos(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
@@ -430,7 +452,7 @@ def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
         element = made.tensor.element
         assert isinstance(element, Scalar)
         first = literal(source[dim].start, element)
-        known.append(made if inside is None else call("if", inside, made, first))
+        known.append(made if isinstance(inside, bool) else call("if", inside, made, first))
     blocks = [own.block(i) for i in known]
     checked = call("gather", own.block(x), *blocks, static=node.static, span=node.span)
     around = call("gather", x, *known, static=(dims, "clamp"), span=node.span)
@@ -443,7 +465,7 @@ def _assert(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     x = yield node.args[0], frame, scope
     condition = yield node.args[1], (), scope
     inside = own.inside(node.args[1].tensor.dims, None, ())
-    if inside is not None:
+    if not isinstance(inside, bool):
         condition = call("or", call("not", inside), condition)
     return call("assert_", x, own.block(condition), static=node.static, span=node.span)
 
@@ -507,7 +529,7 @@ def _combined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     part, interval = own.parts[dim], next(a.tensor.dims[dim] for a in node.args[2:] if dim in a.tensor.dims)
     if interval != part.padded or dim not in each.tensor.dims:
         inside = own.inside(Dims(((dim, interval),)), None, ())
-        assert inside is not None
+        assert not isinstance(inside, bool)
         each = call("if", inside, each, nothing)
     block = cut(each, Dims(((dim, Interval(0, part.size)),)))
     kind = block.tensor.on(block.tensor.dims.without(dim))

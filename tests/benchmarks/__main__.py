@@ -19,7 +19,7 @@ from pathlib import Path
 import jax
 
 import tensorir as ti
-from tests.benchmarks.case import Case
+from tests.benchmarks.case import Absent, Case
 from tests.benchmarks.cases import CASES
 from tests.benchmarks.figures import FIGURES, Figure
 from tests.benchmarks.machine import measured
@@ -48,6 +48,8 @@ def run(
     for case in cases:
         try:
             rows.append(measure(case, seconds=1.5 if quick else 12.0, whole=built))
+        except Absent as why:
+            print(why, flush=True)
         except AssertionError as error:
             apart.append(error)
             print(error, flush=True)

@@ -82,9 +82,14 @@ def agree(case: Case, runs: Mapping[str, Run]) -> tuple[int, float, str]:
 
 
 def measure(case: Case, seconds: float, whole: bool = True) -> Row:
-    """A case whose ways agree, timed in turns for about so many seconds; `whole` has the slow builders too."""
+    """A case whose ways agree, timed in turns for about so many seconds; `whole` has the slow builders too.
+
+    Raises Absent where no way can run here.
+    """
     problem = case.problem()
     runs, absent = prepared({**case.ways, **(case.built if whole else {})}, problem)
+    if not runs:
+        raise Absent(f"{case.name} is absent: " + "; ".join(f"{name}: {why}" for name, why in absent.items()))
     written, elements, element = agree(case, runs)
     beside, _ = prepared(case.beside, problem)
     once = sum(min(t) for t in turns(runs | beside, rounds=1, warm=1).values())

@@ -138,16 +138,23 @@ def test_the_ratios_that_are_kept_are_of_cases_and_figures_that_there_are():
     assert len(ratios(rows, figures)) >= 6
 
 
-def test_a_case_whose_ways_do_not_agree_is_told_and_the_others_are_measured(capsys: pytest.CaptureFixture[str]):
+def test_cases_whose_ways_do_not_agree_or_are_absent_are_named_and_the_others_are_measured(
+    capsys: pytest.CaptureFixture[str],
+):
     def constant(value: float) -> Way:
         return lambda problem: lambda: [np.full(4, value)]
 
     def case(kind: str, found: float) -> Case:
         return Case(kind, "4", {}, None, lambda rng: {}, {OURS: constant(1.0), "other": constant(found)}, 0)
 
-    rows, figures, apart = run([case("wrong", 2.0), case("right", 1.0)], [], quick=True)
+    def absent(problem: Problem) -> Run:
+        raise Absent("no compiler")
+
+    nowhere = Case("nowhere", "4", {}, None, lambda rng: {}, {OURS: absent}, 0)
+    rows, figures, apart = run([case("wrong", 2.0), nowhere, case("right", 1.0)], [], quick=True)
     assert [r.name for r in rows] == ["right 4"] and figures == [] and len(apart) == 1
-    assert "wrong 4: other beside ours" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "wrong 4: other beside ours" in printed and f"nowhere 4 is absent: {OURS}: no compiler" in printed
 
 
 def test_the_picture_has_a_line_for_each_case(tmp_path: Path):

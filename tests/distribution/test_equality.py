@@ -27,6 +27,8 @@ FOUND = {
     "uneven steps": "True",
     "uneven steps send": "{'collective-permute': 4} and at the end {'all-gather': 2}",
     "seven steps, three at once": "True",
+    "gradient of uneven steps": "True",
+    "calls like those before": "2 kinds",
     "six steps, three at once": (
         "{'collective-permute': 4} in ['2'] rounds, and {'collective-permute': 4} of the coefficient before"
     ),
