@@ -23,6 +23,7 @@ from lowering.distribution.meshes import on_host
 from lowering.distribution.step import Step
 from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op, tracing
 from lowering.tracing import refuse_narrow as refuse_narrow_types
+from tensorir.backends import compile
 from tensorir.binding.arrays import article, refuse
 from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, nested, prepare_call, tables_of, with_variables
 from tensorir.distribution.local_program import Chained, Feedback, chained, single_results, state_variables
@@ -254,6 +255,19 @@ def calls_of(found: list[DistributedCall] | None) -> Iterator[None]:
         CALLS.reset(token)
 
 
+ALONE: ContextVar[bool] = ContextVar("distributed programs run as on one device", default=False)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Distributed programs are traced as their programs on one device: what identifies a run has no mesh in it."""
+    token = ALONE.set(True)
+    try:
+        yield
+    finally:
+        ALONE.reset(token)
+
+
 def several_steps_at_once(calls: Sequence[DistributedCall]) -> int:
     """The number of steps to be taken together; 0 where no distributed program has a part in one."""
     return max((c.owner.halo_steps for c in calls), default=0)
@@ -455,6 +469,8 @@ class Distributed:
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         if datasets:
             return self._on_dataset(datasets, arguments)
+        if ALONE.get():
+            return compile(self.program, numerics=self.options.get("numerics", "fast"))(**arguments)
         key = _places(arguments)
         if key is not None and (known := self.quick.get(key)) is not None:
             return self._again(known, arguments)

@@ -11,7 +11,7 @@ the steps and whether a checkpoint is due are those of the first one, and a vote
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tensorir.binding.arrays import refuse
 
 CONTINUE, SIGNAL, ERROR = 0, 1, 2
 """Votes: to go on, to stop as somebody asked for, and to stop after an error."""
@@ -63,6 +66,24 @@ class Agreement:
         if not self.several_processes:
             return agreed
         return lax.with_sharding_constraint(agreed, NamedSharding(self._mesh, PartitionSpec()))
+
+    def on_all(self, resumed: Callable[[], tuple[int, Any] | None], folder: str) -> tuple[int, Any] | None:
+        """The checkpoint that every process reads; raises the error of one in all, and A30 where they differ."""
+        if not self.several_processes:
+            return resumed()
+        problem, own = None, None
+        try:
+            own = resumed()
+        except Exception as error:  # the others wait in the same call
+            problem = error
+        done = -2 if problem else -1 if own is None else own[0]
+        every = np.asarray(multihost_utils.process_allgather(np.int64(done)))
+        if problem is not None:
+            raise problem
+        if (every != done).any():
+            message = f"the processes of this run read different checkpoints in '{folder}'"
+            raise refuse("A30", f"{message}.", "name a folder that all of them see.")
+        return own
 
     @property
     def _mesh(self) -> Mesh:

@@ -34,7 +34,7 @@ import numpy as np
 from jax import lax
 
 from lowering.calls.shared_programs import Program, shared
-from lowering.distribution.distributed import DistributedCall, calls_of, rounds, several_steps_at_once
+from lowering.distribution.distributed import DistributedCall, alone, calls_of, rounds, several_steps_at_once
 from lowering.kernels import repeated
 from lowering.labelled import (
     Kind,
@@ -365,7 +365,7 @@ def iterate(
         loop = LOOPS.of(_loop_key(step, (state, record)), lambda: _checked_loop(step, state, *record))
         held: Checkpoints | None = None
         if checkpoint_dir is not None:
-            with calls_of(None):
+            with calls_of(None), alone():
                 facts = {"step": digest_of_function(_digested(step), state, *record), "labels": labels}
             facts |= {} if forced is None else {"forcing": forced.digest()}
             facts |= {"dt": str(clock.step), "start": str(clock.start)}
@@ -375,9 +375,9 @@ def iterate(
             facts["keep"] = str(bool(keep))
             if chosen and keep is not True:
                 facts["keep"] = digest_of_function(lambda parts: numbers(apart(chosen(whole(parts)))), state)
-            held = Checkpoints(checkpoint_dir, numbers(state), facts)
+            held = Checkpoints(checkpoint_dir, numbers(state), facts, leads=loop.agreement.leads)
             held.every = None if not keep or every is None else int(every) if counted else 1
-        resumed = held.resumed(n) if held else None
+        resumed = loop.agreement.on_all(lambda: held.resumed(n), str(checkpoint_dir)) if held else None
         if held and keep and every is None:
             held.every = held.every or _often(n)
             due = _due(held.every, clock, n)

@@ -35,6 +35,7 @@ import jax
 import numpy as np
 
 import tensorir
+from lowering.distribution.meshes import on_host
 from lowering.loops.states import labelled_arrays
 from tensorir.binding.arrays import PACKING, refuse
 from tensorir.binding.labels import calendar_of
@@ -414,12 +415,17 @@ class Checkpoints:
     """The checkpoints of one run in a folder of its own."""
 
     def __init__(
-        self, folder: str | os.PathLike[str], state: Any, run: Mapping[str, str], seconds: float = SECONDS
-    ) -> None:
-        """`run` has what decides the run besides the state, by the words of the caller."""
-        self.path = Path(folder) / NAME
+        self, folder: str | os.PathLike[str], state: Any, run: Mapping[str, str], seconds: float = SECONDS,
+        leads: bool = True,
+    ) -> None:  # fmt: skip
+        """`run` has what decides the run besides the state, by the words of the caller.
+
+        Of several processes the one that `leads` writes; all call each method together, and see the same folder.
+        """
+        self.path, self.leads = Path(folder) / NAME, leads
         self.seconds, self.saved = seconds, time.monotonic()
-        leaves, self.structure = jax.tree_util.tree_flatten(state)
+        self.leaves, self.structure = jax.tree_util.tree_flatten(state)
+        leaves = [_whole_on_host(x) for x in self.leaves]
         self.kinds = [(tuple(x.shape), np.dtype(x.dtype)) for x in leaves]
         versions = f"tensorir {tensorir.__version__}, jax {jax.__version__}"
         self.run = {"state": digest_of_arrays(self.structure, leaves), **run, "versions": versions}
@@ -454,7 +460,8 @@ class Checkpoints:
         elif every != self.every:
             self._refuse_another({"every": str(every)}, {"every": str(self.every)})
         leaves = [np.frombuffer(r.tobytes(), d).reshape(s) for r, (s, d) in zip(raw, self.kinds, strict=True)]
-        return done, jax.tree_util.tree_unflatten(self.structure, [jax.numpy.array(x, copy=True) for x in leaves])
+        placed = [_placed_as(x, own) for x, own in zip(leaves, self.leaves, strict=True)]
+        return done, jax.tree_util.tree_unflatten(self.structure, placed)
 
     def _refuse_another(self, run: Mapping[str, str], own: Mapping[str, str]) -> None:
         other = [n for n, value in own.items() if run.get(n) != value]
@@ -471,7 +478,11 @@ class Checkpoints:
 
     def save(self, done: int, state: Any) -> None:
         """Replace the checkpoint; raises A30 where the disk is full, and keeps the one before."""
-        leaves = [np.frombuffer(np.asarray(x).tobytes(), np.uint8) for x in jax.tree_util.tree_leaves(state)]
+        whole = [_whole_on_host(x) for x in jax.tree_util.tree_leaves(state)]
+        self.saved = time.monotonic()
+        if not self.leads:
+            return
+        leaves = [np.frombuffer(x.tobytes(), np.uint8) for x in whole]
         partial = self.path.with_suffix(f".{os.getpid()}")
         try:
             with partial.open("wb") as file:
@@ -485,6 +496,17 @@ class Checkpoints:
             told = f"a checkpoint cannot be written to '{self.path.parent}': {problem.strerror}"
             raise refuse("A30", f"{told}.", f"make room; the one of before is whole: {self.path}.") from None
         self.saved = time.monotonic()
+
+
+def _whole_on_host(x: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(x) if getattr(x, "is_fully_addressable", True) else on_host(x)
+
+
+def _placed_as(x: np.ndarray[Any, Any], own: Any) -> Any:
+    """An array on the devices on which another one is."""
+    if getattr(own, "is_fully_addressable", True):
+        return jax.numpy.array(x, copy=True)
+    return jax.make_array_from_callback(x.shape, own.sharding, lambda part: x[part])
 
 
 def digest_of_arrays(structure: Any, arrays: Iterable[Any]) -> str:
