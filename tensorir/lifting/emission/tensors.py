@@ -149,11 +149,11 @@ WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}
 """Of which the lowest bits of the result are those of the lowest bits of the operands."""
 
 
-def neutral(op: str, element: Scalar) -> bool | int | float:
-    """The neutral element."""
+def neutral(op: str, element: Scalar, exact: bool = False) -> bool | int | float:
+    """The neutral element; where `exact`, it leaves the sign of a zero: `-0.0 + x` is x, and `0.0 + -0.0` is 0.0."""
     identity = TABLE[op].identity
     assert identity is not None
-    return identity(element)
+    return -0.0 if exact and op == "plus" and element.is_float else identity(element)
 
 
 Fold = tuple[str, Term, tuple[Term, ...]]

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tensorir.ir.build import call, literal, scan
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
 from tensorir.ir.types import INT32, Interval, Scalar
-from tensorir.lifting.emission.tensors import cut, renamed, shifted, spread
+from tensorir.lifting.emission.tensors import cut, neutral, renamed, shifted, spread
 
 
 def added_point(e: Call) -> Expr | None:
@@ -115,10 +114,9 @@ def prefix_of_scan(e: Call) -> Expr | None:
     first = call("gather", source, literal(point, INT32), static=((dim,), "clamp"))
     if _settled(_at(head, dim, point)) != init or _settled(first) != init:
         return None
-    neutral = _neutral(op, element)
-    if neutral is None:
+    if TABLE[op].identity is None:
         return None
-    start = spread(literal(neutral, element), dict(init.tensor.dims.items))
+    start = spread(literal(neutral(op, element, exact=True), element), dict(init.tensor.dims.items))
     return scan(f, True, start, cut(source, {dim: whole}), dim=dim, span=moved.span)
 
 
@@ -190,21 +188,5 @@ def point_of_added(e: Call) -> Expr | None:
                 return x
             static = tuple(d for d, _ in rest), e.static[1]
             return call("gather", x, *(i for _, i in rest), static=static, span=e.span)
-        case _:
-            return None
-
-
-def _neutral(op: str, element: Scalar) -> Any:
-    """The neutral element of an operation, to the sign of a zero; None for operations without one."""
-    floating = element.is_float
-    match op:
-        case "plus":
-            return -0.0 if floating else 0
-        case "multiplies":
-            return 1.0 if floating else 1
-        case "min":
-            return math.inf if floating else element.range.stop - 1
-        case "max":
-            return -math.inf if floating else element.range.start
         case _:
             return None
