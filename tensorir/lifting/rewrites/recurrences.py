@@ -98,13 +98,13 @@ def prefix_of_scan(e: Call) -> Expr | None:
     if isinstance(tail, Call) and tail.op == "cartesian_shift":
         moved, (along, distance) = tail.args[0], tail.static
     match moved:
-        case Call("scan", (Lambda((a, b), (Call(op, (Var() as p, Var() as q)),)) as f, init, x), (True, dim)):
+        case Call("scan", (Lambda() as f, init, x), (True, dim)) if (op := _monoid(f)) is not None:
             pass
         case _:
             return None
     whole, here = e.tensor.dims.get(dim), head.tensor.dims.get(dim)
     x = shifted(x, dim, distance) if distance else x
-    if {p, q} != {a, b} or whole is None or here is None or len(here) != 1 or along not in (None, dim):
+    if whole is None or here is None or len(here) != 1 or along not in (None, dim):
         return None
     point = here.start
     source = _without_cut(x)
@@ -114,10 +114,20 @@ def prefix_of_scan(e: Call) -> Expr | None:
     first = call("gather", source, literal(point, INT32), static=((dim,), "clamp"))
     if _settled(_at(head, dim, point)) != init or _settled(first) != init:
         return None
-    if TABLE[op].identity is None:
-        return None
     start = spread(literal(neutral(op, element, exact=True), element), dict(init.tensor.dims.items))
     return scan(f, True, start, cut(source, {dim: whole}), dim=dim, span=moved.span)
+
+
+def _monoid(f: Lambda) -> str | None:
+    """The operation of a state and an element that has a neutral element, which gives way to each that comes."""
+    match f.params, f.results:
+        case (a, b), (Call("if", (Call("less", compared), yes, no)),) if (yes, no) == (a, b):
+            # a comparison with NaN takes the element, from whatever state
+            return {(b, a): "max", (a, b): "min"}.get(compared)
+        case (a, b), (Call(op, (Var() as p, Var() as q)),) if {p, q} == {a, b} and TABLE[op].identity is not None:
+            return op
+        case _:
+            return None
 
 
 def _without_cut(x: Expr) -> Expr:
