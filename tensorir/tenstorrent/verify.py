@@ -1,11 +1,11 @@
 """True if a persistent kernel computes what its grid does: shown by running both, bit for bit.
 
 Every block runs alone, with its accesses checked, and so does every tile of the persistent kernel: what they read of
-their own, they have written. Every tile alone is compared with its block; then the ranges of all cores run one after the other in several orders, and are compared with
-the interpreter's result of the grid kernel itself, as it was given. Of a large grid tiles of each kind run, where the
-text says what the others do: that each is its block, and that no two meet in memory. What differs is told by its
-smallest witness: a tile that no core has, one that two have, a block that another one takes the place of, two cores
-whose order matters, or an element.
+their own, they have written. Every tile alone is compared with its block; then the ranges of all cores run one after
+the other in several orders, and are compared with the interpreter's result of the grid kernel itself, as it was given.
+Of a large grid tiles of each kind run, where the text says what the others do: that each is its block, and that no two
+meet in memory. What differs is told by its smallest witness: a tile that no core has, one that two have, a block that
+another one takes the place of, two cores whose order matters, or an element.
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
