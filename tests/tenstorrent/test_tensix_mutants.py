@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tensix_kernels import COPY_3D, chain, matmul, softmax
 
 KERNELS = {"matmul": matmul(), "chain": chain(64, 96), "softmax": softmax(70, 40), "copy": COPY_3D}
+LONG = {"matmul", "chain"}
 OTHER_FUNCTIONS = {"softmax": ["compute.cpp:21", "compute.cpp:27"]}
 """Loops over a tile that they change in place: the exponential, and the quotient."""
 
@@ -51,7 +52,7 @@ def is_told(mutant: Program, given: list[Any], right: tuple[Any, ...]) -> bool:
     return not run or all(np.array_equal(a, b, equal_nan=True) for a, b in zip(run.arrays, right, strict=True))
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.nightly] * (n in LONG)) for n in KERNELS])
 def test_a_statement_that_is_left_out_or_on_another_buffer_is_found(name):
     func = ti.tir.parse(KERNELS[name])["main"]
     program, given = ti.tt.split(ti.tt.pipeline(func, cores=2).result), arguments(func)
