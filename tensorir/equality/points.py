@@ -35,7 +35,9 @@ def on_one_point(*programs: Fencil) -> list[Fencil]:
     """Programs of the same inputs and outputs, in one order, on one point of each dim whose points all leave apart."""
     parts = [{places: names for names in _classes(f) if (places := _places(f, names))} for f in programs]
     cuts: list[dict[str, Interval]] = [{} for _ in programs]
-    for places in set.intersection(*map(set, parts)):
+    for places in parts[0] if parts else ():
+        if not all(places in part for part in parts):
+            continue
         points = [_point(f, part[places]) for f, part in zip(programs, parts, strict=True)]
         for cut, part, point in zip(cuts, parts, points, strict=True):
             if point is not None and None not in points:

@@ -13,57 +13,66 @@ T.Add(T.float32(1.0), T.float32(1.0))
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from tensorir.tir.dtypes import FLOAT64, DataType
+from tensorir.tir.dtypes import FLOAT64
 from tensorir.tir.nodes import EQ, GT, LT, Add, And, Call, Cast, Div, Expr, FloatImm, Mul, Or, Select, StringImm, Sub
-
-Operation = Callable[..., Expr]
-
-_NEAREST: dict[str, tuple[int, Operation]] = {
-    "add": (2, lambda call, a, b: Add(a, b, call.span)),
-    "sub": (2, lambda call, a, b: Sub(a, b, call.span)),
-    "mul": (2, lambda call, a, b: Mul(a, b, call.span)),
-    "fmul": (2, lambda call, a, b: Mul(a, b, call.span)),
-    "fdiv": (2, lambda call, a, b: Div(a, b, call.span)),
-    "frcp": (1, lambda call, a: Div(_one(a), a, call.span)),
-    "fmaf": (3, lambda call, a, b, c: _fused(call, a, b, c)),
-    "fsqrt": (1, lambda call, a: replace(call, op="sqrt", args=(a,), attrs={})),
-    "frsqrt": (1, lambda call, a: replace(call, op="rsqrt", args=(a,), attrs={})),
-}
-"""By operation how many operands it has, and what it is where it rounds to the nearest."""
-_LEFT: dict[str, Operation] = {
-    "add": lambda s, a, b: _of_sum(s, a, b),
-    "sub": lambda s, a, b: _of_sum(s, a, Mul(FloatImm(-1.0, b.dtype), b)),
-    "mul": lambda s, a, b: Sub(Mul(a, b), s),
-    "fmul": lambda s, a, b: Sub(Mul(a, b), s),
-    "fmaf": lambda s, a, b, c: _of_sum(s, Mul(a, b), c),
-    "fdiv": lambda s, a, b: _with_sign(Sub(a, Mul(s, b)), b),
-    "frcp": lambda s, a: _with_sign(Sub(_one(a), Mul(s, a)), a),
-    "fsqrt": lambda s, a: Sub(a, Mul(s, s)),
-}
-"""By operation a number with the sign of what is left when the nearest result is taken away, all in float64."""
 
 
 def rounded(call: Call) -> Expr | None:
     """The expression that an operation with a way of rounding is; None for others, and for those of float64."""
-    mode, given = "rn", [x for x in call.args if isinstance(x, Expr) and not isinstance(x, StringImm)]
-    match call.args:
-        case (*_, StringImm(mode)):
-            pass
-        case _:
-            pass
-    name = str(call.op).removeprefix("ieee_")
-    if name not in _NEAREST or len(given) != _NEAREST[name][0]:
-        return None
-    nearest = _NEAREST[name][1](call, *given)
-    if mode == "rn":
+    given, mode = [x for x in call.args if isinstance(x, Expr) and not isinstance(x, StringImm)], "rn"
+    if call.args and isinstance(call.args[-1], StringImm):
+        mode = call.args[-1].value
+    nearest = _nearest(call, given)
+    if nearest is None or mode == "rn":
         return nearest
-    if mode not in ("rz", "ru", "rd") or name not in _LEFT or call.dtype.bits > 32 or not call.dtype.is_float:
+    if mode not in ("rz", "ru", "rd") or call.dtype.bits > 32 or not call.dtype.is_float:
         return None
-    left = _LEFT[name](_wide(nearest), *map(_wide, given))
-    return _towards(mode, nearest, left, call)
+    left = _left(call, _wide(nearest), [_wide(x) for x in given])
+    return None if left is None else _towards(mode, nearest, left, call)
+
+
+def _nearest(call: Call, given: list[Expr]) -> Expr | None:
+    """An operation that rounds to the nearest."""
+    match str(call.op).removeprefix("ieee_"), given:
+        case "add", [a, b]:
+            return Add(a, b, call.span)
+        case "sub", [a, b]:
+            return Sub(a, b, call.span)
+        case "mul" | "fmul", [a, b]:
+            return Mul(a, b, call.span)
+        case "fdiv", [a, b]:
+            return Div(a, b, call.span)
+        case "frcp", [a]:
+            return Div(_one(a), a, call.span)
+        case "fmaf", [a, b, c]:
+            return _fused(call, a, b, c)
+        case "fsqrt" | "frsqrt" as name, [a]:
+            return replace(call, op=name[1:], args=(a,), attrs={})
+        case _:
+            return None
+
+
+def _left(call: Call, s: Expr, given: list[Expr]) -> Expr | None:
+    """A number with the sign of what is left when the nearest result is taken away, all in float64."""
+    match str(call.op).removeprefix("ieee_"), given:
+        case "add", [a, b]:
+            return _of_sum(s, a, b)
+        case "sub", [a, b]:
+            return _of_sum(s, a, Mul(FloatImm(-1.0, b.dtype), b))
+        case "mul" | "fmul", [a, b]:
+            return Sub(Mul(a, b), s)
+        case "fmaf", [a, b, c]:
+            return _of_sum(s, Mul(a, b), c)
+        case "fdiv", [a, b]:
+            return _with_sign(Sub(a, Mul(s, b)), b)
+        case "frcp", [a]:
+            return _with_sign(Sub(_one(a), Mul(s, a)), a)
+        case "fsqrt", [a]:
+            return Sub(a, Mul(s, s))
+        case _:
+            return None
 
 
 def _fused(call: Call, a: Expr, b: Expr, c: Expr) -> Expr:
@@ -74,8 +83,8 @@ def _fused(call: Call, a: Expr, b: Expr, c: Expr) -> Expr:
     total = Add(product, last)
     nearest = Cast(total, call.dtype, call.span)
     left = Sub(total, _wide(nearest))
-    infinite = [FloatImm(x, call.dtype) for x in (float("inf"), float("-inf"))]
-    side = Select(GT(left, FloatImm(0.0, left.dtype)), *infinite)
+    above, below = (FloatImm(x, call.dtype) for x in (float("inf"), float("-inf")))
+    side = Select(GT(left, FloatImm(0.0, left.dtype)), above, below)
     other = replace(call, op="nextafter", args=(nearest, side), attrs={})
     half = EQ(Sub(_wide(other), total), left)
     beyond = GT(Mul(left, _error(total, product, last)), FloatImm(0.0, left.dtype))
@@ -119,7 +128,4 @@ def _one(like: Expr) -> Expr:
 
 
 def _wide(x: Expr) -> Expr:
-    return Cast(x, _WIDE, x.span)
-
-
-_WIDE: DataType = FLOAT64
+    return Cast(x, FLOAT64, x.span)

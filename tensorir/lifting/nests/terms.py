@@ -175,7 +175,7 @@ def sums_in(terms: Sequence[Term]) -> list[Affine] | None:
 def extreme(term: Term) -> tuple[str, Term, Term] | None:
     """The operands of which a choice takes the larger, or the smaller, as a comparison of them tells; with its name.
 
-    >>> from tensorir.ir.types import INT32
+    >>> from tensorir.ir.types import BOOL, INT32
     >>> x, y = Index("x", INT32), Index("y", INT32)
     >>> extreme(Op("if", (Op("greater", (x, y), BOOL), x, y), INT32))[0]
     'max'

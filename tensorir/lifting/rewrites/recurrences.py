@@ -121,9 +121,9 @@ def prefix_of_scan(e: Call) -> Expr | None:
 def _monoid(f: Lambda) -> str | None:
     """The operation of a state and an element that has a neutral element, which gives way to each that comes."""
     match f.params, f.results:
-        case (a, b), (Call("if", (Call("less", compared), yes, no)),) if (yes, no) == (a, b):
+        case (a, b), (Call("if", (Call("less", (x, y)), yes, no)),) if (yes, no) == (a, b):
             # a comparison with NaN takes the element, from whatever state
-            return {(b, a): "max", (a, b): "min"}.get(compared)
+            return "max" if (x, y) == (b, a) else "min" if (x, y) == (a, b) else None
         case (a, b), (Call(op, (Var() as p, Var() as q)),) if {p, q} == {a, b} and TABLE[op].identity is not None:
             return op
         case _:
