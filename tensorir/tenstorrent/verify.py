@@ -189,8 +189,8 @@ class _Check:
         try:
             self._alone(tile, 1, self.given, checked=True)
         except DiagnosticError as caught:
-            found = next((d for d in caught.diagnostics if d.code == "TR02"), None)
-            return "" if found is None else f"line {found.span.line} of {self.after.name!r}: {found.message}"
+            first = next((d for d in caught.diagnostics if d.code == "TR02"), None)
+            return "" if first is None else f"line {first.span.line} of {self.after.name!r}: {first.message}"
         return ""
 
     @property
@@ -222,9 +222,9 @@ class _Check:
         known = {_bits(arrays): self._block(tile) for tile, arrays in zip(which, wanted, strict=True)}
         untouched = _bits([np.asarray(a) for a in self.given])
         for tile, want in zip(which, wanted, strict=True):
-            if told := self._unwritten(tile):
+            if read := self._unwritten(tile):
                 # memory that nobody wrote holds zeros here, and anything on a card
-                return "unwritten", f"tile {tile}, block {self._block(tile)}, {told}"
+                return "unwritten", f"tile {tile}, block {self._block(tile)}, {read}"
             got = self._alone(tile, 1, self.given)
             self.runs += 1
             if (place := self._difference(want, got)) is None:

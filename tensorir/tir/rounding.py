@@ -108,7 +108,7 @@ def _towards(mode: str, nearest: Expr, left: Expr, call: Call) -> Expr:
 
 
 def _of_sum(s: Expr, a: Expr, b: Expr) -> Expr:
-    """What is left of a sum beside its nearest number, without an error that could change the sign."""
+    """The rest of a sum beside its nearest number, without an error that could change the sign."""
     total = Add(a, b)
     return Add(Sub(total, s), _error(total, a, b))
 
@@ -119,8 +119,8 @@ def _error(total: Expr, a: Expr, b: Expr) -> Expr:
     return Add(Sub(a, Sub(total, back)), Sub(b, back))
 
 
-def _with_sign(x: Expr, of: Expr) -> Expr:
-    return Select(LT(of, FloatImm(0.0, of.dtype)), Mul(FloatImm(-1.0, x.dtype), x), x)
+def _with_sign(x: Expr, other: Expr) -> Expr:
+    return Select(LT(other, FloatImm(0.0, other.dtype)), Mul(FloatImm(-1.0, x.dtype), x), x)
 
 
 def _one(like: Expr) -> Expr:

@@ -549,5 +549,5 @@ def _bitcast(domain: Domain, node: Call, x: Tensor) -> Tensor:
         return Tensor(x.dims, (replace(own, absent=x.only.absent),))
     if source.is_float or target.is_float:
         raise Unsupported("bits of floats have no meaning over the reals")
-    found = np.array(domain.decided(x.only), order="C").view(DTYPES[target])
-    return Tensor(x.dims, (Leaf((found,), x.only.absent),))
+    bits = np.array(domain.decided(x.only), order="C").view(DTYPES[target])
+    return Tensor(x.dims, (Leaf((bits,), x.only.absent),))

@@ -111,17 +111,17 @@ def asked(node: Node, box: Box, levels: tuple[int, int] | None = None) -> Iterat
 def _columns(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> dict[Node, tuple[int, int]]:
     """The levels of scans: those that are stored, and those on which a scan can be computed."""
     order = list(postorder([r for r, _ in roots]))
-    natural, found = extents(order, domains), dict[Node, tuple[int, int]]()
+    natural, columns = extents(order, domains), dict[Node, tuple[int, int]]()
     for node in order:
         match node.op, node.static:
             case "scan", (fold,):
                 ends = [natural[a][fold.dim] for a in node.args if fold.dim in natural[a]]
                 levels = max((a for a, _ in ends), default=NEVER), min((b for _, b in ends), default=ALWAYS)
                 stored = [box[fold.dim] for _, box in roots if fold.dim in box]
-                found[node] = min(a for a, _ in (levels, *stored)), max(b for _, b in (levels, *stored))
+                columns[node] = min(a for a, _ in (levels, *stored)), max(b for _, b in (levels, *stored))
             case _:
                 pass
-    return found
+    return columns
 
 
 def _ran(scan: Node, box: Box, levels: tuple[int, int]) -> tuple[int, int] | None:

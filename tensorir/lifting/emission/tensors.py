@@ -199,8 +199,8 @@ def _fold(value: Term, old: Load | Op) -> Fold | None:
             return _lazy("and", x if c == old else c, c == old)
         case Op("if", (c, Number(True), x)) if value.element == BOOL and old in (c, x):
             return _lazy("or", x if c == old else c, c == old)
-        case Op("if") if value.element.is_float and (found := extreme(value)) is not None and not _is_exact(old):
-            op, a, b = found
+        case Op("if") if value.element.is_float and (larger := extreme(value)) is not None and not _is_exact(old):
+            op, a, b = larger
             return (op, a if b == old else b, ()) if old in (a, b) else _nested(op, a, b, old)
         case Op("if", (c, x, y)) if y == old:
             inner = _fold(x, old)

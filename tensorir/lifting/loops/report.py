@@ -53,14 +53,14 @@ def differences(f: Fencil, merged: Sequence[Span] = ()) -> tuple[Difference, ...
 
 def folds_by_comparison(f: Fencil) -> list[str]:
     """The folds by `max` and `min` of floats, each with its line: they meet NaN and signs of zeros in any order."""
-    found: dict[str, None] = {}
+    folds: dict[str, None] = {}
     for e in postorder(*values(f.closures)):
         match e:
             case Call("reduce", (Operator("max" | "min" as op), *_)) if _is_float(e):
-                found[f"{'' if e.span is NOWHERE else f'line {e.span.line}: '}a fold by {op} "] = None
+                folds[f"{'' if e.span is NOWHERE else f'line {e.span.line}: '}a fold by {op} "] = None
             case _:
                 pass
-    return list(found)
+    return list(folds)
 
 
 def _row(span: Span, what: str, fast: str, exact: str) -> Difference:

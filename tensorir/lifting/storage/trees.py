@@ -284,8 +284,8 @@ class _Run:
         match term:
             case Load(buffer, indices) if buffer.element == to.element:
                 return [self.at((buffer, at), grid) for at in _places(buffer, indices, grid, size)]
-            case Op() if (found := _step(term)) is not None and self.op in ("", found[0]):
-                self.op, a, b = found
+            case Op() if (step := _step(term)) is not None and self.op in ("", step[0]):
+                self.op, a, b = step
                 both = zip(self.value(a, grid, size, to), self.value(b, grid, size, to), strict=True)
                 return [(-1 if x < 0 or y < 0 or (x & y and self.op not in ("min", "max")) else x | y) for x, y in both]
             case Number(number) if self.op and number == neutral(self.op, to.element):

@@ -253,31 +253,31 @@ def _least(a: dict[tuple[str, str], int], b: dict[tuple[str, str], int]) -> dict
 
 def unread(program: Program) -> list[Fault]:
     """The pops of tiles that nothing has read since those before them were popped."""
-    found: dict[int, Fault] = {}
+    faults: dict[int, Fault] = {}
     for kernel in program.kernels:
-        _pops(program, kernel.body, frozenset(), found)
-    return list(found.values())
+        _pops(program, kernel.body, frozenset(), faults)
+    return list(faults.values())
 
 
 def _pops(
-    program: Program, body: tuple[Op, ...], read: frozenset[str], found: dict[int, Fault] | None
+    program: Program, body: tuple[Op, ...], read: frozenset[str], faults: dict[int, Fault] | None
 ) -> frozenset[str]:
-    """The buffers of which something may have been read behind a body; faults are added to those that are `found`."""
+    """The buffers of which something may have been read behind a body; those that are known are added to `faults`."""
     for op in body:
         match op:
             case Sync("pop", buffer, count, unused=unused):
-                if found is not None and buffer not in read and not unused:
+                if faults is not None and buffer not in read and not unused:
                     message = f"it pops {tiles(count)}, which nothing has read."
                     fault = fault_at(program, op, "pop without read", buffer, {"popped": count}, message)
-                    found.setdefault(id(op), fault)
+                    faults.setdefault(id(op), fault)
                 read -= {buffer}
             case Work(_, fronts):
                 read |= frozenset(fronts)
             case Loop(body=inner):
                 again = read | _pops(program, inner, read, None)
-                read |= _pops(program, inner, again, found)
+                read |= _pops(program, inner, again, faults)
             case Branch(_, then, otherwise):
-                sides = [_pops(program, side, read, found) for side in (then, otherwise)]
+                sides = [_pops(program, side, read, faults) for side in (then, otherwise)]
                 read = sides[0] | sides[1]
             case Sync() | Barrier() | Bind():
                 pass
