@@ -229,10 +229,10 @@ def independent(node: Expr, dims: Dims) -> bool:
         case Literal() | Var() | Lambda() | Operator():
             return True
         case Apply():
-            return _same(node, dims)
+            return same_intervals(node, dims)
         case Call(op):
             row = TABLE[op]
-            if row.effect or row.checks or row.indirect or not _same(node, dims):
+            if row.effect or row.checks or row.indirect or not same_intervals(node, dims):
                 return False
             if op in ALONG_OTHERS:
                 named = ALONG_OTHERS[op]
@@ -264,7 +264,8 @@ def names_in(static: Any) -> set[str]:
             return set()
 
 
-def _same(node: Expr, dims: Dims) -> bool:
+def same_intervals(node: Expr, dims: Dims) -> bool:
+    """True if a node, its operands, and what functions take and give have each dim on that interval, or lack it."""
     kinds = [node.type, *(c.type for c in node.children)]
     kinds += [t for k in kinds if not isinstance(k, TensorType) for t in (*k.params, *k.results)]
     return all(n not in k.dims or k.dims[n] == i for k in kinds if isinstance(k, TensorType) for n, i in dims.items)

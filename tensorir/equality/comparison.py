@@ -36,7 +36,17 @@ import numpy as np
 from tensorir.binding.arrays import refuse
 from tensorir.equality.all_sizes.cases import Limits
 from tensorir.equality.all_sizes.proof import Found, compared, size_name, smallest
-from tensorir.equality.programs import Called, Family, Member, called, common_sizes, family, matched, members
+from tensorir.equality.programs import (
+    Called,
+    Family,
+    Member,
+    alike_on_one_point,
+    called,
+    common_sizes,
+    family,
+    matched,
+    members,
+)
 from tensorir.equality.reals.residues import Q, digits
 from tensorir.equality.reals.solver import Solver
 from tensorir.equality.reals.tensors import Unsupported
@@ -259,9 +269,9 @@ def equivalent(
     `0 ≤ idx < n` or `n % 32 = 0`. Checks are part of programs. `inputs`: at how many both are compared where no proof
     is found, half as many from 2^18 elements on; then NaN and infinities are tried too, unless `special` is false, and
     what they tell apart is told, and is no part of equality over the reals. With `args`, arrays or whatever has a
-    shape and a dtype, both are functions of such arrays that give arrays, and no text tells what they do: gradients,
-    and programs called one after the other. They run with 64-bit element types kept. Raises TL04 where parameters
-    differ in number, element or extents.
+    shape and a dtype, both are functions of such arrays that give arrays, or programs of such inputs, and no text tells
+    what they do: gradients, and programs called one after the other. They run with 64-bit element types kept. Raises
+    TL04 where parameters differ in number, element or extents.
     """
     if args is not None:
         one, other = (called(f, args) for f in (a, b))
@@ -311,7 +321,7 @@ def _compared(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> Verd
     _comparable(f, g)
     bounds = {k: how.assumed.bounds(p.name, sizes) for k, p in enumerate(f.inputs)}
     solver = Solver({k: b for k, b in bounds.items() if b != (-np.inf, np.inf)})
-    proven = Level.BITS if _empty(f) and _empty(g) else _proven(f, g, solver)
+    proven = Level.BITS if _empty(f) and _empty(g) else _proven(*alike_on_one_point(f, g), solver)
     if proven == Level.BITS:
         return Verdict(Level.BITS)
     told = _edges(f, g, how, sizes) if how.special else ""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
+from types import FunctionType
 from typing import Any, TypeGuard, assert_never
 
 import numpy as np
@@ -29,6 +30,7 @@ from tensorir import nodes
 from tensorir.binding.arrays import refuse
 from tensorir.equality.all_sizes.nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
+from tensorir.equality.points import on_one_point
 from tensorir.equality.verdict import NONE, Assumptions
 from tensorir.ir.build import DEFINITIONS, call, closure, fencil, var, with_unique_names
 from tensorir.ir.builtins import TABLE
@@ -268,8 +270,22 @@ def matched(f: Member, g: Member, names: Mapping[str, str] | None) -> Member:
     return g.ordered([whose.get(p.name, "") for p in f.fencil.params])
 
 
-def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
-    """A function of arrays like these; what it gives is seen from a call with zeros."""
+def alike_on_one_point(f: Member, g: Member) -> tuple[Member, Member]:
+    """Both programs on one point of each dim along which this point stands for all (`tensorir.equality.points`)."""
+    if f.tables or g.tables:
+        return f, g
+    fencils = [m.fencil for one in (f, g) for m in (one, one.exact) if m is not None]
+    cut = dict(zip(map(id, fencils), on_one_point(*fencils), strict=True))
+
+    def small(m: Member) -> Member:
+        exact = None if m.exact is None else small(m.exact)
+        return replace(m, fencil=cut[id(m.fencil)], exact=exact)
+
+    return small(f), small(g)
+
+
+def called(function: Any, args: Sequence[Any]) -> Called:
+    """A function of arrays like these, or a program of such inputs; its results are those of a call with zeros."""
     if hasattr(args, "shape") or not hasattr(args, "__iter__"):
         raise refuse(
             "TL04", f"args is of type {type(args).__name__}, and has an array for each argument.", "args=(x,)."
@@ -278,12 +294,41 @@ def called(function: Callable[..., Any], args: Sequence[Any]) -> Called:
         if not (hasattr(a, "shape") and hasattr(a, "dtype")):
             message = f"args[{k}] is of type {type(a).__name__}, which has no shape and no element type."
             raise refuse("TL04", message, "pass an array, or a number with a type: np.float32(0.5).")
-    zeros = [np.zeros(a.shape, a.dtype) for a in args]
+    function, zeros = _of_arrays(function, len(args)), [np.zeros(a.shape, a.dtype) for a in args]
     inputs, outputs = (
         tuple([_array(f"{name}{k}", x) for k, x in enumerate(arrays)])
         for name, arrays in (("x", zeros), ("y", _results(function, zeros)))
     )
     return Called(function, inputs, outputs)
+
+
+def _of_arrays(program: Any, count: int) -> Callable[..., Any]:
+    """A program as a function of so many arrays, its inputs in order; a function is one already."""
+    if isinstance(program, Fencil):
+        names = [p.name for p in program.inputs]
+        return lambda *arrays: tuple(program(**_each_named(names, arrays)).values())
+    if not callable(program):
+        import tensorir
+
+        program = tensorir.lift(program)
+    if not isinstance(program, Lifted) or count == len(program.arguments):
+        return program
+    lifted, read = program, [a.name for a in program.arguments if not a.written]
+    if program.static is not None and count != len(read):
+        read = [p.name for p in program.at(program.static).built(True).fencil.inputs]
+
+    def of_inputs(*arrays: Any) -> tuple[Any, ...]:
+        given = _each_named(read, arrays)
+        return lifted(*(given.get(a.name) for a in lifted.arguments))
+
+    return of_inputs
+
+
+def _each_named(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
+    if len(names) != len(arrays):
+        message = f"args has {len(arrays)} arrays, and a program has {len(names)} inputs: {', '.join(names)}."
+        raise refuse("TL04", message, "pass one array for each input, in order.")
+    return dict(zip(names, arrays, strict=True))
 
 
 def _results(function: Callable[..., Any], given: Sequence[Any]) -> list[Any]:
@@ -335,6 +380,9 @@ def family(program: Any) -> Family:
     if callable(lifted):
         kind = type(program).__name__
         raise refuse("TA01", f"programs are compared, and a {kind} is one for given data.", "give op.fencil(data).")
+    if isinstance(program, FunctionType):
+        message = "a function of Python has no text that is compared."
+        raise refuse("TA01", message, "give args=(x,), an array like each that both programs take.")
     import tensorir
 
     # a lift that may take sums in another order gives one text to programs that differ
@@ -457,11 +505,33 @@ def canonical(f: Fencil, exact: bool, commuted: bool = False) -> tuple[object, .
     Operands that may change places have one order; `commuted`: also before, since their order tells that of axes.
     """
     f = _defined(_unnamed(_from_zero(Inline().run(f))))
+    f = f if exact else with_extremes(f)
     f = tidied(_commuted(f) if commuted else f, exact)
     f = tidied(_with_shifts(f), exact)
     for one in (Simplify(), Cse()):
         f = one(f)
     return nameless(_commuted(f))
+
+
+def with_extremes(f: Fencil) -> Fencil:
+    """The fencil with `max` and `min` for choices that a comparison of both values makes: equal but for zeros and NaN.
+
+    >>> from tensorir.text import parse
+    >>> text = "f(y: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { y ← if x < 2.0 then 2.0 else x; }"
+    >>> print(with_extremes(parse(text)).closures[0].value)
+    max(x, 2.0)
+    """
+
+    def rule(e: Expr) -> Expr | None:
+        match e:
+            case Call("if", (Call("less" | "less_equal" | "greater" | "greater_equal" as op, (x, y)), a, b)):
+                if (a, b) not in ((x, y), (y, x)):
+                    return None
+                return call("max" if op.startswith("greater") == (a == x) else "min", x, y, span=e.span)
+            case _:
+                return None
+
+    return replace(f, closures=with_values(f.closures, rewrite_all(values(f.closures), rule)))
 
 
 def _commuted(f: Fencil) -> Fencil:

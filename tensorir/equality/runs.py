@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.equality.programs import Called, Member
+from tensorir.equality.programs import Called, Member, with_extremes
 from tensorir.equality.reals import residues as rs
 from tensorir.equality.reals.decisions import Decisions, Node
 from tensorir.equality.reals.evaluation import Branches, evaluated, given
@@ -504,7 +504,7 @@ def _formulas(m: Member) -> tuple[list[Leaf], set[Condition]]:
     for name, table in m.tables.items():
         array = np.asarray(table)
         passed[name] = domain.whole(array) if m.fencil[name].type.leaves[0].is_float else Leaf((array,))
-    return [t.only for t in evaluated(m.fencil, passed, domain=domain)], domain.conditions
+    return [t.only for t in evaluated(with_extremes(m.fencil), passed, domain=domain)], domain.conditions
 
 
 @dataclass(slots=True)

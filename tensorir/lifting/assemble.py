@@ -35,7 +35,7 @@ from tensorir.lifting.hazards.unwritten import (
     with_unseen_checked,
     with_writes_flagged,
 )
-from tensorir.lifting.loops.report import Decision, Report
+from tensorir.lifting.loops.report import Decision, Report, folds_by_comparison
 from tensorir.lifting.loops.rolled import rolled
 from tensorir.lifting.loops.unfused import abreast, unfused, with_loops_shortened
 from tensorir.lifting.nests.nest import Node, leaves, with_parts_joined, written
@@ -246,6 +246,8 @@ def assemble(
         for span in dict.fromkeys(spans):
             line = f"line {span.line}: " if span is not NOWHERE else ""
             report.note(f"{line}a {what} is one fold, which takes its terms in another order.")
+    for line in () if exact else folds_by_comparison(made):
+        report.note(f'{line}may keep a NaN that a comparison drops; numerics="exact" drops it.')
     names = tuple(p.name for p in made.params[: len(arguments)])
     # what is not read after all, or alike wherever it is read, has left no note
     leaving = bool(emitter.notes) or (goal.minds and told_by_data(source))

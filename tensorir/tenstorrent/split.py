@@ -194,7 +194,8 @@ class _Split:
                         program.extend(_around(node, [tuple(p) for p in parts]))
             for buffer in last.get(place, ()):
                 queue = self.buffers[buffer]
-                compute.append(Sync("pop", queue.name, queue.pages))
+                unused = isinstance(item, Move) and item.kind == "load" and item.record.dst.buffer is buffer
+                compute.append(Sync("pop", queue.name, queue.pages, unused=unused))
         return made
 
     def _last_uses(self, items: Sequence[Item]) -> dict[int, list[n.Buffer]]:

@@ -1,11 +1,11 @@
 """True if a persistent kernel computes what its grid does: shown by running both, bit for bit.
 
-Every block runs alone, with its accesses checked: what it reads of its own, it has written. Every tile alone is
-compared with its block; then the ranges of all cores run one after the other in several orders, and are compared with
-the interpreter's result of the grid kernel itself, as it was given. Of a large grid tiles of each kind run, where the
-text says what the others do: that each is its block, and that no two meet in memory. What differs is told by its
-smallest witness: a tile that no core has, one that two have, a block that another one takes the place of, two cores
-whose order matters, or an element.
+Every block runs alone, with its accesses checked, and so does every tile of the persistent kernel: what they read of
+their own, they have written. Every tile alone is compared with its block; then the ranges of all cores run one after
+the other in several orders, and are compared with the interpreter's result of the grid kernel itself, as it was given.
+Of a large grid tiles of each kind run, where the text says what the others do: that each is its block, and that no two
+meet in memory. What differs is told by its smallest witness: a tile that no core has, one that two have, a block that
+another one takes the place of, two cores whose order matters, or an element.
 """
 
 # Arrays hold elements of any type here, so what NumPy makes of them has no type of its own.
@@ -50,7 +50,7 @@ class Verdict:
 
     `tried` is the number of tiles that were run where the text says that the others are as they are, and else 0.
     `fault` is "left out", "twice", "outside", "another block", "order", "padding", "values" or "unwritten", where a
-    block reads what it has not written; `witness` says it in words.
+    block, or a tile alone, reads what it has not written; `witness` says it in words.
     """
 
     tiles: int
@@ -180,9 +180,18 @@ class _Check:
     given: list[Any]
     runs: int = 0
 
-    def _alone(self, first: int, count: int, arrays: list[Any]) -> list[Any]:
-        after = interpret(self.after, *arrays, first, count, self.extents[0], self.extents[1])
+    def _alone(self, first: int, count: int, arrays: list[Any], checked: bool = False) -> list[Any]:
+        after = interpret(self.after, *arrays, first, count, self.extents[0], self.extents[1], checked=checked)
         return list(after[: len(self.given)])
+
+    def _unwritten(self, tile: int) -> str:
+        """The first read, in a tile alone, of what the persistent kernel has not written itself, in words."""
+        try:
+            self._alone(tile, 1, self.given, checked=True)
+        except DiagnosticError as caught:
+            first = next((d for d in caught.diagnostics if d.code == "TR02"), None)
+            return "" if first is None else f"line {first.span.line} of {self.after.name!r}: {first.message}"
+        return ""
 
     @property
     def blocks(self) -> tuple[Any, Any, Any]:
@@ -213,6 +222,9 @@ class _Check:
         known = {_bits(arrays): self._block(tile) for tile, arrays in zip(which, wanted, strict=True)}
         untouched = _bits([np.asarray(a) for a in self.given])
         for tile, want in zip(which, wanted, strict=True):
+            if read := self._unwritten(tile):
+                # memory that nobody wrote holds zeros here, and anything on a card
+                return "unwritten", f"tile {tile}, block {self._block(tile)}, {read}"
             got = self._alone(tile, 1, self.given)
             self.runs += 1
             if (place := self._difference(want, got)) is None:

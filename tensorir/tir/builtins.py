@@ -50,6 +50,7 @@ from tensorir.tir.nodes import (
     StringImm,
     Sub,
 )
+from tensorir.tir.rounding import rounded
 from tensorir.tir.trees import transform, walk
 
 _EXCHANGES = {
@@ -94,10 +95,8 @@ def builtin_of(call: Call) -> Expr | None:
             return Div(FloatImm(1.0, x.dtype), x, call.span)
         case "pow_of_int", (Expr() as x, IntImm(power)):
             return replace(call, op="pow", args=(x, FloatImm(float(power), x.dtype)) if x.dtype.is_float else call.args)
-        case "ieee_frsqrt", (Expr() as x,):
-            return replace(call, op="rsqrt", args=(x,))
-        case str(op), (*given, StringImm("rn")) if op.startswith("ieee_"):
-            return _rounded_to_nearest(op, [x for x in given if isinstance(x, Expr)], call)
+        case str(op), _ if op.startswith("ieee_"):
+            return rounded(call)
         case str(op), arguments if op in _EXCHANGES:
             warp = (IntImm(32, INT32),) if arguments else ()
             return replace(call, op=_EXCHANGES[op], args=(*arguments, *warp))
@@ -120,25 +119,6 @@ def builtin_of(call: Call) -> Expr | None:
     # whether zero has leading zeros is all that the second argument says
     kept = arguments[:1] if title.startswith("llvm.ctlz") else arguments
     return replace(call, op=name, args=tuple(kept))
-
-
-def _rounded_to_nearest(op: str, given: list[Expr], call: Call) -> Expr | None:
-    """TileLang's operations that say how they round, where they round as all others do."""
-    match op.removeprefix("ieee_"), given:
-        case "add", [a, b]:
-            return Add(a, b, call.span)
-        case "sub", [a, b]:
-            return Sub(a, b, call.span)
-        case "mul" | "fmul", [a, b]:
-            return Mul(a, b, call.span)
-        case "fdiv", [a, b]:
-            return Div(a, b, call.span)
-        case "frcp", [a]:
-            return Div(FloatImm(1.0, a.dtype), a, call.span)
-        case "fmaf" | "fsqrt" as name, _:
-            return replace(call, op={"fmaf": "fma", "fsqrt": "sqrt"}[name], args=tuple(given))
-        case _:
-            return None
 
 
 def _as(value: Expr, dtype: DataType) -> Expr:

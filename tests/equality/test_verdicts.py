@@ -378,6 +378,82 @@ def test_gradients_of_wide_programs_are_compared_in_their_own_element_type():
     assert found.level == Level.DIFFERENT
 
 
+DOUBLED = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = A[i] * T.float32({0})
+"""
+
+
+def test_programs_of_all_kinds_are_compared_with_functions_of_arrays():
+    fencil = ti.parse("f(y: tensor<float32, I[0:8]>, x: tensor<float32, I[0:8]>) { y ← x + x; }")
+    kernel, other = (ti.tir.parse(DOUBLED.format(k))["main"] for k in (2, 3))
+    x = (np.ones(8, np.float32),)
+    for program in (kernel, ti.lift(kernel), fencil):
+        assert ti.equivalent(program, lambda a: a + a, args=x).level == Level.SAMPLED
+        assert ti.equivalent(lambda a: a + a, program, args=x).level == Level.SAMPLED
+    assert ti.equivalent(other, lambda a: a + a, args=x).level == Level.DIFFERENT
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.equivalent(fencil, lambda a, b: a + b, args=x * 2)
+    assert str(caught.value) == (
+        "error[TL04]: args has 2 arrays, and a program has 1 inputs: x.\nhelp: pass one array for each input, in order."
+    )
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.equivalent(kernel, lambda a: a + a)
+    assert str(caught.value) == (
+        "error[TA01]: a function of Python has no text that is compared.\n"
+        "help: give args=(x,), an array like each that both programs take."
+    )
+
+
+INTEGERS = "f(y: tensor<{0}, I[0:4]>, x: tensor<int, I[0:4]>, z: tensor<int, I[0:4]>) {{ y ← {1}; }}"
+
+
+@pytest.mark.parametrize(
+    ("element", "one", "other", "level"),
+    [
+        ("uint32", "bitcast(x + 1, uint32)", "bitcast(x, uint32) + cast(1, uint32)", Level.BITS),
+        ("uint32", "bitcast(x + 1, uint32)", "bitcast(x + 2, uint32)", Level.DIFFERENT),
+        ("uint32", "bitcast(max(x, z), uint32)", "max(bitcast(x, uint32), bitcast(z, uint32))", Level.DIFFERENT),
+        ("int8", "cast(x × 257, int8)", "cast(x, int8)", Level.BITS),
+        ("int8", "cast(max(x, z), int8)", "max(cast(x, int8), cast(z, int8))", Level.DIFFERENT),
+        ("int64", "cast(x + 1, int64)", "cast(x, int64) + cast(1, int64)", Level.DIFFERENT),
+        ("float", "cast(bitcast(x, uint32), float)", "cast(x, float)", Level.DIFFERENT),
+        ("float", "2.0 × cast(x, float)", "cast(x, float) + cast(x, float)", Level.REALS),
+    ],
+)
+def test_integers_become_others_by_their_bits(element: str, one: str, other: str, level: Level):
+    programs = (ti.parse(INTEGERS.format(element, text)) for text in (one, other))
+    assert ti.equivalent(*programs).level == level
+
+
+ROWS = "f(y: tensor<float, {0}>, x: tensor<float, {0}>) {{ y ← {1}; }}"
+SOFTMAX = "exp(x {}) / reduce(+, 0.0, J)(exp(x {}))"
+
+
+def test_one_row_stands_for_all_where_rows_are_apart():
+    """More elements than formulas are made of."""
+    one, other = (ti.parse(ROWS.format("I[0:9000], J[0:8]", SOFTMAX.format(a, a))) for a in ("", "- 2.0"))
+    assert ti.equivalent(one, other).level == Level.REALS
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x + cast(pos(I, add_dim(I, 0, 5, false)), float)", "x"),
+        ("x", "rename(I → J, J → I)(x)"),
+        ("update(x, subset(x, I[1:5]) + 1.0)", "x"),
+        ("x", "concat(subset(x, I[0:1]), subset(x, I[1:5]) + 1.0)"),
+        ("x", "gather(I, clamp)(x, add_dim(I, 0, 5, add_dim(J, 0, 5, 0)))"),
+        ("x", "scan(+, true, 0.0, I)(x)"),
+    ],
+)
+def test_no_point_stands_for_all_where_points_differ(one: str, other: str):
+    programs = (ti.parse(ROWS.format("I[0:5], J[0:5]", text)) for text in (one, other))
+    assert ti.equivalent(*programs).level == Level.DIFFERENT
+
+
 POINTS = "f(y: tensor<float32, I[0:{0}]>, x: tensor<float32, I[0:{0}]>) {{ y ← {1}; }}"
 
 

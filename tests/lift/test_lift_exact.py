@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,14 +23,16 @@ def main(A: T.Buffer((4, 12), "float32"), B: T.Buffer((4,), "float32"), C: T.Buf
             B[i] = B[i] + P[i, o]
     for i in range(4):
         C[i] = T.max(B[i], T.float32(0)) + T.min(T.float32(6), B[i])
+        for k in range(12):
+            C[i] = T.max(C[i], A[i, k])
 """
 
 
-def test_the_report_says_where_terms_are_taken_in_another_order_and_where_nan_is_kept():
+def test_the_report_says_where_terms_are_taken_in_another_order_and_folds_that_may_keep_nan():
     report = str(ti.lift(ti.tir.parse(SPLIT)["main"]).report)
     assert report.splitlines()[-2:] == [
         "note: line 12: a fold in parts is one fold, which takes its terms in another order.",
-        'note: line 14: max may keep a NaN on its left, which a comparison drops; numerics="exact" drops it.',
+        'note: line 16: a fold by max may keep a NaN that a comparison drops; numerics="exact" drops it.',
     ]
 
 
@@ -76,3 +80,54 @@ def main(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
     (found,) = ti.lift(function, numerics=numerics)(a, None)
     np.testing.assert_array_equal(found, [np.nan, np.inf, np.nan, 0, 0, 3])
     np.testing.assert_array_equal(np.signbit(found[3:]), [True, True, False])
+
+
+ROWS = """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), S: T.Buffer((8,), "float32"), B: T.Buffer((8, 8), "float32")):
+"""
+SPECIAL = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 1, -1, np.nan], np.float32)
+SELECTED = (
+    "T.max(A[i, j], A[j, i])", "T.min(A[i, j], A[j, i])", "T.max(A[i, j], T.float32(0))",
+    "T.max(T.float32(0), A[i, j])",
+    "T.min(T.max(A[i, j], T.float32(-1)), A[j, i])", "T.Select(A[i, j] >= A[j, i], A[i, j], A[j, i])",
+    "T.if_then_else(A[i, j] <= A[j, i], A[i, j], A[j, i])", "T.float32(0) - A[i, j]", "A[i, j] + T.float32(0)",
+)  # fmt: skip
+FOLDED = (
+    "S[i] = T.max(S[i], A[i, j])", "S[i] = T.min(S[i], A[i, j])", "S[i] = T.max(A[i, j], S[i])",
+    "S[i] = T.min(A[i, j], S[i])", "S[i] = S[i] + A[i, j]", "S[i] = S[i] - A[i, j]",
+    "if A[i, j] > T.float32(0): S[i] = S[i] + A[i, j]", "if A[i, j] > T.float32(2): S[i] = S[i] - A[i, j]",
+    "if A[j, i] < T.float32(0): S[i] = T.min(S[i], A[i, j])",
+    "S[i] = T.if_then_else(A[i, j] > A[j, i], S[i] + A[i, j], S[i])",
+)  # fmt: skip
+
+
+def kernel_of_rows(line: str) -> tuple[Any, list[np.ndarray]]:
+    """A kernel with a line in its two loops; arrays give choices each pair of special values, folds eight orders."""
+    function = ti.tir.parse(f"{ROWS}    for i, j in T.grid(8, 8):\n        {line}\n")["main"]
+    turned = np.stack([np.roll(SPECIAL, k) for k in range(8)])
+    a = np.tile(SPECIAL, (8, 1)) if line.startswith("B") else turned
+    return function, [a, np.array([-0.0, 0.0] * 4, np.float32), np.zeros((8, 8), np.float32)]
+
+
+def assert_same_values_and_signs(found: np.ndarray, wanted: np.ndarray) -> None:
+    np.testing.assert_array_equal(found, wanted)
+    sure = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found)[sure], np.signbit(wanted)[sure])
+
+
+@pytest.mark.parametrize("numerics", ["fast", "exact"])
+@pytest.mark.parametrize("value", SELECTED)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_what_comparisons_select_keeps_nan_and_the_signs_of_zeros_as_the_source_does(value: str, numerics: str):
+    function, arrays = kernel_of_rows(f"B[i, j] = {value}")
+    (found,) = ti.lift(function, numerics=numerics)(*arrays)
+    assert_same_values_and_signs(found, ti.tir.interpret(function, *arrays)[2])
+
+
+@pytest.mark.parametrize("update", FOLDED)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_exact_folds_keep_nan_and_the_signs_of_zeros_as_the_source_does(update: str):
+    function, arrays = kernel_of_rows(update)
+    (found,) = ti.lift(function, numerics="exact")(*arrays)
+    assert_same_values_and_signs(found, ti.tir.interpret(function, *arrays)[1])

@@ -12,6 +12,8 @@ import pytest
 tvm = pytest.importorskip("tvm")
 
 import tensorir.tir as tir
+from tests.lift.test_lift_exact import FOLDED, SELECTED, assert_same_values_and_signs, kernel_of_rows
+from tests.peers import llvm
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -343,3 +345,10 @@ def test_generated_programs_give_tvms_numbers_bit_for_bit(seed: int):
             np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5, err_msg=str(ours[name]))
         else:
             np.testing.assert_array_equal(found, want, err_msg=str(ours[name]))
+
+
+@pytest.mark.parametrize("line", [*(f"B[i, j] = {value}" for value in SELECTED), *FOLDED])
+def test_comparisons_select_among_nan_infinities_and_zeros_of_both_signs_as_llvm_does(line: str):
+    function, arrays = kernel_of_rows(line)
+    for found, wanted in zip(tir.interpret(function, *arrays), llvm.computed(function, arrays), strict=True):
+        assert_same_values_and_signs(found, wanted)

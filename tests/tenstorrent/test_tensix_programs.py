@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.tenstorrent.kernels.nodes import Branch, Sync, Work, rewritten
+from tensorir.tenstorrent.kernels.nodes import Barrier, Branch, Sync, Work, rewritten
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32
@@ -330,7 +330,8 @@ def test_a_fault_of_cores_with_other_shares_is_found_in_the_text(what):
 def test_a_fault_of_a_core_without_tiles_is_found_in_the_text():
     program = ti.tt.split(ti.tt.pipeline(main(chain(32, 7 * 32)), cores=3).result)
     without = n.EQ(program.func.params[-3], const(0, INT32))
-    pushes = Branch(without, (Sync("reserve", "CB_X", 1), Sync("push", "CB_X", 1)))
+    fill = Work(n.Evaluate(const(0, INT32)), (), "CB_X")
+    pushes = Branch(without, (Sync("reserve", "CB_X", 1), fill, Barrier("read"), Sync("push", "CB_X", 1)))
     reader = replace(program["reader"], body=(pushes, *program["reader"].body))
     changed = replace(program, kernels=(reader, *program.kernels[1:]))
     (fault,) = ti.tt.check(changed)

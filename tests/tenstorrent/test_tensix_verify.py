@@ -236,6 +236,18 @@ def test_tiles_that_lie_across_an_edge_are_of_a_kind_of_their_own():
     assert verdict and verdict.tiles == 72 and verdict.tried == 7  # first and last of four kinds, of which one is alone
 
 
+@pytest.mark.parametrize("made", [passed, lambda func: ti.tt.pipeline(func, cores=2).result], ids=["loop", "pipeline"])
+@pytest.mark.parametrize("sizes", [(64, 96, 64), (288, 288, 32)], ids=["6 tiles", "81 tiles"])
+def test_an_accumulator_that_the_passes_no_longer_fill_is_told(made, sizes):
+    """The interpreter's memory holds zeros where nobody wrote, so that the values alone are right."""
+    func = main(matmul(*sizes))
+    lines = str(made(func)).splitlines()
+    verdict = ti.tt.verify(func, main("\n".join(line for line in lines if "T.fill" not in line)), cores=2)
+    assert (verdict.fault, bool(verdict)) == ("unwritten", False)
+    assert verdict.witness.startswith("tile 0, block (0, 0, 0), line ")
+    assert verdict.witness.endswith("element 0 of 'c' is read, but nobody has written it.")
+
+
 def test_a_kernel_whose_tiles_depend_on_data_is_run_whole():
     func = main(ONE_OF_MANY.replace("bx != 41", "A[bx, 0, 0] < T.float32(9.0)"))
     verdict = ti.tt.verify(func, passed(func))

@@ -549,4 +549,5 @@ def _bitcast(domain: Domain, node: Call, x: Tensor) -> Tensor:
         return Tensor(x.dims, (replace(own, absent=x.only.absent),))
     if source.is_float or target.is_float:
         raise Unsupported("bits of floats have no meaning over the reals")
-    return Tensor(x.dims, (Leaf((np.array(x.only.parts[0], order="C").view(DTYPES[target]),), x.only.absent),))
+    bits = np.array(domain.decided(x.only), order="C").view(DTYPES[target])
+    return Tensor(x.dims, (Leaf((bits,), x.only.absent),))

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from itertools import chain
 from typing import Any
 
@@ -171,8 +171,11 @@ def _divided(m: Monomial, by: Monomial) -> Monomial:
 INFINITE = Formula.atom("infinite")
 
 
-def _extreme(largest: bool) -> Callable[[Formula, Formula], Formula]:
+@cache
+def _extreme(largest: bool, element: Scalar | None = None) -> Callable[[Formula, Formula], Formula]:
+    """The larger, or the smaller, of floats, or of integers of a type: in another type another one may be larger."""
     name, neutral = ("max", -INFINITE) if largest else ("min", INFINITE)
+    name = name if element is None else f"{name} of {element.name}"
 
     def members(x: Formula) -> frozenset[Formula]:
         if len(x.terms) == 1:
@@ -376,8 +379,13 @@ class Formal:
         return False
 
     def own(self, op: str, element: Scalar, leaves: Sequence[tuple[Leaf, Scalar]], static: Any = None) -> Leaf | None:
-        """No operation has another meaning."""
-        return None
+        """Conversions of integers that inputs decide; no other operation has another meaning."""
+        (leaf, source), *_ = leaves
+        if op not in ("cast", "bitcast") or not source.is_integer or leaf.parts[0].dtype != object:
+            return None
+        if not element.is_integer and (op == "bitcast" or not element.is_float):
+            return None
+        return _leaf(_each(lambda f: _recast(op, source, element, f), _formulas(leaf.parts[0])))
 
     def literal(self, value: Any, element: Scalar) -> Leaf:
         """A literal: the number that it is, or infinity for what stands for it."""
@@ -385,7 +393,7 @@ class Formal:
 
     def whole(self, x: Array) -> Leaf:
         """Integers as numbers."""
-        return _leaf(_each(lambda f: f if f.constant is not None else Formula.atom("float", f), _formulas(x)))
+        return _leaf(_formulas(x))
 
     def compute(self, op: str, element: Scalar, args: Sequence[Leaf]) -> Leaf:
         """An elementwise operation that gives a float of floats."""
@@ -451,10 +459,19 @@ def integer(op: str, element: Scalar, xs: tuple[Formula, ...]) -> Formula:
         case (("mod" | "rem"), (x, y)):
             whole = integer("floordiv" if op == "mod" else "divides", element, (x, y))
             return _wrapped(x - y * whole, element)
-        case (("max" | "min"), _):
-            return OPERATIONS[op](*xs)
+        case (("max" | "min"), (x, y)):
+            return _extreme(op == "max", element)(x, y)
         case _:
             return Formula.atom(op, element, *xs)
+
+
+def _recast(op: str, source: Scalar, element: Scalar, x: Formula) -> Formula:
+    """An integer as a number of another type; as a narrower integer it is the same, modulo a power of two."""
+    if element.is_float and x.constant is not None:
+        return x
+    if element.is_integer and (element.bits <= source.bits or x.constant is not None):
+        return _wrapped(x, element)
+    return Formula.atom(op, "float" if element.is_float else element, source, x)
 
 
 def _floored(x: Formula, by: int, element: Scalar) -> Formula:

@@ -38,6 +38,8 @@ class Emission:
     program: str = ""
     stored: Sequence[tuple[str, Node, Box]] = ()
     """What is stored: the name of a leaf, a root, and where."""
+    columns: Mapping[Node, tuple[int, int]] = field(default_factory=dict[Node, "tuple[int, int]"])
+    """The levels of scans that run over fewer than are needed."""
     params: dict[str, Var] = field(default_factory=dict[str, Var])
     tables: dict[str, tuple[Var, Any]] = field(default_factory=dict[str, "tuple[Var, Any]"])
     done: dict[Node, Expr] = field(default_factory=dict[Node, Expr])
@@ -296,7 +298,7 @@ class Emission:
         count = len(fold.carried)
         inits, free = node.args[:count], node.args[count:]
         box = self.box(node)
-        column = fold.column or box[fold.dim]
+        column = self.columns.get(node) or fold.column or box[fold.dim]
         whole = {**box, fold.dim: column}
         x = [self.on(self.done[n], whole) for n in free]
         if not any(fold.dim in e.tensor.dims for e in x):
@@ -314,7 +316,12 @@ class Emission:
         body = build.call("make_tuple", *results) if count > 1 else results[0]
         start = build.call("make_tuple", *starts) if count > 1 else starts[0]
         f: Lambda = build.function([state, *params], body)
-        return build.call("scan", f, start, *x, static=(fold.forward, fold.dim))
+        made = build.call("scan", f, start, *x, static=(fold.forward, fold.dim))
+        if node not in self.columns:
+            return made
+        have, wanted = Interval(*column), Interval(*box[fold.dim]) | Interval(*column)
+        self.report.append(f"scan: the nearest of {fold.dim}{have} on {fold.dim}{wanted}")
+        return _nearest(made, fold.dim, have, wanted)
 
 
 def _nearest(x: Expr, dim: str, have: Interval, wanted: Interval) -> Expr:

@@ -37,13 +37,18 @@ class Needs:
 
     all: Mapping[Node, Box]
     firm: Mapping[Node, Box]
+    columns: Mapping[Node, tuple[int, int]]
+    """The levels of scans that run over fewer than are needed."""
 
 
-def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> Needs:
+def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims], lenient: bool = False) -> Needs:
     """The boxes of every node that is needed; nodes of which nothing is needed are left out.
 
-    What only a branch of a condition on values needs is not firm: where the branch is not taken, nothing is read.
+    What only a branch of a condition on values needs is not firm: where the branch is not taken, nothing is read. With
+    `lenient`, what is read outside of a field is as at its nearest point, and of a scan, too: to run it over one more
+    level would change the state of all others.
     """
+    columns = _columns(roots, domains) if lenient else {}
     order = list(postorder([r for r, _ in roots]))
     needed: dict[Node, Box] = {}
     firm: dict[Node, Box] = {}
@@ -60,15 +65,16 @@ def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> Nee
                 if not natural:
                     natural = extents(order, domains)
                 box = known[node] = {d: e for d, e in intersection(box, natural[node]).items() if d in box}
-            for k, (arg, part) in enumerate(asked(node, box)):
+            for k, (arg, part) in enumerate(asked(node, box, columns.get(node))):
                 guarded = known is firm and node.op == "if" and k > 0
                 if not guarded and not is_empty(part):
                     known[arg] = hull(known.get(arg), {d: e for d, e in part.items() if d in arg.dims})
-    return Needs(needed, firm)
+    columns = {n: c for n, levels in columns.items() if n in needed and (c := _ran(n, needed[n], levels)) is not None}
+    return Needs(needed, firm, columns)
 
 
-def asked(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
-    """The points of its operands that a node on a box needs."""
+def asked(node: Node, box: Box, levels: tuple[int, int] | None = None) -> Iterator[tuple[Node, Box]]:
+    """The points of its operands that a node on a box needs; a scan that has some `levels` runs over no others."""
     match node.op, node.static:
         case "shift", (dim, by):
             yield node.args[0], {**box, dim: moved(box[dim], by)}
@@ -94,12 +100,38 @@ def asked(node: Node, box: Box) -> Iterator[tuple[Node, Box]]:
             if region_left(box, dict(stored)):
                 yield old, box
         case "scan", (fold,):
-            column = fold.column or box.get(fold.dim)
+            column = (levels and _ran(node, box, levels)) or fold.column or box.get(fold.dim)
             for arg in node.args:
                 yield arg, {**box, fold.dim: column} if column else box
         case _:
             for arg in node.args:
                 yield arg, box
+
+
+def _columns(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> dict[Node, tuple[int, int]]:
+    """The levels of scans: those that are stored, and those on which a scan can be computed."""
+    order = list(postorder([r for r, _ in roots]))
+    natural, columns = extents(order, domains), dict[Node, tuple[int, int]]()
+    for node in order:
+        match node.op, node.static:
+            case "scan", (fold,):
+                ends = [natural[a][fold.dim] for a in node.args if fold.dim in natural[a]]
+                levels = max((a for a, _ in ends), default=NEVER), min((b for _, b in ends), default=ALWAYS)
+                stored = [box[fold.dim] for _, box in roots if fold.dim in box]
+                columns[node] = min(a for a, _ in (levels, *stored)), max(b for _, b in (levels, *stored))
+            case _:
+                pass
+    return columns
+
+
+def _ran(scan: Node, box: Box, levels: tuple[int, int]) -> tuple[int, int] | None:
+    """The levels over which a scan runs that has only some, where these are fewer than are asked for."""
+    (fold,) = scan.static
+    asked = fold.column or box.get(fold.dim)
+    if asked is None:
+        return None
+    start, stop = max(asked[0], levels[0]), min(asked[1], levels[1])
+    return (start, stop) if start < stop and (start, stop) != asked else None
 
 
 def region_left(box: Box, stored: Box) -> bool:

@@ -286,10 +286,12 @@ def _assembled(name: str, state: _State, options: Options) -> Specialised:
     if not kept:
         return Specialised(None, (), (), {}, frozenset(ev.known.used))
     roots = [(node, box) for _, box, node in kept]
-    needed = needs(roots, ev.known.domains)
+    needed = needs(roots, ev.known.domains, options.out_of_range == "lenient")
     layouts = {leaf.name: leaf.layout for leaf in state.dims.values() if leaf.layout is not None}
     mode, stored = options.out_of_range, [(leaf.name, node, box) for leaf, box, node in kept]
-    emission = Emission(needed.all, needed.firm, ev.known.domains, ev.slots, mode, layouts, name, stored)
+    emission = Emission(
+        needed.all, needed.firm, ev.known.domains, ev.slots, mode, layouts, name, stored, needed.columns
+    )
     values = emission.emit([node for node, _ in roots])
     taken = {*emission.params, *emission.tables}
     params: list[Var] = []

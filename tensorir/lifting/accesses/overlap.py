@@ -76,7 +76,10 @@ class Inverse:
     remainders: Mapping[str, int]
 
     def at(self, indices: Sequence[Affine], ranges: Ranges) -> dict[str, Affine] | None:
-        """The iteration that stores the element at some indices; None where they are not known to be those of one."""
+        """The iteration that stores the element at some indices; None where they are not known to be those of one.
+
+        It lacks the variables that the indices do not tell: `t % 2` tells no `t // 2`, and therefore no `t`.
+        """
         found: dict[str, Affine] = {}
         for s in self.steps:
             left = indices[s.index].minus(s.others.replaced(found, ranges)).times(s.sign)
@@ -90,7 +93,7 @@ class Inverse:
             spread = found[name].range(ranges)
             if spread is None or spread[0] < 0 or spread[1] >= by:
                 return None
-        return found | {n: a.replaced(found, ranges) for n, a in self.parted.items()}
+        return found | {n: a.replaced(found, ranges) for n, a in self.parted.items() if a.names <= found.keys()}
 
 
 def inverse(location: Sequence[Affine | None], dims: Mapping[str, Interval]) -> Inverse | None:

@@ -24,7 +24,7 @@ None ['i - 1'] { R0[i0 = 1] }
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -149,23 +149,12 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     if common is None or not all(dims.values()) or not all(here.values()):
         return None
     ranges = {n: (i.start, i.stop - 1) for n, i in here.items()}
-    known = [variable(n) for n in common]
-    kept = [k for k, (a, b) in enumerate(zip(w.at, r.at, strict=True)) if not (a == b and a.names <= set(common))]
-    written, read = ([*known, *(s.at[k] for k in kept)] for s in (w, r))
-    solved = inverse(written, dims)
-    if solved is None:
-        # the place row by row tells an element where all indices but the first are inside
-        bounds = " and ".join(["1 = 1", *(f"0 <= a{k} < {w.buffer.shape[k]}" for k in kept[1:])])
-        box = isl().Set(f"{{ A[{', '.join(f'a{k}' for k in range(len(w.at)))}] : {bounds} }}")
-        if not decided(lambda: all(maps.element[s.number].range().is_subset(box) for s in (w, r)), PARTS):
-            return None
-        rows = [number(0), number(0)]
-        for k in kept:
-            rows = [row.times(w.buffer.shape[k]).plus(s.at[k]) for row, s in zip(rows, (w, r), strict=True)]
-        written, read = ([*known, row] for row in rows)
+    for written, read in _ways(r, w, common, maps):
         solved = inverse(written, dims)
-    at = None if solved is None else solved.at(read, ranges)
-    if at is None or any(n not in at and len(i) > 1 for n, i in dims.items()):
+        at = None if solved is None else solved.at(read, ranges)
+        if at is not None and all(n in at or len(i) < 2 for n, i in dims.items()):
+            break
+    else:
         return None
     place = tuple(at[n] if n in at else number(i.start) for n, i in dims.items())
     names = _named(r)
@@ -173,6 +162,24 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     if not decided(lambda: relation.range().is_subset(maps.domain[w.number]), 1 / 4):
         return None
     return Source(w.number, place, maps.domain[r.number], relation)
+
+
+def _ways(
+    r: Statement, w: Statement, common: Sequence[str], maps: _Accesses
+) -> Iterator[tuple[list[Affine], list[Affine]]]:
+    """The indices of a write, and those of a read, that tell the iteration: as they are, and then row by row."""
+    known = [variable(n) for n in common]
+    kept = [k for k, (a, b) in enumerate(zip(w.at, r.at, strict=True)) if not (a == b and a.names <= set(common))]
+    yield [*known, *(w.at[k] for k in kept)], [*known, *(r.at[k] for k in kept)]
+    # the place row by row tells an element where all indices but the first are inside
+    bounds = " and ".join(["1 = 1", *(f"0 <= a{k} < {w.buffer.shape[k]}" for k in kept[1:])])
+    box = isl().Set(f"{{ A[{', '.join(f'a{k}' for k in range(len(w.at)))}] : {bounds} }}")
+    if len(kept) < 2 or not decided(lambda: all(maps.element[s.number].range().is_subset(box) for s in (w, r)), PARTS):
+        return
+    rows = [number(0), number(0)]
+    for k in kept:
+        rows = [row.times(w.buffer.shape[k]).plus(s.at[k]) for row, s in zip(rows, (w, r), strict=True)]
+    yield [*known, rows[0]], [*known, rows[1]]
 
 
 def _in_text_order(r: Statement, writes: Sequence[Statement], maps: _Accesses) -> list[Source] | None:

@@ -18,7 +18,7 @@ from tensorir.ir.nodes import Call, Expr, Fencil, Literal
 from tensorir.ir.rewrite import postorder, rebuild, values, with_label, with_values
 from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType, bcast
 from tensorir.lifting.nests.nest import Store
-from tensorir.lifting.nests.terms import Load, Number, Op, Term, buffers_of, fits, loads
+from tensorir.lifting.nests.terms import Load, Number, Op, Term, buffers_of, extreme, fits, loads
 from tensorir.passes.base import remade
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.runtime.memory import remembered
@@ -149,11 +149,11 @@ WRAPPING = {"plus", "multiplies", "bit_and", "bit_or", "bit_xor"}
 """Of which the lowest bits of the result are those of the lowest bits of the operands."""
 
 
-def neutral(op: str, element: Scalar) -> bool | int | float:
-    """The neutral element."""
+def neutral(op: str, element: Scalar, exact: bool = False) -> bool | int | float:
+    """The neutral element; where `exact`, it leaves the sign of a zero: `-0.0 + x` is x, and `0.0 + -0.0` is 0.0."""
     identity = TABLE[op].identity
     assert identity is not None
-    return identity(element)
+    return -0.0 if exact and op == "plus" and element.is_float else identity(element)
 
 
 Fold = tuple[str, Term, tuple[Term, ...]]
@@ -199,6 +199,9 @@ def _fold(value: Term, old: Load | Op) -> Fold | None:
             return _lazy("and", x if c == old else c, c == old)
         case Op("if", (c, Number(True), x)) if value.element == BOOL and old in (c, x):
             return _lazy("or", x if c == old else c, c == old)
+        case Op("if") if value.element.is_float and (larger := extreme(value)) is not None and not _is_exact(old):
+            op, a, b = larger
+            return (op, a if b == old else b, ()) if old in (a, b) else _nested(op, a, b, old)
         case Op("if", (c, x, y)) if y == old:
             inner = _fold(x, old)
             return None if inner is None else (inner[0], inner[1], (*inner[2], c))
@@ -222,13 +225,17 @@ def _wraps(narrow: Scalar, wide: Scalar) -> bool:
 
 def _nested(op: str, a: Term, b: Term, old: Load | Op) -> Fold | None:
     """`(old ⊕ x) ⊕ y` is `old ⊕ (x ⊕ y)`, but for rounding."""
-    if isinstance(old, Load) and old.buffer.exact and rounds(op, old.element):
+    if _is_exact(old) and rounds(op, old.element):
         return None
     for x, y in ((a, b), (b, a)):
-        inner = _fold(x, old) if isinstance(x, Op) and x.op == op else None
+        inner = _fold(x, old) if isinstance(x, Op) and x.op in (op, "if") else None
         if inner is not None and inner[0] == op and not inner[2]:
             return op, Op(op, (inner[1], y), y.element), ()
     return None
+
+
+def _is_exact(old: Load | Op) -> bool:
+    return isinstance(old, Load) and old.buffer.exact
 
 
 def rounds(op: str, element: Scalar) -> bool:

@@ -51,6 +51,18 @@ def differences(f: Fencil, merged: Sequence[Span] = ()) -> tuple[Difference, ...
     return tuple(dict.fromkeys(found))
 
 
+def folds_by_comparison(f: Fencil) -> list[str]:
+    """The folds by `max` and `min` of floats, each with its line: they meet NaN and signs of zeros in any order."""
+    folds: dict[str, None] = {}
+    for e in postorder(*values(f.closures)):
+        match e:
+            case Call("reduce", (Operator("max" | "min" as op), *_)) if _is_float(e):
+                folds[f"{'' if e.span is NOWHERE else f'line {e.span.line}: '}a fold by {op} "] = None
+            case _:
+                pass
+    return list(folds)
+
+
 def _row(span: Span, what: str, fast: str, exact: str) -> Difference:
     return Difference("" if span is NOWHERE else str(span.line), what, fast, exact)
 

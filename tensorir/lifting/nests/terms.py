@@ -172,6 +172,21 @@ def sums_in(terms: Sequence[Term]) -> list[Affine] | None:
     return list(found)
 
 
+def extreme(term: Term) -> tuple[str, Term, Term] | None:
+    """The operands of which a choice takes the larger, or the smaller, as a comparison of them tells; with its name.
+
+    >>> from tensorir.ir.types import BOOL, INT32
+    >>> x, y = Index("x", INT32), Index("y", INT32)
+    >>> extreme(Op("if", (Op("greater", (x, y), BOOL), x, y), INT32))[0]
+    'max'
+    """
+    match term:
+        case Op("if", (Op("greater" | "less" as op, (a, b)), yes, no)) if a == yes and b == no:
+            return ("max" if op == "greater" else "min"), a, b
+        case _:
+            return None
+
+
 def loads(term: Term) -> list[Load]:
     """Every read in a term."""
     return [t for t in walk(term) if isinstance(t, Load)]

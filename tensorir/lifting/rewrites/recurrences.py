@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tensorir.ir.build import call, literal, scan
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
 from tensorir.ir.types import INT32, Interval, Scalar
-from tensorir.lifting.emission.tensors import cut, renamed, shifted, spread
+from tensorir.lifting.emission.tensors import cut, neutral, renamed, shifted, spread
 
 
 def added_point(e: Call) -> Expr | None:
@@ -99,13 +98,13 @@ def prefix_of_scan(e: Call) -> Expr | None:
     if isinstance(tail, Call) and tail.op == "cartesian_shift":
         moved, (along, distance) = tail.args[0], tail.static
     match moved:
-        case Call("scan", (Lambda((a, b), (Call(op, (Var() as p, Var() as q)),)) as f, init, x), (True, dim)):
+        case Call("scan", (Lambda() as f, init, x), (True, dim)) if (op := _monoid(f)) is not None:
             pass
         case _:
             return None
     whole, here = e.tensor.dims.get(dim), head.tensor.dims.get(dim)
     x = shifted(x, dim, distance) if distance else x
-    if {p, q} != {a, b} or whole is None or here is None or len(here) != 1 or along not in (None, dim):
+    if whole is None or here is None or len(here) != 1 or along not in (None, dim):
         return None
     point = here.start
     source = _without_cut(x)
@@ -115,11 +114,20 @@ def prefix_of_scan(e: Call) -> Expr | None:
     first = call("gather", source, literal(point, INT32), static=((dim,), "clamp"))
     if _settled(_at(head, dim, point)) != init or _settled(first) != init:
         return None
-    neutral = _neutral(op, element)
-    if neutral is None:
-        return None
-    start = spread(literal(neutral, element), dict(init.tensor.dims.items))
+    start = spread(literal(neutral(op, element, exact=True), element), dict(init.tensor.dims.items))
     return scan(f, True, start, cut(source, {dim: whole}), dim=dim, span=moved.span)
+
+
+def _monoid(f: Lambda) -> str | None:
+    """The operation of a state and an element that has a neutral element, which gives way to each that comes."""
+    match f.params, f.results:
+        case (a, b), (Call("if", (Call("less", (x, y)), yes, no)),) if (yes, no) == (a, b):
+            # a comparison with NaN takes the element, from whatever state
+            return "max" if (x, y) == (b, a) else "min" if (x, y) == (a, b) else None
+        case (a, b), (Call(op, (Var() as p, Var() as q)),) if {p, q} == {a, b} and TABLE[op].identity is not None:
+            return op
+        case _:
+            return None
 
 
 def _without_cut(x: Expr) -> Expr:
@@ -190,21 +198,5 @@ def point_of_added(e: Call) -> Expr | None:
                 return x
             static = tuple(d for d, _ in rest), e.static[1]
             return call("gather", x, *(i for _, i in rest), static=static, span=e.span)
-        case _:
-            return None
-
-
-def _neutral(op: str, element: Scalar) -> Any:
-    """The neutral element of an operation, to the sign of a zero; None for operations without one."""
-    floating = element.is_float
-    match op:
-        case "plus":
-            return -0.0 if floating else 0
-        case "multiplies":
-            return 1.0 if floating else 1
-        case "min":
-            return math.inf if floating else element.range.stop - 1
-        case "max":
-            return -math.inf if floating else element.range.start
         case _:
             return None

@@ -400,7 +400,8 @@ class _Recurrence:
         w = run.statements[source.writer]
         d = run.distance(source, self.dim)
         same = [variable(n) if n != self.dim else variable(n).minus(number(d)) for n in w.names]
-        if not d or d == FAR or w.names != r.names or list(source.at) != same:
+        # what is kept by element begins as all of it
+        if (w.number, d) not in self.slots or w.names != r.names or list(source.at) != same:
             return None
         domain, k = domain_of(r), r.names.index(self.dim)
         late = domain.lower_bound_val(isl().dim_type.set, k, isl().Val(self.interval.start + d))

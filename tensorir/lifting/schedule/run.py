@@ -502,7 +502,7 @@ class Run:
             return None
         op, term, conditions = found
         guard = holding(conditions)
-        nothing = Number(neutral(op, element), element)
+        nothing = Number(neutral(op, element, self.exact), element)
         return op, term if guard is None else Op("if", (guard, term, nothing), element)
 
     def reduction(self, w: Statement, r: Statement) -> bool:
@@ -528,7 +528,8 @@ class Run:
         guard, whole, left = holding(here.space.guards), here.space.dims, here.left
         x = self.emitter.emit(value, whole, guard)
         if guard is not None:
-            x = call("if", self.emitter.emit(guard, whole), x, literal(neutral(op, element), element))
+            nothing = literal(neutral(op, element, self.exact), element)
+            x = call("if", self.emitter.emit(guard, whole), x, nothing)
         x = cut(x, whole)
         # what all iterations have alike counts once
         over = [n for n in here.over if not TABLE[op].idempotent or n in x.tensor.dims]

@@ -12,7 +12,7 @@ from tensorir.ir.build import call, function, literal, var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, TensorType
 from tensorir.lifting.accesses.space import boxed
-from tensorir.lifting.dataflow.flow import condition_of, domain_of, elements_of, last_of, set_of, sources_of
+from tensorir.lifting.dataflow.flow import Source, condition_of, domain_of, elements_of, last_of, set_of, sources_of
 from tensorir.lifting.dataflow.opaque import Opaque
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter
@@ -275,7 +275,7 @@ def _memory(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[
     if any([n for n in _outside(w, dim) if n not in run.steps] != outside for w in writes):
         raise Uncovered("a dependence whose distance differs, of writes in other loops")
     for w in writes:
-        if any(r in inside and run.statements[r].buffer is not w.buffer for r, _ in run.askers(w.number)):
+        if any(r in inside and not _same_element(run.statements[r], w, s) for r, s in run.askers(w.number)):
             raise Uncovered("a copy of what rounds at differing distances change")
     own, around = writes[0].buffer, run.box(writes[0])
     names = [f"{n}_" for n in outside] + [f"{own.name}_{k}_" for k in range(len(own.shape))]
@@ -297,6 +297,16 @@ def _memory(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[
     return Memory(dim, buffer, tuple(w.number for w in writes), box,
                   {w.number: (*lows, *w.at) for w in writes},
                   {r: Load(buffer, at) for r, at in places.items()}, before, kept and kept[1])  # fmt: skip
+
+
+def _same_element(r: Statement, w: Statement, source: Source) -> bool:
+    """True if a read is of the element that its source was written to, and not of a copy of it."""
+    if r.buffer is not w.buffer:
+        return False
+    at = dict(zip(w.names, source.at, strict=True))
+    if all(a.replaced(at, {}) == b for a, b in zip(w.at, r.at, strict=True)):
+        return True
+    return source.relation.apply_range(elements_of(w, ())).is_subset(elements_of(r, ()))
 
 
 def _kept_around(

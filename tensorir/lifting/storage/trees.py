@@ -38,7 +38,7 @@ from tensorir.lifting.nests.nest import (
     ranges_of,
     read_elsewhere,
 )
-from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, index_names, values
+from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, buffers_of, extreme, index_names, values
 from tensorir.lifting.storage.narrow import Folds, Range, folds_of_prefixes, folds_of_ranges
 from tensorir.runtime.errors import Span
 
@@ -172,7 +172,10 @@ def _has_step(node: Node, lanes: frozenset[str] = frozenset()) -> bool:
         case Loop(name, body=body, lockstep=lockstep):
             inside = lanes | {name} if lockstep else lanes
             return any(_has_step(inner, inside) for inner in body)
-        case Store(buffer, value=Op(op, (Load(a), Load(b)))) if op in FOLDS and lanes:
+        case Store(buffer, value=Op() as value) if lanes and (step := _step(value)) is not None:
+            if not isinstance(step[1], Load) or not isinstance(step[2], Load):
+                return False
+            a, b = step[1].buffer, step[2].buffer
             own = a.argument or b.argument or not lanes.isdisjoint(buffer.private)
             return not own and (a is b or buffer in (a, b))
         case Store(buffer, value=Load(a)) if lanes:
@@ -180,6 +183,15 @@ def _has_step(node: Node, lanes: frozenset[str] = frozenset()) -> bool:
             return not lanes.isdisjoint(a.private) and not buffer.argument and lanes.isdisjoint(buffer.private)
         case _:
             return False
+
+
+def _step(term: Op) -> tuple[str, Term, Term] | None:
+    """The operation of a step, and what it folds into one."""
+    match extreme(term) or (term.op, *term.args):
+        case (str(op), a, b) if op in FOLDS:
+            return op, a, b
+        case _:
+            return None
 
 
 def _fetches(node: Node, stepped: frozenset[Buffer]) -> bool:
@@ -272,10 +284,10 @@ class _Run:
         match term:
             case Load(buffer, indices) if buffer.element == to.element:
                 return [self.at((buffer, at), grid) for at in _places(buffer, indices, grid, size)]
-            case Op(op, (a, b)) if op in FOLDS and self.op in ("", op):
-                self.op = op
+            case Op() if (step := _step(term)) is not None and self.op in ("", step[0]):
+                self.op, a, b = step
                 both = zip(self.value(a, grid, size, to), self.value(b, grid, size, to), strict=True)
-                return [(-1 if x < 0 or y < 0 or (x & y and op not in ("min", "max")) else x | y) for x, y in both]
+                return [(-1 if x < 0 or y < 0 or (x & y and self.op not in ("min", "max")) else x | y) for x, y in both]
             case Number(number) if self.op and number == neutral(self.op, to.element):
                 return [0] * size
             case _:

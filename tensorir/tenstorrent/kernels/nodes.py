@@ -18,7 +18,7 @@ from tensorir.nodes import occurrences
 from tensorir.runtime.assembly import estimate_tensix, place_tensix, print_tensix
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
-from tensorir.tir.trees import walk
+from tensorir.tir.trees import transform, walk
 
 if TYPE_CHECKING:
     from tensorir.tenstorrent.estimate import Estimate
@@ -43,12 +43,13 @@ class CircularBuffer:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Room for `count` tiles is reserved, or they are pushed, waited for, or popped."""
+    """Room for `count` tiles is reserved, or they are pushed, waited for, or popped, `unused` by the grid kernel."""
 
     action: Action
     buffer: str
     count: int
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    unused: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +140,37 @@ class Program:
     def __str__(self) -> str:
         return "\n".join(f"// {name}\n{text}" for name, text in self.files.items() if name.endswith(".cpp"))
 
+    def _on_block(self, op: Work, other: CircularBuffer) -> Work:
+        """Work on the block of another buffer: what it fills, or else what it reads first."""
+        name = op.fills if op.fills is not None else next(iter(op.fronts), None)
+        if name is None:
+            return op
+        block = self.buffer(name).block
+
+        def rule(node: n.Node) -> n.Node | None:
+            return other.block if node is block or node == block else None
+
+        fronts = op.fronts if op.fills is not None else tuple(other.name if f == name else f for f in op.fronts)
+        fills = other.name if op.fills is not None else None
+        return replace(op, statement=transform(op.statement, rule), fronts=fronts, fills=fills)
+
     def edited(self, file: str, line: int, count: int | None = None, *, buffer: str | None = None) -> Program:
         """The program with another count, or another buffer, in the synchronisation that a line of a file prints.
 
-        With neither, the line is left out. What a simulation says of such programs teaches the protocol.
+        With neither, the line is left out; with a buffer, work that a line prints is on the blocks of that one. What a
+        simulation says of such programs teaches the protocol.
         """
 
         def rule(op: Op) -> tuple[Op, ...]:
             if place_tensix(self, op) != (file, line):
                 return (op,)
-            if not isinstance(op, Sync) or (count is None and buffer is None):
-                return ()
-            return (replace(op, count=op.count if count is None else count, buffer=buffer or op.buffer),)
+            match op:
+                case Sync() if count is not None or buffer is not None:
+                    return (replace(op, count=op.count if count is None else count, buffer=buffer or op.buffer),)
+                case Work() if buffer is not None:
+                    return (self._on_block(op, self.buffer(buffer)),)
+                case _:
+                    return ()
 
         made = tuple(replace(k, body=rewritten(k.body, rule)) for k in self.kernels)
         if made == self.kernels:

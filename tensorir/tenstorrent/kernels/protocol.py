@@ -47,9 +47,10 @@ from tensorir.tir.trees import children
 class Fault:
     """A fault of a kernel: its kind, the file and the line, the circular buffer, the counts that do not fit.
 
-    `kind` is "deadlock", "push without reserve", "pop without wait", "overflow", "read without wait", "write without
-    reserve", "push without barrier", "pop without barrier", "end without barrier", "two producers", "two consumers",
-    "left over", "unbalanced" or "read without write" (`buffer` is a tile).
+    `kind` is "deadlock", "push without reserve", "push without write", "pop without wait", "pop without read",
+    "overflow", "read without wait", "write without reserve", "push without barrier", "pop without barrier",
+    "end without barrier", "two producers", "two consumers", "left over", "unbalanced" or "read without write" (then
+    `buffer` is a tile).
 
     >>> print(Fault("overflow", "reader.cpp", 7, "cb_push_back(CB_A, 3);", "CB_A", {"room": 2}, "it holds 2 tiles."))
     reader.cpp:7: overflow of CB_A: it holds 2 tiles.
@@ -89,6 +90,13 @@ def fault_at(
             text = whole.text.splitlines()[line - 1].strip()
             return Fault(kind, kernel.file, line, text, buffer, counts, message, core, waiting)
     raise AssertionError(op)
+
+
+def without_write(program: Program, op: Sync, written: int, core: int | None = None) -> Fault:
+    """A push of tiles into which nothing was put since they were reserved."""
+    counts = {"pushed": op.count, "written": written}
+    message = f"it pushes {tiles(op.count)}, and has written {written}: the rest is what was there before."
+    return fault_at(program, op, "push without write", op.buffer, counts, message, core)
 
 
 def without_barrier(program: Program, role: Role, op: Sync | Work, buffer: str, core: int | None = None) -> Fault:
@@ -192,11 +200,16 @@ class _Walk:
                     kind, done = (
                         ("push without reserve", "pushes") if action == "push" else ("pop without wait", "pops")
                     )
+                    written = held.get((buffer, "written"), 0)
                     if count > have:
                         self._fault(op, kind, buffer, done, count, side[1], have)
+                    elif action == "push" and count > written:
+                        self.faults.setdefault(id(op), without_write(self.program, op, written))
                     elif held.pop((buffer, "on its way"), 0):
                         self.faults.setdefault(id(op), without_barrier(self.program, self.kernel.role, op, buffer))
                     held[side] = max(have - count, 0)
+                    if action == "push":
+                        held[buffer, "written"] = max(written - count, 0)
                 case Barrier(way):
                     if way == MOVES.get(self.kernel.role):
                         held = {key: count for key, count in held.items() if key[1] != "on its way"}
@@ -205,6 +218,7 @@ class _Walk:
                         self._needs(op, "read without wait", name, "reads", "waited for", held)
                     if fills is not None:
                         self._needs(op, "write without reserve", fills, "writes", "reserved", held)
+                        held = held | {(fills, "written"): self.program.buffer(fills).pages}
                     held = held | {(name, "on its way"): 1 for name in moved_by(self.kernel.role, op)}
                 case Loop(body=inner):
                     # a second pass sees what the first one leaves; what holds in both is at least what both have
@@ -230,6 +244,44 @@ class _Walk:
 
 def _least(a: dict[tuple[str, str], int], b: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
     return {key: min(a.get(key, 0), b.get(key, 0)) for key in (*a, *b)}
+
+
+# Tiles that a kernel pops before it reads any of them, on whatever way: their values are lost.
+#
+# What no statement of the grid kernel uses is loaded and popped all the same, and known for it.
+
+
+def unread(program: Program) -> list[Fault]:
+    """The pops of tiles that nothing has read since those before them were popped."""
+    faults: dict[int, Fault] = {}
+    for kernel in program.kernels:
+        _pops(program, kernel.body, frozenset(), faults)
+    return list(faults.values())
+
+
+def _pops(
+    program: Program, body: tuple[Op, ...], read: frozenset[str], faults: dict[int, Fault] | None
+) -> frozenset[str]:
+    """The buffers of which something may have been read behind a body; those that are known are added to `faults`."""
+    for op in body:
+        match op:
+            case Sync("pop", buffer, count, unused=unused):
+                if faults is not None and buffer not in read and not unused:
+                    message = f"it pops {tiles(count)}, which nothing has read."
+                    fault = fault_at(program, op, "pop without read", buffer, {"popped": count}, message)
+                    faults.setdefault(id(op), fault)
+                read -= {buffer}
+            case Work(_, fronts):
+                read |= frozenset(fronts)
+            case Loop(body=inner):
+                again = read | _pops(program, inner, read, None)
+                read |= _pops(program, inner, again, faults)
+            case Branch(_, then, otherwise):
+                sides = [_pops(program, side, read, faults) for side in (then, otherwise)]
+                read = sides[0] | sides[1]
+            case Sync() | Barrier() | Bind():
+                pass
+    return read
 
 
 # How many tiles are moved: sums, under loops and conditions that both sides share

@@ -31,7 +31,7 @@ class Queue:
     A program may reserve, or wait for, the same tiles again: the larger count holds.
     """
 
-    __slots__ = ("fill", "head", "made", "reserved", "ring", "tail", "tile", "waited")
+    __slots__ = ("fill", "head", "made", "reserved", "ring", "tail", "tile", "waited", "written")
 
     def __init__(self, made: CircularBuffer, tile: tuple[int, int], moves: bool = True) -> None:
         self.made: CircularBuffer = made
@@ -39,6 +39,7 @@ class Queue:
         self.fill: int = 0
         self.reserved: int = 0
         self.waited: int = 0
+        self.written: int = 0
         self.head: int = 0
         self.tail: int = 0
         dtype: Any = made.block.dtype.element.numpy if moves else np.dtype(np.uint8)
@@ -57,6 +58,7 @@ class Queue:
                 self.waited = max(self.waited, count)
             case "push":
                 self.reserved -= count
+                self.written = max(self.written - count, 0)
                 self.fill += count
                 self.tail = (self.tail + count) % self.made.capacity
             case "pop":

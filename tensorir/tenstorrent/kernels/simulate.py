@@ -41,8 +41,10 @@ from tensorir.tenstorrent.kernels.protocol import (
     ownership,
     protocol,
     tiles,
+    unread,
     unwritten,
     without_barrier,
+    without_write,
 )
 from tensorir.tenstorrent.kernels.queues import Queue, Sender, array_of, pages_to_block, senders, work
 from tensorir.tenstorrent.schedule import partition, schedule_of
@@ -165,7 +167,7 @@ def simulate(
     given = take(func, [*arrays, 0, 0, *plan.grid[:2]])
     bind(base, func, given, func.span)
     run = _Run(program, base, lines=senders(program, cores) if mcast else {})
-    fault = next(iter((*ownership(program), *unwritten(program))), None)
+    fault = next(iter((*ownership(program), *unwritten(program), *unread(program))), None)
     if fault is None:
         with np.errstate(all="ignore"):
             fault = deep(lambda: run.all(enumerate(share), known, np.random.default_rng(seed)))
@@ -336,6 +338,8 @@ class _Run:
                             yield _BLOCKED
                     elif count > (queue.reserved if action == "push" else queue.waited):
                         raise _Stop(self._unasked(op, queue, core))
+                    elif action == "push" and count > queue.written:
+                        raise _Stop(without_write(self.program, op, queue.written, core.number))
                     elif name in core.moving[role]:
                         raise _Stop(without_barrier(self.program, role, op, name, core.number))
                     queue.do(action, count)
@@ -404,6 +408,7 @@ class _Run:
                 counts = {"needed": queue.made.pages, "reserved": queue.reserved}
                 message = f"it writes {tiles(queue.made.pages)}, and has reserved {queue.reserved}."
                 raise _Stop(fault_at(self.program, op, "write without reserve", op.fills, counts, message, core.number))
+            queue.written = queue.made.pages
         if not self.moves:
             return
         act = self.code.get(id(op))
@@ -532,7 +537,7 @@ def check(program: Program) -> tuple[Fault, ...]:
     compute.cpp:13: push without reserve of CB_B: it pushes 1 tile, and has reserved 0.
         cb_push_back(CB_B, 1);
     """
-    if found := [*protocol(program), *unwritten(program)]:
+    if found := [*protocol(program), *unwritten(program), *unread(program)]:
         return tuple(dict.fromkeys(found))
     plan = schedule_of(program.func)
     each = _follows_the_number(program)

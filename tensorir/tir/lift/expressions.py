@@ -198,9 +198,7 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
             return cast(term(scope, value, lane), element_of(dtype, node.span))
         case n.BinaryOp(a=a, b=b):
             x, y = term(scope, a, lane), term(scope, b, lane)
-            if not scope.exact and isinstance(node, n.Max | n.Min) and x.element.is_float and not isinstance(x, Number):
-                scope.notes[_keeps_nan(type(node).__name__.lower(), node.span)] = None
-            return binary(type(node).__name__, x, y, scope.exact)
+            return binary(type(node).__name__, x, y)
         case n.CmpOp(a=a, b=b):
             return comparison(type(node).__name__, term(scope, a, lane), term(scope, b, lane))
         case n.And() | n.Or() if id(node) in scope.exchanged:
@@ -236,11 +234,6 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
             return _call(scope, node, lane)
         case _:
             raise refused(f"a {type(node).__name__} cannot be lifted.", node.span)
-
-
-def _keeps_nan(name: str, span: Span) -> str:
-    line = f"line {span.line}: " if span is not NOWHERE else ""
-    return f'{line}{name} may keep a NaN on its left, which a comparison drops; numerics="exact" drops it.'
 
 
 def _choice(scope: Scope, condition: n.Expr, yes: n.Expr, no: n.Expr, lane: Term) -> Term:

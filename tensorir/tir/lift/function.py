@@ -43,7 +43,7 @@ def read_function(
 ) -> Reading:  # fmt: skip
     """The nest of a function for the shapes of its buffers (None for scalars) and the values of its sizes.
 
-    `exact` keeps the source's order and rounding, and what a comparison does with NaN. Nothing is in the buffers of
+    `exact` keeps the source's order and rounding, and what comparisons do in folds. Nothing is in the buffers of
     `fresh` parameters. `strides` are those of arrays that do not lie row by row (None: this one does). Sizes that are
     `unknown` are indices of these names, from 0 up to these numbers; `shapes` then hold for the largest ones.
     """

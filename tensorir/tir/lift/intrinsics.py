@@ -296,7 +296,7 @@ COMPARISONS = {
 }
 
 
-def binary(kind: str, a: Term, b: Term, exact: bool = False) -> Term:
+def binary(kind: str, a: Term, b: Term) -> Term:
     """An arithmetic operator of TIR on two values of one type."""
     row = ARITHMETIC[kind]
     element = a.element
@@ -307,7 +307,7 @@ def binary(kind: str, a: Term, b: Term, exact: bool = False) -> Term:
             return op("floor", op("divides", a, b))
         if kind == "FloorMod":
             return op("minus", a, op("multiplies", op("floor", op("divides", a, b)), b))
-        if exact and kind in ("Max", "Min"):
+        if kind in ("Max", "Min"):
             # TIR compares and selects, which drops a NaN on the left
             return choice(truth("greater" if kind == "Max" else "less", a, b), a, b)
         return op(row.real, a, b)

@@ -51,7 +51,7 @@ def _update(reader: Reader, call: n.Call, span: Span) -> Store:
     else:
         indices = apart(view.offset, view.buffer.shape)
     old, name = Load(view.buffer, indices, span), ATOMICS[str(call.op)]
-    new = binary(name, old, value, reader.scope.exact) if name else value
+    new = binary(name, old, value) if name else value
     return Store(view.buffer, indices, new, reader.holding, span, atomic=True, stretch=reader.stretch)
 
 

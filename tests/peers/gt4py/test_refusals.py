@@ -10,7 +10,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.iterator import gt4py_backend
-from tests.peers.gt4py.sides import Edge, I, V2EDim, Vertex, field, gtx, values, xla_cpu
+from tests.peers.gt4py.sides import Edge, I, K, V2EDim, Vertex, field, gtx, values, xla_cpu
 from tests.peers.gt4py.test_cartesian import ahead, laplacian, nested, two_statements
 from tests.peers.gt4py.test_unstructured import PROVIDER, V2E_TABLE, edges, summed, vertices
 
@@ -74,6 +74,59 @@ def test_lenient_reads_take_the_nearest_point_there_is() -> None:
     np.testing.assert_array_equal(out.asnumpy(), [4, 8, 12, 16, 20, 36 - 25])
     doubled.with_backend(lenient)(field({I: (1, 4)}, data=np.arange(3.0)), out=out, offset_provider={})
     np.testing.assert_array_equal(out.asnumpy(), [0, 0, 2, 4, 4, 4])
+
+
+@gtx.scan_operator(axis=K, forward=True, init=0.0)
+def summed_down(state: float, x: float) -> float:
+    return state + x
+
+
+@gtx.scan_operator(axis=K, forward=False, init=(0.0, 1.0))
+def halved_up(state: tuple[float, float], x: float) -> tuple[float, float]:
+    return 0.5 * state[0] + x, state[1] * x
+
+
+@gtx.scan_operator(axis=K, forward=True, init=0.0)
+def halved_down(state: float, x: float) -> float:
+    return 0.5 * state + x
+
+
+@gtx.field_operator
+def of_the_level_below(x: gtx.Field[[K], gtx.float64]) -> gtx.Field[[K], gtx.float64]:
+    return halved_down(summed_down(x)(K - 1))
+
+
+@gtx.field_operator
+def of_the_level_above(x: gtx.Field[[K], gtx.float64]) -> gtx.Field[[K], gtx.float64]:
+    sums, products = halved_up(x)
+    return halved_down(sums(K + 1) + products(K + 1))
+
+
+def test_lenient_reads_beside_a_scan_leave_its_levels_as_they_are() -> None:
+    """What is read a level beyond is as at the first, or last, level; no state goes through that level."""
+    lenient, x = gt4py_backend.make_backend(out_of_range="lenient"), values(5)
+    assert 'out_of_range="lenient"' in refused(of_the_level_below, field({K: 5}, data=x), field({K: 5}))
+    sums, halved, products = np.cumsum(x), np.zeros(6), np.cumprod(x[::-1])[::-1]
+    for k in reversed(range(5)):
+        halved[k] = 0.5 * halved[k + 1] + x[k]
+    below = np.concatenate([sums[:1], sums[:-1]])
+    above = np.concatenate([(halved[:5] + products)[1:], (halved[:5] + products)[-1:]])
+    for operator, read in ((of_the_level_below, below), (of_the_level_above, above)):
+        out = field({K: 5})
+        operator.with_backend(lenient)(field({K: 5}, data=x), out=out, offset_provider={})
+        wanted, state = [], 0.0
+        for value in read:
+            state = 0.5 * state + value
+            wanted.append(state)
+        np.testing.assert_allclose(out.asnumpy(), wanted, rtol=1e-14)
+
+
+def test_lenient_scans_run_over_levels_that_their_inputs_have_beyond_what_is_stored() -> None:
+    lenient, x, out = gt4py_backend.make_backend(out_of_range="lenient"), values(6), field({K: 5})
+    of_the_level_below.with_backend(lenient)(field({K: (-1, 5)}, data=x), out=out, offset_provider={})
+    other = field({K: 5})
+    of_the_level_below.with_backend(xla_cpu)(field({K: (-1, 5)}, data=x), out=other, offset_provider={})
+    np.testing.assert_array_equal(out.asnumpy(), other.asnumpy())
 
 
 def test_options_are_known_ones() -> None:
