@@ -201,7 +201,7 @@ def _time_first(x: Any) -> Any:
 def _record(x: Any, timed: bool) -> Any:
     if is_data_array(x):
         one = x.isel(time=0, drop=True) if timed else x
-        return one.compute() if one.chunks else one
+        return one if one.chunks is None else one.compute()
     if not timed:
         return x
     return Field(x.data[0], Dims(x.dims.items[1:]))

@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import interval_of, is_tuple, kind_of, native, refuse
+from tensorir.binding.arrays import article, interval_of, is_tuple, kind_of, native, refuse
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
@@ -104,6 +104,9 @@ def positional(array: Any, *dims: Any) -> Any:
     >>> dict(positional(x).xindexes), positional(x).I.values
     ({}, array([0.5, 0.7]))
     """
+    if not hasattr(array, "drop_indexes"):
+        message = f"'array' is {article(type(array).__name__)}, which has no labels."
+        raise refuse("A01", message, "the DataArray comes first: ti.positional(x, 'I').")
     names = [str(d) for d in dims] or [str(d) for d in array.dims]
     return array.drop_indexes([n for n in names if n in array.xindexes])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import EllipsisType
 from typing import Any, cast
 
 import numpy as np
@@ -100,7 +101,7 @@ def min_over(x: Value, *, axis: Dimension) -> Value:
     return _over(x, axis, "min", _greatest)
 
 
-Along = Dimension | str | Sequence["Dimension | str"] | None
+Along = Dimension | str | Sequence["Dimension | str"] | EllipsisType | None
 """The dims of a fold: one, several, or (None) all of the field's."""
 
 

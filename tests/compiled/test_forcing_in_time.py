@@ -61,6 +61,18 @@ def test_a_record_is_itself_beside_one_that_is_missing():
     np.testing.assert_array_equal(kept["state"][1:], [1.0, np.nan, np.nan, np.nan, 3.0, 3.5, 4.0])
 
 
+@pytest.mark.parametrize("method", ["linear", "held"])
+@pytest.mark.parametrize("chunks", [{}, {"time": 1}, {"time": 2}])
+def test_a_series_of_numbers_is_read_from_dask_as_from_memory(chunks, method, tmp_path):
+    series = xr.Dataset({"q": ("time", [0.0, 1.0, 2.0, 3.0]), "p": 5.0}, {"time": np.arange(4.0)})
+    series.chunk(chunks).to_zarr(tmp_path / "s.zarr", zarr_format=2)
+    stored = xr.open_dataset(tmp_path / "s.zarr", engine="zarr", chunks=chunks)
+    for forcing in (series.chunk(chunks), stored):
+        step = lambda h, f: h + f["q"] * f["p"]
+        found = ti.iterate(step, xr.zeros_like(STATE), 3, forcing=forcing, forcing_method=method, progress=False)
+        np.testing.assert_array_equal(found, 15.0)
+
+
 @pytest.mark.parametrize("chunks", [None, {"time": 3}], ids=["lazy", "dask"])
 def test_a_store_is_read_in_windows(chunks, tmp_path, monkeypatch):
     whole = xr.Dataset({"q": (("time", "x"), RNG.normal(size=(40, 5)).astype("float32"))}, {"time": np.arange(40.0)})
