@@ -20,6 +20,7 @@ from tensorir.binding.quantities import in_degrees, with_pint, without_pint
 from tensorir.fieldview.array_types import Array, FieldType, Named, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.datasets import is_whole, members_of_whole, over_variables
+from tensorir.fieldview.pickling import reduced
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import (
     annotations_of,
@@ -148,6 +149,8 @@ class FieldOperator(Displayed, Generic[Result]):
     """What was traced, by the types of the arguments."""
     looked: set[str] = field(default_factory=set[str])
     """The names of coordinates that traces asked for."""
+    scan: tuple[Any, ...] | None = None
+    """The axis, the direction and the first state of a scan."""
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
@@ -155,9 +158,14 @@ class FieldOperator(Displayed, Generic[Result]):
         self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations: dict[str, Any] = annotations_of(self.function)
 
-    def __reduce__(self) -> str:
-        # by its place in a module, as functions are; a copy is the operator itself
-        return self.function.__qualname__
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return reduced(self, field_operator) if self.scan is None else reduced(self, _scan_operator, *self.scan)
+
+    def __copy__(self) -> FieldOperator[Result]:
+        return self
+
+    def __deepcopy__(self, _: Any) -> FieldOperator[Result]:
+        return self
 
     @overload
     def __call__(
@@ -655,11 +663,17 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
             given = bound_arguments(function.__name__, fields, args, more)
             return _scanned(function, signature, str(axis), forward, init, given)
 
-        operator: FieldOperator[Any] = FieldOperator(function, body)
+        operator: FieldOperator[Any] = FieldOperator(function, body, scan=(axis, forward, init))
         operator.signature = fields
         return operator
 
     return decorate
+
+
+def _scan_operator(function: Callable[..., Any], axis: Dimension, forward: bool, init: Any) -> FieldOperator[Any]:
+    """The scan operator of a pickle."""
+    decorate: Any = scan_operator(axis=axis, forward=forward, init=init)
+    return cast("FieldOperator[Any]", decorate(function))
 
 
 def _scanned(
