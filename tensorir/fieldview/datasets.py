@@ -115,6 +115,11 @@ def members_of_whole(whole: Any) -> dict[str, Any]:
     return {str(n): v for n, v in variables.items()}
 
 
+def coordinates_of_whole(whole: Any) -> dict[str, Any]:
+    """The coordinates by name, among which models keep the lengths and areas of cells."""
+    return {str(n): v for n, v in getattr(whole, "coords", {}).items()}
+
+
 def _lacks(array: Any, named: frozenset[str]) -> bool:
     have = {str(d) for d in array.dims} if kind_of(array) == "xarray" else set(array.dims.names)
     return any(d not in have and not partners(d, have) for d in named)

@@ -19,7 +19,7 @@ from tensorir.binding.labels import placed_by_identity
 from tensorir.binding.quantities import in_degrees, with_pint, without_pint
 from tensorir.fieldview.array_types import Array, FieldType, Named, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
-from tensorir.fieldview.datasets import is_whole, members_of_whole, over_variables
+from tensorir.fieldview.datasets import coordinates_of_whole, is_whole, members_of_whole, over_variables
 from tensorir.fieldview.pickling import reduced
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import (
@@ -340,13 +340,19 @@ class FieldOperator(Displayed, Generic[Result]):
     # Tracing
 
     def bound(self, args: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name; a Dataset in place of several gives each parameter its variable."""
+        """The arguments of a call by name; a Dataset in place of several gives each its variable or coordinate.
+
+        Where it has all but the first of them, which are metrics then, it is the first itself.
+        """
         parameters = self.signature.parameters
         if len(args) == 1 and is_whole(args[0]):
             needed = [n for n, p in parameters.items() if p.default is p.empty and n not in more]
             if len(needed) > 1:
-                variables = members_of_whole(args[0])
-                args, more = (), {**{n: variables[n] for n in parameters if n in variables}, **more}
+                variables = {**coordinates_of_whole(args[0]), **members_of_whole(args[0])}
+                given = {n: variables[n] for n in parameters if n in variables}
+                first, *rest = needed
+                whole = {first: args[0]} if first not in given and all(n in given for n in rest) else {}
+                args, more = (), {**whole, **given, **more}
         return bound_arguments(self.name, self.signature, args, more)
 
     def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
@@ -672,8 +678,8 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
 
 def _scan_operator(function: Callable[..., Any], axis: Dimension, forward: bool, init: Any) -> FieldOperator[Any]:
     """The scan operator of a pickle."""
-    decorate: Any = scan_operator(axis=axis, forward=forward, init=init)
-    return cast("FieldOperator[Any]", decorate(function))
+    make = cast("Callable[..., Any]", scan_operator)
+    return make(axis=axis, forward=forward, init=init)(function)
 
 
 def _scanned(
