@@ -135,6 +135,24 @@ def test_a_run_goes_on_from_its_checkpoint_and_refuses_another_forcing(tmp_path)
         ti.iterate(step, STATE, 18, forcing=other, checkpoint_dir=tmp_path, **options)
 
 
+# as GRIB files are read
+FORECAST = FORCING.rename(time="step").assign_coords(
+    step=DATES - DATES[0], valid_time=("step", DATES), time=((), DATES[0])
+)  # fmt: skip
+
+
+def test_the_remedies_for_times_give_forcings():
+    options = {"start": "2000-01-01", "dt": "1 D", "progress": False}
+    expected = ti.iterate(step, STATE, 60, forcing=FORCING, **options)
+    texts = FORCING.assign_coords(time=[str(t)[:10] for t in DATES])
+    for forcing in (
+        FORECAST.drop_vars("time", errors="ignore").swap_dims(step="valid_time").rename(valid_time="time"),
+        FORCING.isel(time=[0, 1, 1, 2, 3]).drop_duplicates("time"),
+        texts.assign_coords(time=texts.time.astype("datetime64[ns]")),
+    ):
+        xr.testing.assert_identical(ti.iterate(step, STATE, 60, forcing=forcing, **options), expected)
+
+
 REFUSED = {
     "beyond the end": (
         {"start": "2000-04-01"},
@@ -189,6 +207,36 @@ REFUSED = {
     "not in order": (
         {"forcing": FORCING.isel(time=[1, 0, 2]), "start": "2000-01-01"},
         "error[A46]: the times of the forcing do not ascend.\nhelp: sort them: ds.sortby(\"time\").",
+    ),
+    "a time twice": (
+        {"forcing": FORCING.isel(time=[0, 1, 1, 2]), "start": "2000-01-01"},
+        "error[A46]: the forcing has the time 2000-02-01T00:00:00 twice.\n"
+        'help: leave one of each: ds.drop_duplicates("time").',
+    ),
+    "no records": (
+        {"forcing": FORCING.isel(time=slice(0, 0)), "start": "2000-01-01"},
+        "error[A46]: the forcing has no records: its dim 'time' has no points.\nhelp: give it one at least.",
+    ),
+    "texts": (
+        {"forcing": FORCING.assign_coords(time=[str(t)[:10] for t in DATES]), "start": "2000-01-01"},
+        "error[A46]: the times of the forcing are texts, from 2000-01-01 on.\n"
+        'help: make them dates: ds.assign_coords(time=ds.time.astype("datetime64[ns]")).',
+    ),
+    "texts as objects": (
+        {"forcing": FORCING.assign_coords(time=np.array([str(t)[:10] for t in DATES], object)), "start": "2000-01-01"},
+        "error[A46]: the times of the forcing are texts, from 2000-01-01 on.\n"
+        'help: make them dates: ds.assign_coords(time=ds.time.astype("datetime64[ns]")).',
+    ),
+    "steps of a forecast": (
+        {"forcing": FORECAST},
+        "error[A46]: the forcing goes along 'step', the steps of a forecast, and has no dim 'time'.\n"
+        "help: make their times the dim: ds.drop_vars('time', errors='ignore')"
+        ".swap_dims(step='valid_time').rename(valid_time='time').",
+    ),
+    "steps alone": (
+        {"forcing": FORECAST.drop_vars(["time", "valid_time"])},
+        "error[A46]: the forcing goes along 'step', the steps of a forecast, and has no dim 'time'.\n"
+        "help: make their times the dim: ds.drop_vars('time', errors='ignore').rename(step='time').",
     ),
     "a time that is none": (
         {"forcing": FORCING.assign_coords(time=[*DATES[:3], np.datetime64("NaT")]), "start": "2000-01-01"},

@@ -237,7 +237,7 @@ class Evaluator:
         if found is None:
             # a name such as V2E is that of a table
             table = re.fullmatch(r"[A-Za-z]+2[A-Za-z]+", str(tag.value)) is not None
-            steps = "" if table else "; an offset along a dim needs no provider as h(K - 1), or passes its dim"
+            steps = "" if table else "; an offset along a dim is h(K - 1), which needs none"
             given = f'pass offset_provider={{"{tag.value}": ...}}{steps}.'
             hint = did_you_mean(str(tag.value), self.provider) or given
             raise refused("TI05", f"the offset '{tag.value}' is not in the offset provider.", tag.span, hint)
