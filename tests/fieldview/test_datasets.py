@@ -258,3 +258,18 @@ def test_an_operator_with_metrics_goes_over_the_variables_of_a_dataset():
     xr.testing.assert_identical(found, rise(ds, ds.dx))
     with pytest.raises(ti.DiagnosticError, match=r"V19.*missing a required argument: 'h'"):
         ti.field_operator(lambda h, dz: h / dz)(ds)
+
+
+def test_programs_and_blocks_find_metrics_among_coordinates():
+    ds = with_metrics(True)
+    program = ti.parse("""
+    f(out: tensor<float, x[0:n]>, t: tensor<float, x[0:n]>, dx: tensor<float, x[0:n]>) { out ← t / dx; }""")
+    expected = ds.t.values / ds.dx.values
+    for run in (program, ti.compile(program)):
+        np.testing.assert_allclose(run(ds)["out"], expected)
+    rise = ti.field_operator(lambda h, dx: (h(XDIM + 1) - h) / dx)
+    found = ti.map_blocks(rise, ds.chunk(x=2)).compute()
+    xr.testing.assert_allclose(found, rise(ds))
+    # a result that has the name of an index is none of its labels
+    named = ti.parse("f(x: tensor<float, x[0:n]>, t: tensor<float, x[0:n]>) { x ← 2.0 × t; }")
+    np.testing.assert_array_equal(named(ds.assign_coords(x=np.arange(4)))["x"], 2.0 * ds.t.values)
