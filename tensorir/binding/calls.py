@@ -370,7 +370,7 @@ def with_variables(
         if not isinstance(dataset, xr.Dataset):
             told = f"arguments are given by name, and a {type(dataset).__name__} has none."
             raise refuse("A16", told, f"write {called}(inp=x).")
-        coordinates: Mapping[Any, Any] = dataset.coords
+        coordinates = cast("Mapping[Any, Any]", dataset.coords)
         metrics = {str(n): v for n, v in coordinates.items() if n in read}
         found = {**metrics, **{str(n): v for n, v in dataset.data_vars.items() if n in names}, **found}
     return found
