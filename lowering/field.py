@@ -16,6 +16,7 @@ import numpy as np
 
 from lowering.tracing import for_an_operator
 from tensorir.binding.arrays import (
+    article,
     held,
     interval_of,
     intervals_of,
@@ -26,6 +27,7 @@ from tensorir.binding.arrays import (
     refuse_packed,
 )
 from tensorir.binding.labels import labels_of
+from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
 from tensorir.runtime.errors import did_you_mean
 
@@ -327,8 +329,13 @@ def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
                 raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
             found.append((str(name), interval))
         return Dims(tuple(found))
-    assert shape is not None
-    names = list(domain)
+    names = [domain] if isinstance(domain, (Dimension, str)) or not np.iterable(domain) else list(domain)
+    if not all(isinstance(n, (Dimension, str)) for n in names):
+        message = f"the domain is {article(type(domain).__name__)}, and a domain names dims."
+        raise refuse("A03", message, "dims come first: ti.as_field([I, J], x), ti.zeros({I: 10}).")
+    if shape is None:
+        listed = ", ".join(map(str, names))
+        raise refuse("A03", f"nothing says how many points {listed} have.", f"write {{{names[0]}: 10}}.")
     if len(names) != len(shape):
         raise refuse("A03", f"{len(names)} dims are named, and the array has {len(shape)} axes.")
     return Dims(tuple((str(n), Interval(0, s)) for n, s in zip(names, shape, strict=True)))
@@ -343,9 +350,9 @@ def as_field(domain: Any, data: Any) -> Field:
     """
     if not hasattr(data, "dtype"):
         data = np.asarray(data)
+    dims = _dims(domain, tuple(data.shape))
     if scalar_of(data.dtype) is None:
         raise refuse("A02", f"there is no element type {data.dtype}.", "convert it, for example to float64.")
-    dims = _dims(domain, tuple(data.shape))
     if dims.shape != tuple(data.shape):
         raise refuse("A03", f"the domain {dims} has the shape {dims.shape}, and the array {tuple(data.shape)}.")
     return Field(data, dims)
@@ -390,6 +397,9 @@ def from_xarray(array: Any, origin: Any = None) -> Field:
     Labels that are no points (degrees, dates) are left out, since a field has none: a warning says so, but for dims of
     `origin` and those without an index (`ti.positional`). Axes keep their order, and units are left out.
     """
+    if not hasattr(array, "coords"):
+        message = f"'array' is {article(type(array).__name__)}, which has no names of dims."
+        raise refuse("A01", message, "name them: ti.as_field([I, J], array), or xr.DataArray(array, dims=('I', 'J')).")
     refuse_foreign(array, str(array.name or "array"))
     refuse_packed(array, str(array.name or "array"))
     starts = {str(k): int(v) for k, v in (origin or {}).items()}

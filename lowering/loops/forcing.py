@@ -25,6 +25,7 @@ from lowering.tracing import left_to_xla
 from tensorir.binding.arrays import is_traced, native, refuse, refuse_packed
 from tensorir.binding.labels import calendar_of
 from tensorir.ir.types import Dims
+from tensorir.runtime.errors import DiagnosticError
 
 METHODS = ("linear", "held")
 WINDOW = 2**27
@@ -89,7 +90,7 @@ class Forcing:
         leaves = [_time_first(x) if timed else x for x, timed in zip(leaves, along, strict=True)]
         axes = [_times_of(x) for x, timed in zip(leaves, along, strict=True) if timed]
         if not axes:
-            raise refuse("A46", "the forcing has no dim 'time'.", "rename the dim of its times: ds.rename(t='time').")
+            raise _without_time(leaves)
         if any(len(a) != len(axes[0]) or (a != axes[0]).any() for a in axes):
             raise refuse(
                 "A46", "the arrays of the forcing have different times.", "interpolate one to those of another."
@@ -99,8 +100,11 @@ class Forcing:
                 message = f"the forcing has {x.dtype} along time, and only floats are interpolated."
                 raise refuse("A46", message, 'write forcing_method="held", or convert it: x.astype("float64").')
         times, step = _on_clock(axes[0], clock)
-        if len(times) == 0 or (np.diff(times) <= 0).any():
+        if (np.diff(times) < 0).any():
             raise refuse("A46", "the times of the forcing do not ascend.", 'sort them: ds.sortby("time").')
+        if len(twice := np.flatnonzero(np.diff(times) == 0)):
+            message = f"the forcing has the time {_shown(axes[0][twice[0]])} twice."
+            raise refuse("A46", message, 'leave one of each: ds.drop_duplicates("time").')
         record = entered(jax.tree_util.tree_map(_record, forcing, is_leaf=is_named))
         model = with_numbers(record, [np.zeros((), x.dtype) for x in leaves])
         made = Forcing(leaves, along, model, times, step, method == "linear")
@@ -188,6 +192,17 @@ class Forcing:
         return digest.hexdigest()
 
 
+def _without_time(leaves: list[Any]) -> DiagnosticError:
+    """The error for a forcing along another dim; forecasts have steps, and the times of these beside them."""
+    dims = [d for x in leaves for d in _names(x)]
+    if "step" not in dims:
+        return refuse("A46", "the forcing has no dim 'time'.", "rename the dim of its times: ds.rename(t='time').")
+    valid = any("valid_time" in getattr(x, "coords", ()) for x in leaves)
+    rename = "swap_dims(step='valid_time').rename(valid_time='time')" if valid else "rename(step='time')"
+    message = "the forcing goes along 'step', the steps of a forecast, and has no dim 'time'."
+    return refuse("A46", message, f"make their times the dim: ds.drop_vars('time', errors='ignore').{rename}.")
+
+
 def _names(x: Any) -> tuple[str, ...]:
     return x.dims.names if isinstance(x, Field) else tuple(map(str, x.dims))
 
@@ -241,6 +256,11 @@ def _times_of(x: Any) -> Any:
         hint = "give it one: x.assign_coords(time=...)."
         raise refuse("A46", "the forcing has no coordinate 'time', which says when its records are.", hint)
     times = np.asarray(times)
+    if not len(times):
+        raise refuse("A46", "the forcing has no records: its dim 'time' has no points.", "give it one at least.")
+    if times.dtype.kind in "US" or (times.dtype.kind == "O" and isinstance(times[0], str)):
+        hint = 'make them dates: ds.assign_coords(time=ds.time.astype("datetime64[ns]")).'
+        raise refuse("A46", f"the times of the forcing are texts, from {times[0]!s} on.", hint)
     if (times != times).any():
         raise refuse("A46", "the forcing has times that are none (NaT).", 'leave them out: ds.dropna("time").')
     return times

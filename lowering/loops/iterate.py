@@ -325,7 +325,7 @@ def iterate(
     >>> kept["x"].values.tolist(), kept["time"].values.tolist()
     ([[1.0, 1.0], [0.25, 0.25], [0.0625, 0.0625]], [0.0, 1.0, 2.0])
     """
-    if isinstance(n, bool) or int(n) != n or n < 0:
+    if isinstance(n, bool) or not (0 <= n < math.inf) or int(n) != n:
         raise refuse("A19", f"n is {n!r}, which is no number of steps.", "give 0 or more.")
     if on_interrupt not in ("raise", "return"):
         raise refuse("A19", f"on_interrupt is {on_interrupt!r}.", 'it is "raise" or "return".')

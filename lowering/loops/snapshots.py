@@ -273,7 +273,7 @@ def due_steps(every: Any, clock: Clock, n: int) -> Sequence[int]:
     [2, 7]
     """
     if isinstance(every, (int, float, np.number)) and not isinstance(every, np.timedelta64):
-        if isinstance(every, bool) or int(every) != every or every < 1:
+        if isinstance(every, bool) or not float(every).is_integer() or every < 1:
             raise refuse("A19", f"every is {every!r}, which is no number of steps.", "give 1 or more.")
         return range(0, n + 1, int(every))
     offset = _offset(every)

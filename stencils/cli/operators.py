@@ -56,6 +56,7 @@ def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
             raise refuse("C03", "--next repeats an operator, and no number of steps is given.", "add --steps 100.")
     else:
         pairs_of_arrays = _feedback(operator.name, request.next, inside, results)
+        _refuse_records(pairs_of_arrays, inside, results)
         results = _stepped(operator, inside, numbers, pairs_of_arrays, forcing, request)
     outcome = {n: encoded(dims.outside(v), arrays) for n, v in results.items()}
     seconds = time.perf_counter() - begin
@@ -102,6 +103,15 @@ def _feedback(
         if source not in results:
             raise refuse("C01", f"'{source}' is not a result of '{name}'.", did_you_mean(source, results))
     return said or dict(zip(arrays, results, strict=False))
+
+
+def _refuse_records(feedback: Mapping[str, str], arrays: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    """Raise A20 for an input along time, of which each step would add all records to the state."""
+    for name, result in feedback.items():
+        later = [n for n, a in arrays.items() if n not in feedback and "time" in getattr(a, "dims", ())]
+        if later and "time" in results[result].dims and "time" not in arrays[name].dims:
+            message = f"the step turns '{name}' into one along time, of which '{later[0]}' has records"
+            raise refuse("A20", f"{message}.", f"give '{later[0]}' as a forcing: --forcing instead of --input.")
 
 
 def _stepped(

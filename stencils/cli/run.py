@@ -193,7 +193,11 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     inside = {n: names.inside(v) for n, v in own.items()}
     if "time" in _unknown_dims(program, inside) and (request.dt or request.start):
         told = "--dt and --start make an axis 'time', and the input has one that the program does not know"
-        raise refuse("C03", f"{told}.", "leave them out, or give one of its times.")
+        raise refuse(
+            "C03",
+            f"{told}.",
+            "leave them out, give one of its times, or give it to the steps: --forcing instead of --input.",
+        )
     for dim, extent in _unknown_dims(program, inside).items():
         say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
     if request.chunks:

@@ -357,16 +357,22 @@ def prepare_call(
 def with_variables(
     program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any], called: str = "f"
 ) -> dict[str, Any]:
-    """The arguments of a call, and the variables of Datasets that are called like parameters; raises A16 for others."""
+    """The arguments of a call, and the variables of Datasets that are called like parameters; raises A16 for others.
+
+    Coordinates are given to parameters that are read alone: a result of such a name is no metric.
+    """
     import xarray as xr
 
     names = {p.name for p in program.params}
+    read = names - {str(getattr(c.output, "name", c.output)) for c in program.closures}
     found = dict(arguments)
     for dataset in datasets:
         if not isinstance(dataset, xr.Dataset):
             told = f"arguments are given by name, and a {type(dataset).__name__} has none."
             raise refuse("A16", told, f"write {called}(inp=x).")
-        found = {**{str(n): v for n, v in dataset.data_vars.items() if n in names}, **found}
+        coordinates = cast("Mapping[Any, Any]", dataset.coords)
+        metrics = {str(n): v for n, v in coordinates.items() if n in read}
+        found = {**metrics, **{str(n): v for n, v in dataset.data_vars.items() if n in names}, **found}
     return found
 
 

@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import interval_of, is_tuple, kind_of, native, refuse
+from tensorir.binding.arrays import article, interval_of, is_tuple, kind_of, native, refuse
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
@@ -103,6 +103,9 @@ def positional(array: Any, *dims: Any) -> Any:
     >>> dict(positional(x).xindexes), positional(x).I.values
     ({}, array([0.5, 0.7]))
     """
+    if not hasattr(array, "drop_indexes"):
+        message = f"'array' is {article(type(array).__name__)}, which has no labels."
+        raise refuse("A01", message, "the DataArray comes first: ti.positional(x, 'I').")
     names = [str(d) for d in dims] or [str(d) for d in array.dims]
     return array.drop_indexes([n for n in names if n in array.xindexes])
 
@@ -305,12 +308,38 @@ def calendar_of(labels: Any) -> str:
 
 
 def _unlike(dim: str, a: Operand, b: Operand, x: Any, y: Any) -> DiagnosticError:
+    told = f"the labels along {dim} differ: '{a.name}' has {_shown(x)} where '{b.name}' has {_shown(y)}."
+    if (apart := _rounding_between(labels_of(a.value, dim), labels_of(b.value, dim))) is not None:
+        return refuse(
+            "A25", told,
+            f"they differ by rounding: {b.name}.reindex({dim}={a.name}['{dim}'], method='nearest', "
+            f"tolerance={apart:g}) takes them for equal, and an inner join leaves such points out.",
+        )  # fmt: skip
     return refuse(
         "A25",
-        f"the labels along {dim} differ: '{a.name}' has {_shown(x)} where '{b.name}' has {_shown(y)}.",
+        told,
         f"xr.align({a.name}, {b.name}, join='inner') aligns them, {b.name}.drop_vars('{dim}') leaves labels out, "
         f"ti.positional({b.name}) goes by position.",
     )
+
+
+def _rounding_between(first: Any, second: Any) -> float | None:
+    """A tolerance within which labels are others, of single precision; None for labels that are further apart.
+
+    >>> import pandas as pd
+    >>> x = pd.Index([0.1, 0.2])
+    >>> _rounding_between(x, x.astype("float32")), _rounding_between(x, x), _rounding_between(x, x + 0.1)
+    (1e-08, None, None)
+    """
+    if any(x is None or x.dtype.kind != "f" or not len(x) for x in (first, second)):
+        return None
+    short, long = sorted((np.asarray(first, np.float64), np.asarray(second, np.float64)), key=len)
+    ends = np.concatenate([[-np.inf], np.sort(long), [np.inf]])
+    after = np.searchsorted(ends[:-1], short).clip(1)
+    nearest = np.minimum(short - ends[after - 1], ends[after] - short).max()
+    if not 0.0 < nearest <= 2.0 * np.finfo(np.float32).eps * np.abs(long).max():
+        return None
+    return float(10.0 ** np.ceil(np.log10(nearest) + 0.1))
 
 
 def _shown(label: Any) -> str:
@@ -454,9 +483,13 @@ DATED = " as "
 def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
     """Raise A27 where the program reads neighbours along a dim whose labels have no equal steps.
 
-    A program with the coordinate of the dim as a parameter of this name knows the steps: it divides by them.
+    A program with the coordinate of the dim as a parameter, or as an argument that has its name, knows the steps: it
+    divides by them.
     """
     read = {p.name for p in fencil.params if p.type.dims.names == (p.name,)}
+    for o in operands:
+        name = str(getattr(o.value, "name", None)).partition(DATED)[0]
+        read |= {name} if tuple(o.extents) == (name,) else set()
     for o in operands:
         for dim, told in unsteady([o]).items():
             if dim in o.extents and dim not in read and dim in SHIFTED.of(fencil, _shifted):

@@ -260,6 +260,8 @@ def in_radians(factor: float) -> bool:
     if not math.isfinite(factor) or not factor:
         return False
     multiple = factor * 180 / math.pi
+    if not 1e-300 < abs(multiple) < 1e300:
+        return False
     return any(round(y) and abs(y / round(y) - 1) < MULTIPLES for y in (multiple, 1 / multiple))
 
 

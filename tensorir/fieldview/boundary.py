@@ -20,13 +20,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from tensorir.binding.arrays import is_tuple
+from tensorir.binding.arrays import article, is_tuple
 from tensorir.fieldview.array_types import Widths
 from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Dims, Interval
+from tensorir.runtime.errors import refusal
 
 Halo = Callable[[Traced, str, int, bool], Traced]
 """From a field, a dim, a width and a side (low or not) to the field on the halo of that side."""
@@ -176,9 +177,15 @@ def _with_halos(x: Any, widths: Widths, bc: Conditions) -> Any:
 
 
 def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) -> FieldOperator:
-    """The function as an operator of its own, for a field outside of any."""
+    """The function as an operator of its own, for a field outside of any; raises V30 for arguments in another order."""
+    if not hasattr(widths, "items"):
+        message = f"widths are {article(type(widths).__name__)}, and they are numbers of points by dim."
+        raise refusal("V30", message, help="write ti.extend(x, {I: 1}, ti.periodic()).")
 
     def boundary(x: Any) -> Any:
+        if not isinstance(x, Traced):
+            message = f"x is {article(type(x).__name__)}, and not a field."
+            raise refusal("V30", message, help="write ti.extend(x, {I: 1}, ti.periodic()).")
         return function(x, widths, bc)
 
     return field_operator(boundary)

@@ -136,10 +136,13 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
     """A coordinate as a parameter of what is being traced."""
     kind = found.type
     if kind is None:
-        told = f"the coordinate '{found.name}' holds {found.value.dtype}, which is no element type."
+        calendar = calendar_of(np.ravel(found.value)[:1])
+        holds = f"{found.value.dtype}, which is no element type"
+        if calendar and found.value.dtype.kind == "O":
+            holds = f"dates of the calendar {calendar}, which are no numbers"
         hint = f'take it as numbers: ti.coord(x, "{found.name}", units="days since 2000-01-01").'
-        dates = found.value.dtype.kind in "mM" or calendar_of(np.ravel(found.value)[:1]) != ""
-        fail("V37", told, hint if dates else "pass an array of numbers.")
+        dates = found.value.dtype.kind == "m" or calendar
+        fail("V37", f"the coordinate '{found.name}' holds {holds}.", hint if dates else "pass an array of numbers.")
     trace.named.update(found.dims.names)
     which = found.name, found.index
     if which not in trace.fields:

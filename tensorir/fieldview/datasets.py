@@ -78,7 +78,9 @@ def over_variables(
             one = next(v for v in (*variables, *members) if (v in members) != (v in wholes[first]))
             lacks, has = (other, first) if one in wholes[first] else (first, other)
             raise refuse("V39", f"'{has}' has the variable '{one}', and '{lacks}' has not.", "give both the same.")
-    named = dims_named({**bound, **{n: _on_all_dims(bound[n], members) for n, members in wholes.items()}})
+    named = dims_named(
+        {n: _on_all_dims(v, wholes[n]) if n in wholes else _without_numbers(v) for n, v in bound.items()}
+    )
     results: dict[str, Any] = {}
     kept: dict[str, Any] = {}
     auxiliary = auxiliary_of(bound[first])
@@ -104,9 +106,20 @@ def members_of_whole(whole: Any) -> dict[str, Any]:
     return {str(n): v for n, v in whole.data_vars.items()}
 
 
+def coordinates_of_whole(whole: Any) -> dict[str, Any]:
+    """The coordinates by name, among which models keep the lengths and areas of cells."""
+    return {str(n): v for n, v in getattr(whole, "coords", {}).items()}
+
+
 def _lacks(array: Any, named: frozenset[str]) -> bool:
     have = {str(d) for d in array.dims}
     return any(d not in have and not partners(d, have) for d in named)
+
+
+def _without_numbers(array: Any) -> Any:
+    """An array of dask as one that takes no memory, any other as it is."""
+    element = scalar_of(array.dtype) if getattr(array, "chunks", None) is not None else None
+    return array if element is None else array.copy(data=np.broadcast_to(np.zeros((), DTYPES[element]), array.shape))
 
 
 def _on_all_dims(whole: Any, members: Mapping[str, Any]) -> Any:

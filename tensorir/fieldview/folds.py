@@ -7,12 +7,14 @@ stand for Python's own in this module.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import EllipsisType
 from typing import Any, cast
 
 import numpy as np
 
 from tensorir.fieldview.array_types import Value
+from tensorir.fieldview.remedies import remedy_of_fold
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, assignable, make, wrap
 from tensorir.ir import build
@@ -99,13 +101,23 @@ def min_over(x: Value, *, axis: Dimension) -> Value:
     return _over(x, axis, "min", _greatest)
 
 
-Along = Dimension | str | Sequence["Dimension | str"] | None
+Along = Dimension | str | Sequence["Dimension | str"] | EllipsisType | None
 """The dims of a fold: one, several, or (None) all of the field's."""
 
 
-def _folded(x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any]) -> Traced:
+def _refuse_options(name: str, options: Mapping[str, Any]) -> None:
+    """Raise V17 for options that xarray's and NumPy's folds have, but for those that ask for what folds do here."""
+    for option, value in options.items():
+        if value is not None and value is not False:
+            fail("V17", f"ti.{name} takes no {option}={value!r}.", remedy_of_fold(name, option))
+
+
+def _folded(
+    x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any], options: Mapping[str, Any]
+) -> Traced:
     """The fold of a field along dims of its own, at the user's line."""
     current()
+    _refuse_options(name, options)
     value = wrap(x)
     element = value.element
     if isinstance(element, TupleElement):
@@ -121,7 +133,7 @@ def _folded(x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any
     if op == "plus" and element.is_integer and element.bits < 32:
         message = f"a sum of {element} would wrap around in {element} (xarray's has 64 bits)."
         fail("V17", message, f"convert it: ti.{name}(ti.astype(x, ti.int32)).")
-    given = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None else dim)
+    given = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None or dim is ... else dim)
     names = list(dict.fromkeys(map(str, given)))
     for each in names:
         if each not in value.dims:
@@ -148,7 +160,7 @@ def _greatest(e: Scalar) -> Any:
     return np.inf if e.is_float else e.range.stop - 1
 
 
-def sum(x: Value, dim: Along = None) -> Value:
+def sum(x: Value, dim: Along = None, **options: Any) -> Value:
     """The sum along dims: one (`LEV` or its name), several, or all of the field's.
 
     Of a field of numbers: on its other dims, of its element type. Units: those of `x`. NaN makes the sum NaN, as
@@ -165,10 +177,10 @@ def sum(x: Value, dim: Along = None) -> Value:
     array([[0.25, 0.75],
            [0.5 , 0.5 ]])
     """
-    return cast("Value", _folded(x, dim, "sum", "plus", lambda e: 0))
+    return cast("Value", _folded(x, dim, "sum", "plus", lambda e: 0, options))
 
 
-def mean(x: Value, dim: Along = None, weights: Any = None) -> Value:
+def mean(x: Value, dim: Along = None, weights: Any = None, **options: Any) -> Value:
     """The mean along dims: one (`LAT` or its name), several, or all of the field's; with `weights` the weighted one.
 
     Of a field of floats: on its other dims, of its element type. Weights are a field, such as cell areas or
@@ -177,6 +189,7 @@ def mean(x: Value, dim: Along = None, weights: Any = None) -> Value:
     as of `ti.sum`.
     """
     current()
+    _refuse_options("mean", options)
     value = wrap(x)
     if not (isinstance(value.element, Scalar) and value.element.is_float):
         fail("V17", f"a mean is one of floats, and this is {value.element}.", "convert it: ti.astype(x, ti.float64).")
@@ -184,12 +197,12 @@ def mean(x: Value, dim: Along = None, weights: Any = None) -> Value:
         wide, weight = (None if v is None else make("cast", wrap(v), static=(FLOAT32,)) for v in (value, weights))
         return cast("Value", make("cast", wrap(mean(cast("Value", wide), dim, weight)), static=(value.element,)))
     if weights is None:
-        total = _folded(value, dim, "mean", "plus", lambda e: 0)
+        total = _folded(value, dim, "mean", "plus", lambda e: 0, {})
         count = math.prod(len(i) for d, i in value.type.dims.items if d not in total.dims)
         return cast("Value", total / float(count) if count else total * math.nan)
     weight = wrap(weights)
     both = value * weight
-    over = [d for d in both.dims if d not in _folded(both, dim, "mean", "plus", lambda e: 0).dims]
+    over = [d for d in both.dims if d not in _folded(both, dim, "mean", "plus", lambda e: 0, {}).dims]
     others = [d for d in over if d not in weight.dims]
     if others:
         value = wrap(mean(cast("Value", value), others))
@@ -200,8 +213,8 @@ def mean(x: Value, dim: Along = None, weights: Any = None) -> Value:
 
 
 def _extreme(name: str, op: str, init: Callable[[Scalar], Any]) -> Callable[..., Any]:
-    def function(x: Any, dim: Along = None) -> Any:
-        return _folded(x, dim, name, op, init)
+    def function(x: Any, dim: Along = None, **options: Any) -> Any:
+        return _folded(x, dim, name, op, init, options)
 
     function.__name__ = function.__qualname__ = name
     which, where_none = ("largest", "least") if name == "max" else ("smallest", "greatest")
@@ -217,20 +230,20 @@ max = _extreme("max", "max", _least)
 min = _extreme("min", "min", _greatest)
 
 
-def any(x: Value, dim: Along = None) -> Value:
+def any(x: Value, dim: Along = None, **options: Any) -> Value:
     """True if any value along dims is: one (`LEV` or its name), several, or all of the field's.
 
     Of a field of bools: on its other dims, of bools. Errors: as of `ti.sum`.
     """
-    return cast("Value", _folded(x, dim, "any", "or", lambda e: False))
+    return cast("Value", _folded(x, dim, "any", "or", lambda e: False, options))
 
 
-def all(x: Value, dim: Along = None) -> Value:
+def all(x: Value, dim: Along = None, **options: Any) -> Value:
     """True if all values along dims are: one (`LEV` or its name), several, or all of the field's.
 
     Of a field of bools: on its other dims, of bools. Errors: as of `ti.sum`.
     """
-    return cast("Value", _folded(x, dim, "all", "and", lambda e: True))
+    return cast("Value", _folded(x, dim, "all", "and", lambda e: True, options))
 
 
 FOLDS: dict[str, Callable[..., Any]] = {"all": all, "any": any, "max": max, "mean": mean, "min": min, "sum": sum}

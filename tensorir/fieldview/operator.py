@@ -19,7 +19,8 @@ from tensorir.binding.labels import placed_by_identity
 from tensorir.binding.quantities import in_degrees, with_pint, without_pint
 from tensorir.fieldview.array_types import Array, FieldType, Named, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
-from tensorir.fieldview.datasets import is_whole, members_of_whole, over_variables
+from tensorir.fieldview.datasets import coordinates_of_whole, is_whole, members_of_whole, over_variables
+from tensorir.fieldview.pickling import reduced
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import (
     annotations_of,
@@ -148,6 +149,8 @@ class FieldOperator(Displayed, Generic[Result]):
     """What was traced, by the types of the arguments."""
     looked: set[str] = field(default_factory=set[str])
     """The names of coordinates that traces asked for."""
+    scan: tuple[Any, ...] | None = None
+    """The axis, the direction and the first state of a scan."""
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
@@ -155,9 +158,14 @@ class FieldOperator(Displayed, Generic[Result]):
         self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations: dict[str, Any] = annotations_of(self.function)
 
-    def __reduce__(self) -> str:
-        # by its place in a module, as functions are; a copy is the operator itself
-        return self.function.__qualname__
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return reduced(self, field_operator) if self.scan is None else reduced(self, _scan_operator, *self.scan)
+
+    def __copy__(self) -> FieldOperator[Result]:
+        return self
+
+    def __deepcopy__(self, _: Any) -> FieldOperator[Result]:
+        return self
 
     @overload
     def __call__(
@@ -332,13 +340,19 @@ class FieldOperator(Displayed, Generic[Result]):
     # Tracing
 
     def bound(self, args: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name; a Dataset in place of several gives each parameter its variable."""
+        """The arguments of a call by name; a Dataset in place of several gives each its variable or coordinate.
+
+        Where it has all but the first of them, which are metrics then, it is the first itself.
+        """
         parameters = self.signature.parameters
         if len(args) == 1 and is_whole(args[0]):
             needed = [n for n, p in parameters.items() if p.default is p.empty and n not in more]
             if len(needed) > 1:
-                variables = members_of_whole(args[0])
-                args, more = (), {**{n: variables[n] for n in parameters if n in variables}, **more}
+                variables = {**coordinates_of_whole(args[0]), **members_of_whole(args[0])}
+                given = {n: variables[n] for n in parameters if n in variables}
+                first, *rest = needed
+                whole = {first: args[0]} if first not in given and all(n in given for n in rest) else {}
+                args, more = (), {**whole, **given, **more}
         return bound_arguments(self.name, self.signature, args, more)
 
     def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
@@ -655,11 +669,17 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
             given = bound_arguments(function.__name__, fields, args, more)
             return _scanned(function, signature, str(axis), forward, init, given)
 
-        operator: FieldOperator[Any] = FieldOperator(function, body)
+        operator: FieldOperator[Any] = FieldOperator(function, body, scan=(axis, forward, init))
         operator.signature = fields
         return operator
 
     return decorate
+
+
+def _scan_operator(function: Callable[..., Any], axis: Dimension, forward: bool, init: Any) -> FieldOperator[Any]:
+    """The scan operator of a pickle."""
+    make = cast("Callable[..., Any]", scan_operator)
+    return make(axis=axis, forward=forward, init=init)(function)
 
 
 def _scanned(

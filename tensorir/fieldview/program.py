@@ -23,6 +23,7 @@ from tensorir.fieldview.operator import (
     provided,
     table_value,
 )
+from tensorir.fieldview.pickling import reduced
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.trace import Tracing, refuse_beyond, tracing
@@ -51,9 +52,14 @@ class Program(Displayed):
         self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations: dict[str, Any] = annotations_of(self.function)
 
-    def __reduce__(self) -> str:
-        # by its place in a module, as functions are; a copy is the operator itself
-        return self.function.__qualname__
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return reduced(self, Program)
+
+    def __copy__(self) -> Program:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Program:
+        return self
 
     @overload
     def __call__(

@@ -13,6 +13,7 @@ import numpy as np
 
 from tensorir.binding.arrays import is_tuple, refuse, type_of_named
 from tensorir.fieldview.array_types import Value
+from tensorir.fieldview.remedies import remedy
 from tensorir.fieldview.trace import CURRENT, Assigned, TakenType, Tracing, current, fail, may_exceed
 from tensorir.ir import build
 from tensorir.ir.builtins import TABLE
@@ -147,9 +148,8 @@ class Traced:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        hint = (
-            "it has shifts, f(I + 1), folds, f.mean(I), operators, and functions such as ti.sin; do the rest outside."
-        )
+        has = "it has shifts, f(I + 1), folds, f.mean(I), operators, and functions such as ti.sin; do the rest outside."
+        hint = remedy(name) or has
         raise NoAttribute(Diagnostic("V03", f"a field of an operator has no '{name}'.", here(), help=hint))
 
     def __setitem__(self, *_: Any) -> NoReturn:
@@ -374,7 +374,7 @@ def _instead(place: Span | None = None) -> str:
     called = re.search(r"\.(\w+)\(", (place or here()).text)
     name = called[1] if called else ""
     ours = name in ("where", "minimum", "maximum", "power") or (name in TABLE and TABLE[name].elementwise)
-    return f"use ti.{name}." if ours else "use the functions of tensorir: ti.sin, ti.where."
+    return f"use ti.{name}." if ours else remedy(name) or "use the functions of tensorir: ti.sin, ti.where."
 
 
 def assignable(made: Expr, weak: bool = False) -> Traced:

@@ -59,6 +59,9 @@ def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> D
     >>> ti.field_operator(lambda u: u(XC + 0.5) - u(XC - 0.5))(u).data
     array([1., 2., 4.])
     """
+    if not isinstance(cast("Any", whole), Dimension):
+        message = f"the dim of the points is {whole!r}, a text, and the dim between may be one"
+        raise refusal("V41", f"{message}.", help="write ti.staggered(XC, 'XG') with XC of ti.dims.")
     told = Half(str(whole), float(shift))
     known = {dim: other for dim in (str(half), told.whole) if (other := half_of(dim)) not in (None, told)}
     if known or abs(told.shift) != 0.5 or told.whole == str(half):

@@ -135,7 +135,7 @@ def _is_any(e: Scalar) -> bool:
 def _scalars(args: Operands, wanted: str, accepts: Any) -> tuple[Scalar, Dims]:
     """The one scalar type of all operands and their common dims."""
     types = tensors_of(args)
-    first = types[0].element
+    first, elements = types[0].element, [t.element for t in types]
     for index, t in enumerate(types):
         if isinstance(t.element, TupleElement):
             raise Complaint(
@@ -148,7 +148,7 @@ def _scalars(args: Operands, wanted: str, accepts: Any) -> tuple[Scalar, Dims]:
             raise Complaint(
                 "T04",
                 f"{t.element} stands where {_article(wanted)} is needed.",
-                help=_cast_hint(t.element, wanted),
+                help=_cast_hint(wanted, [e for e in elements if isinstance(e, Scalar) and accepts(e)]),
                 at=index,
             )
         if t.element != first:
@@ -166,8 +166,9 @@ def _article(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-def _cast_hint(element: Scalar, wanted: str) -> str:
-    target = {"float": "float64", "number": "int32", "integer": "int32", "bool": "bool"}[wanted]
+def _cast_hint(wanted: str, others: Sequence[Scalar]) -> str:
+    """The help for an operand of a wrong kind: the type of the other operands, with which it has to be one."""
+    target = next(iter(others), {"float": "float64", "number": "int32", "integer": "int32", "bool": "bool"}[wanted])
     return "compare it with 0: x ≠ 0." if wanted == "bool" else f"convert it: cast(x, {target})."
 
 

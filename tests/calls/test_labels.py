@@ -257,3 +257,21 @@ def test_labels_in_the_other_order_of_bytes_are_taken(kind, labels):
     np.testing.assert_array_equal(ti.extend(h, {along: 1}, ti.neumann()).along[1:-1], labels)
     np.testing.assert_array_equal(ti.iterate(lambda h: 2.0 * h, h, 1).along, labels)
     np.testing.assert_array_equal(ti.jit(both)(h, h[1:]), 2.0 * h[1:])
+
+
+def test_labels_of_single_precision_beside_double_are_told_to_be_reindexed():
+    lat = np.linspace(-90.0, 90.0, 37) / 7.0
+    a = xr.DataArray(np.ones(37), {"lat": lat}, "lat", name="a")
+    b = xr.DataArray(np.arange(37.0), {"lat": lat.astype("float32")}, "lat", name="b")
+    add = ti.field_operator(lambda a, b: a + b)
+    with pytest.raises(ti.DiagnosticError) as refused:
+        add(a, b)
+    (found,) = refused.value.diagnostics
+    assert found.code == "A25" and found.help == (
+        "they differ by rounding: b.reindex(lat=a['lat'], method='nearest', tolerance=1e-06) takes them for equal, and "
+        "an inner join leaves such points out."
+    )
+    assert xr.align(a, b, join="inner")[0].sizes["lat"] < 37
+    np.testing.assert_array_equal(
+        add(a, b.reindex(lat=a["lat"], method="nearest", tolerance=1e-6)), a.values + b.values
+    )

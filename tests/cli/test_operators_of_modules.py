@@ -141,3 +141,21 @@ def test_bad_input_is_named(folder: Path, words: str, told: str):
 
         app(["run", *words.split()], standalone_mode=False)
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("dims", [("time", "lat"), ("time",)])
+def test_an_input_along_time_among_steps_is_told_to_be_a_forcing(
+    folder: Path, capsys: pytest.CaptureFixture[str], dims
+):
+    times = np.datetime64("2026-01-01", "ns") + np.arange(4) * np.timedelta64(1, "D")
+    shape = {"time": 4, "lat": 2}
+    rate = xr.DataArray(np.full([shape[d] for d in dims], 0.1), {"time": times}, dims, name="rate")
+    rate.to_netcdf("rate.nc")
+    words = ("run", "model_of_heat.py:step", "x.nc", "--input", "rate.nc", "--steps", "2", "--dt", "1 D")
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--start", "2026-01-01"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error[A20]: the step turns 'h' into one along time, of which 'rate' has records.",
+        "help: give 'rate' as a forcing: --forcing instead of --input.",
+    ]

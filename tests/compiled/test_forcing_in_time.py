@@ -61,6 +61,18 @@ def test_a_record_is_itself_beside_one_that_is_missing():
     np.testing.assert_array_equal(kept["state"][1:], [1.0, np.nan, np.nan, np.nan, 3.0, 3.5, 4.0])
 
 
+@pytest.mark.parametrize("method", ["linear", "held"])
+@pytest.mark.parametrize("chunks", [{}, {"time": 1}, {"time": 2}])
+def test_a_series_of_numbers_is_read_from_dask_as_from_memory(chunks, method, tmp_path):
+    series = xr.Dataset({"q": ("time", [0.0, 1.0, 2.0, 3.0]), "p": 5.0}, {"time": np.arange(4.0)})
+    series.chunk(chunks).to_zarr(tmp_path / "s.zarr", zarr_format=2)
+    stored = xr.open_dataset(tmp_path / "s.zarr", engine="zarr", chunks=chunks)
+    for forcing in (series.chunk(chunks), stored):
+        step = lambda h, f: h + f["q"] * f["p"]
+        found = ti.iterate(step, xr.zeros_like(STATE), 3, forcing=forcing, forcing_method=method, progress=False)
+        np.testing.assert_array_equal(found, 15.0)
+
+
 @pytest.mark.parametrize("chunks", [None, {"time": 3}], ids=["lazy", "dask"])
 def test_a_store_is_read_in_windows(chunks, tmp_path, monkeypatch):
     whole = xr.Dataset({"q": (("time", "x"), RNG.normal(size=(40, 5)).astype("float32"))}, {"time": np.arange(40.0)})
@@ -123,6 +135,24 @@ def test_a_run_goes_on_from_its_checkpoint_and_refuses_another_forcing(tmp_path)
         ti.iterate(step, STATE, 18, forcing=other, checkpoint_dir=tmp_path, **options)
 
 
+# as GRIB files are read
+FORECAST = FORCING.rename(time="step").assign_coords(
+    step=DATES - DATES[0], valid_time=("step", DATES), time=((), DATES[0])
+)  # fmt: skip
+
+
+def test_the_remedies_for_times_give_forcings():
+    options = {"start": "2000-01-01", "dt": "1 D", "progress": False}
+    expected = ti.iterate(step, STATE, 60, forcing=FORCING, **options)
+    texts = FORCING.assign_coords(time=[str(t)[:10] for t in DATES])
+    for forcing in (
+        FORECAST.drop_vars("time", errors="ignore").swap_dims(step="valid_time").rename(valid_time="time"),
+        FORCING.isel(time=[0, 1, 1, 2, 3]).drop_duplicates("time"),
+        texts.assign_coords(time=texts.time.astype("datetime64[ns]")),
+    ):
+        xr.testing.assert_identical(ti.iterate(step, STATE, 60, forcing=forcing, **options), expected)
+
+
 REFUSED = {
     "beyond the end": (
         {"start": "2000-04-01"},
@@ -177,6 +207,36 @@ REFUSED = {
     "not in order": (
         {"forcing": FORCING.isel(time=[1, 0, 2]), "start": "2000-01-01"},
         "error[A46]: the times of the forcing do not ascend.\nhelp: sort them: ds.sortby(\"time\").",
+    ),
+    "a time twice": (
+        {"forcing": FORCING.isel(time=[0, 1, 1, 2]), "start": "2000-01-01"},
+        "error[A46]: the forcing has the time 2000-02-01T00:00:00 twice.\n"
+        'help: leave one of each: ds.drop_duplicates("time").',
+    ),
+    "no records": (
+        {"forcing": FORCING.isel(time=slice(0, 0)), "start": "2000-01-01"},
+        "error[A46]: the forcing has no records: its dim 'time' has no points.\nhelp: give it one at least.",
+    ),
+    "texts": (
+        {"forcing": FORCING.assign_coords(time=[str(t)[:10] for t in DATES]), "start": "2000-01-01"},
+        "error[A46]: the times of the forcing are texts, from 2000-01-01 on.\n"
+        'help: make them dates: ds.assign_coords(time=ds.time.astype("datetime64[ns]")).',
+    ),
+    "texts as objects": (
+        {"forcing": FORCING.assign_coords(time=np.array([str(t)[:10] for t in DATES], object)), "start": "2000-01-01"},
+        "error[A46]: the times of the forcing are texts, from 2000-01-01 on.\n"
+        'help: make them dates: ds.assign_coords(time=ds.time.astype("datetime64[ns]")).',
+    ),
+    "steps of a forecast": (
+        {"forcing": FORECAST},
+        "error[A46]: the forcing goes along 'step', the steps of a forecast, and has no dim 'time'.\n"
+        "help: make their times the dim: ds.drop_vars('time', errors='ignore')"
+        ".swap_dims(step='valid_time').rename(valid_time='time').",
+    ),
+    "steps alone": (
+        {"forcing": FORECAST.drop_vars(["time", "valid_time"])},
+        "error[A46]: the forcing goes along 'step', the steps of a forecast, and has no dim 'time'.\n"
+        "help: make their times the dim: ds.drop_vars('time', errors='ignore').rename(step='time').",
     ),
     "a time that is none": (
         {"forcing": FORCING.assign_coords(time=[*DATES[:3], np.datetime64("NaT")]), "start": "2000-01-01"},

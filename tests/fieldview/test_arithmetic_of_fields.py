@@ -80,3 +80,24 @@ def test_bits_are_shifted_and_whole_numbers_divided_as_numpy_does(whole):
             np.testing.assert_array_equal(np.squeeze([np.asarray(r) for r in results]), call(whole))
     with pytest.raises(ti.DiagnosticError, match=r"error\[T04\]: float32 stands where an integer is needed"):
         A >> 1
+
+
+MASKED = {
+    "a product": (lambda x, m: x * m, np.multiply), "a difference": (lambda x, m: x - m, np.subtract),
+    "the larger": (lambda x, m: ti.maximum(x, m), np.maximum),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", MASKED)
+def test_a_mask_among_numbers_is_told_to_have_the_type_of_the_numbers(dtype, name):
+    body, expected = MASKED[name]
+    x, m = np.arange(4, dtype=dtype), np.arange(4) > 1
+    fields = ti.as_field([I], x), ti.as_field([I], m)
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.field_operator(body)(*fields)
+    (found,) = refused.value.diagnostics
+    assert (found.code, found.message) == ("T04", "bool stands where a number is needed.")
+    assert found.help == f"convert it: ti.astype(x, ti.{dtype})."
+    converted = ti.field_operator(lambda x, m: body(x, ti.astype(m, getattr(ti, dtype))))(*fields)
+    np.testing.assert_array_equal(converted.data, expected(x, m.astype(dtype)))

@@ -340,7 +340,7 @@ def test_what_a_coordinate_cannot_be_is_said():
     )  # fmt: skip
     others = days.assign_coords(lat=xr.date_range("2026-01-01", periods=4, calendar="noleap", use_cftime=True))
     assert told(lambda: ti.field_operator(lambda h: ti.coord(h, "lat"))(others)) == (
-        "V37", "the coordinate 'lat' holds object, which is no element type.",
+        "V37", "the coordinate 'lat' holds dates of the calendar noleap, which are no numbers.",
         'take it as numbers: ti.coord(x, "lat", units="days since 2000-01-01").',
     )  # fmt: skip
     stood = ti.field_operator(lambda h: ti.coord(h(LONHalf + 0.5), "lon"))

@@ -8,7 +8,7 @@ import xarray as xr
 
 import tensorir as ti
 
-LAT, LON, LEV = ti.dims("lat lon lev")
+LAT, LON, LEV, XDIM = ti.dims("lat lon lev x")
 
 
 @ti.field_operator
@@ -227,3 +227,49 @@ def test_what_attributes_name_is_cut_to_the_points_of_results():
         np.testing.assert_array_equal(found[name], data[name][1:-1])
     _, kept = ti.iterate(halved, data, 2, every=1, keep=True)
     assert list(kept.data_vars) == list(data.data_vars) and kept.crs.item() == "a projection"
+
+
+def with_metrics(as_coordinates):
+    """Winds and the lengths of cells, which are coordinates in files of MITgcm and variables in others."""
+    lengths = {"dx": ("x", [2.0, 4.0, 8.0, 16.0], {"units": "m"})}
+    values = {n: ("x", np.random.default_rng(k).normal(size=4), {"units": "K"}) for k, n in enumerate(("t", "s"))}
+    return xr.Dataset(values, lengths) if as_coordinates else xr.Dataset({**values, **lengths})
+
+
+def slope_of(t, s, dx):
+    return (t(XDIM + 1) - s) / dx
+
+
+@pytest.mark.parametrize("as_coordinates", [True, False])
+def test_metrics_that_are_coordinates_are_found_as_variables_are(as_coordinates):
+    ds = with_metrics(as_coordinates)
+    found = ti.field_operator(slope_of)(ds)
+    np.testing.assert_allclose(found, (ds.t.values[1:] - ds.s.values[:-1]) / ds.dx.values[:-1])
+    assert found.attrs == {"units": "K m-1"}
+
+
+def test_an_operator_with_metrics_goes_over_the_variables_of_a_dataset():
+    ds = with_metrics(True)
+    rise = ti.field_operator(lambda h, dx: (h(XDIM + 1) - h) / dx)
+    found = rise(ds)
+    for name in ("t", "s"):
+        np.testing.assert_allclose(found[name], np.diff(ds[name]) / ds.dx.values[:-1])
+    xr.testing.assert_identical(found, rise(ds, dx=ds.dx))
+    xr.testing.assert_identical(found, rise(ds, ds.dx))
+    with pytest.raises(ti.DiagnosticError, match=r"V19.*missing a required argument: 'h'"):
+        ti.field_operator(lambda h, dz: h / dz)(ds)
+
+
+def test_programs_and_blocks_find_metrics_among_coordinates():
+    ds = with_metrics(True)
+    program = ti.parse("""
+    f(out: tensor<float, x[0:n]>, t: tensor<float, x[0:n]>, dx: tensor<float, x[0:n]>) { out ← t / dx; }""")
+    expected = ds.t.values / ds.dx.values
+    for run in (program, ti.compile(program)):
+        np.testing.assert_allclose(run(ds)["out"], expected)
+    rise = ti.field_operator(lambda h, dx: (h(XDIM + 1) - h) / dx)
+    found = ti.map_blocks(rise, ds.chunk(x=2)).compute()
+    xr.testing.assert_allclose(found, rise(ds))
+    # a result that has the name of an index is none of its labels
+    named = ti.parse("f(x: tensor<float, x[0:n]>, t: tensor<float, x[0:n]>) { x ← 2.0 × t; }")
+    np.testing.assert_array_equal(named(ds.assign_coords(x=np.arange(4)))["x"], 2.0 * ds.t.values)

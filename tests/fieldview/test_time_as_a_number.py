@@ -48,6 +48,31 @@ def test_loops_gradients_and_blocks_know_dates(t):
     np.testing.assert_allclose(ti.map_blocks(rate, t.chunk(time=2)).compute(), rate(t))
 
 
+@pytest.mark.parametrize("t", [T, OTHER], ids=["numpy", "360_day"])
+def test_an_operator_that_asks_for_the_time_reads_neighbours_along_months_however_it_gets_it(t):
+    days = ti.coord(t, "time", units="days since 2000-01-01")
+    expected = np.diff(T.values) / np.diff(days)
+    by_argument = ti.field_operator(lambda t, days: (t(TIME + 1) - t) / (days(TIME + 1) - days))
+    np.testing.assert_allclose(by_argument(t, days), expected, rtol=1e-14)
+
+    @ti.field_operator
+    def beside_a_number_of_its_name(t, time):
+        days = ti.coord(t, "time", units="days since 2000-01-01")
+        return time * (t(TIME + 1) - t) / (days(TIME + 1) - days)
+
+    np.testing.assert_allclose(beside_a_number_of_its_name(t, 2.0), 2.0 * expected, rtol=1e-14)
+    other = ti.Dimension("valid time")
+
+    @ti.field_operator
+    def along_another_name(t):
+        days = ti.coord(t, "valid time", units="days since 2000-01-01")
+        return (t(other + 1) - t) / (days(other + 1) - days)
+
+    np.testing.assert_allclose(along_another_name(t.rename({"time": "valid time"})), expected, rtol=1e-14)
+    with pytest.raises(ti.DiagnosticError, match="A27"):
+        by_argument(T, ti.coord(T, "time", units="days since 2000-01-01").rename("lengths"))
+
+
 def test_a_program_that_does_not_read_the_dates_is_still_refused():
     with pytest.raises(ti.DiagnosticError, match="A27"):
         ti.field_operator(lambda t: t(TIME + 1) - t)(T)

@@ -64,7 +64,7 @@ def test_an_offset_without_a_provider_is_named() -> None:
         "p.itir:1:45: error[TI05]: the offset 'Ioff' is not in the offset provider.\n"
         f"  {text}\n"
         f"  {' ' * text.index('Ioff')}^^^^^\n"
-        'help: pass offset_provider={"Ioff": ...}.'
+        'help: pass offset_provider={"Ioff": ...}; an offset along a dim is h(K - 1), which needs none.'
     )
 
 

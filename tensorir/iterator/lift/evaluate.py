@@ -13,6 +13,7 @@ order of the steps counts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -234,9 +235,11 @@ class Evaluator:
             ), 0
         found = self.provider.get(str(tag.value))
         if found is None:
-            hint = (
-                did_you_mean(str(tag.value), self.provider) or 'pass offset_provider={"' + str(tag.value) + '": ...}.'
-            )
+            # a name such as V2E is that of a table
+            table = re.fullmatch(r"[A-Za-z]+2[A-Za-z]+", str(tag.value)) is not None
+            steps = "" if table else "; an offset along a dim is h(K - 1), which needs none"
+            given = f'pass offset_provider={{"{tag.value}": ...}}{steps}.'
+            hint = did_you_mean(str(tag.value), self.provider) or given
             raise refused("TI05", f"the offset '{tag.value}' is not in the offset provider.", tag.span, hint)
         if isinstance(found, tuple):
             dim, codomain, by = cast("tuple[str, str, int]", found)
