@@ -85,6 +85,11 @@ class Agreement:
             raise refuse("A30", f"{message}.", "name a folder that all of them see.")
         return own
 
+    def meet(self) -> None:
+        """Wait until all processes are here: files that one of them writes are whole for the others."""
+        if self.several_processes:
+            multihost_utils.sync_global_devices("end of a time loop")
+
     @property
     def _mesh(self) -> Mesh:
         return Mesh(np.array(self.devices), ("all",))

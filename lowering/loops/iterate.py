@@ -386,7 +386,8 @@ def iterate(
         if held and not resumed:
             held.save(0, carry)
         if to is not None:
-            run.file = Snapshots(to, resumed is not None, done)
+            leads = loop.agreement.leads  # who writes the file finds out if it may
+            run.file = Snapshots(to, resumed is not None or not leads, done if leads else 0)
         if is_shown(progress):
             run.bar = Bar(n, patience=0.0 if progress else 0.5)
         return run.ended(*run.advance(done, carry), on_interrupt)
@@ -490,6 +491,7 @@ class _Run:
             message = f"another process of this run ended with an error, after {done:,} of {self.n:,} steps."
             raise refuse("A48", message, "its own message says which.")
         jax.effects_barrier()
+        self.loop.agreement.meet()
         return done, state
 
     def _tried(self, report: Callable[[int, Any], None], done: int, state: Any) -> Exception | None:

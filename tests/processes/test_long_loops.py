@@ -97,6 +97,13 @@ def test_a_process_that_is_gone_is_said_and_the_run_goes_on_on_another_number(un
     assert alone["digest"] == undisturbed and alone["began"] > 0
 
 
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_what_is_kept_is_written_once_and_read_by_all(suffix, tmp_path):
+    (alone,) = (said(p) for p in start(1, steps=120, to=str(tmp_path / f"one{suffix}")))
+    for facts in [said(p) for p in start(2, steps=120, to=str(tmp_path / f"two{suffix}"))]:
+        assert facts.get("times") == [0, 50, 100, 120] and facts["means"] == alone["means"], facts
+
+
 def test_a_run_on_two_processes_goes_on_from_one(undisturbed, tmp_path):
     assert [said(p)["done"] for p in start(1, steps=1000, folder=str(tmp_path))] == [1000]
     for facts in [said(p) for p in start(2, steps=STEPS, folder=str(tmp_path))]:

@@ -41,6 +41,14 @@ def main() -> None:
         if place == 1 and k >= options.get("fails", k + 1):
             raise ValueError("the disk of this process is full")
 
+    if "to" in options:
+        _, kept = ti.iterate(step, u, options["steps"], every=50, keep=True, to=options["to"], progress=False)
+        say(
+            times=kept["time"].values.tolist(),
+            means=kept["state"].mean(["state_0", "state_1", "state_2"]).values.tolist(),
+        )
+        return
+
     try:
         last = ti.iterate(
             step, u, options["steps"], every=options.get("every", 50), callback=look, progress=False,
