@@ -422,6 +422,12 @@ def calls() -> None:
     want = np.asarray(bounded(field).data)
     said("a Field", type(d(field)) is type(field) and np.array_equal(d(field).data, want))
     said("a DataArray", d(array).dims == axes and np.array_equal(d(array), bounded(array)))
+    labelled = array.assign_coords(I=10.0 * np.arange(7))
+    slopes = [ti.grad(lambda x, f=f: (f(x) ** 2).sum())(labelled) for f in (d, bounded)]
+    said("labels of a gradient", slopes[0].I.equals(labelled.I) and np.allclose(*slopes, rtol=1e-12))
+    ends = [ti.iterate(lambda x, f=f: f(x).where(x > 0.1, x), labelled, 5) for f in (d, bounded)]
+    same = ends[0].coords.equals(ends[1].coords) and ends[0].attrs == array.attrs
+    said("labels of steps", same and np.allclose(*ends, rtol=1e-14))
     said("iterate", np.allclose(ti.iterate(d, field, 5).data, ti.iterate(bounded, field, 5).data, 1e-14))
     mine, theirs = np.ones((7, 9)), np.ones((7, 9))
     ti.distribute(written, mesh(2, 2), {I: "px", J: "py"})(data, mine)

@@ -68,6 +68,8 @@ FOUND = {
     "a plan of 7 points": "{'I': (1, 1)}",
     "a Field": "True",
     "a DataArray": "True",
+    "labels of a gradient": "True",
+    "labels of steps": "True",
     "iterate": "True",
     "a program that writes": "True",
     "arrays that lie elsewhere": "['hdiff: moved to its blocks before each call: inp, coeff']",
