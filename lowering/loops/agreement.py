@@ -5,7 +5,7 @@ same number of times. So one collective goes along with each chunk of steps, in 
 the steps and whether a checkpoint is due are those of the first one, and a vote to stop is everybody's.
 
 >>> agreement = Agreement.of([], None)
->>> [agreement.decided(agreement.votes(8, False, vote)).tolist() for vote in (CONTINUE, SIGNAL)]
+>>> [agreement.decided(agreement.votes(8, False, vote)).tolist() for vote in (Vote.CONTINUE, Vote.SIGNAL)]
 [[8, 0, 0], [0, 0, 1]]
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import jax
@@ -24,8 +25,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tensorir.binding.arrays import refuse
 
-CONTINUE, SIGNAL, ERROR = 0, 1, 2
-"""Votes: to go on, to stop as somebody asked for, and to stop after an error."""
+
+class Vote(IntEnum):
+    """A vote of a process: to go on, to stop since somebody asked for it, or to stop after an error."""
+
+    CONTINUE = 0
+    SIGNAL = 1
+    ERROR = 2
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Agreement:
         """True in the process whose clock counts, which writes files."""
         return not self.several_processes or jax.process_index() == self.devices[0].process_index
 
-    def votes(self, steps: int, due: bool, vote: int) -> Any:
+    def votes(self, steps: int, due: bool, vote: Vote) -> Any:
         """The votes of this process, one for each of its devices: steps, a checkpoint that is due, a stop."""
         own = np.array([[steps if self.leads else -1, self.leads and due, vote]], np.int32)
         if not self.several_processes:

@@ -49,7 +49,7 @@ from lowering.labelled import (
     whole,
     with_numbers,
 )
-from lowering.loops.agreement import CONTINUE, ERROR, SIGNAL, Agreement
+from lowering.loops.agreement import Agreement, Vote
 from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
 from lowering.loops.snapshots import (
@@ -451,13 +451,13 @@ class _Run:
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
-        several, stop, problem = self.loop.agreement.several_processes, CONTINUE, None
+        several, stop, problem = self.loop.agreement.several_processes, Vote.CONTINUE, None
         try:
             with interrupts() as interrupt:
                 if not done and self.due[:1] == (0,):
                     problem = self._tried(self._look, 0, state)
                 while done < self.n and not stop:
-                    vote = ERROR if problem else SIGNAL if interrupt.asked else CONTINUE
+                    vote = Vote.ERROR if problem else Vote.SIGNAL if interrupt.asked else Vote.CONTINUE
                     if vote and not several:
                         break
                     later = bisect_right(self.due, done)
@@ -468,7 +468,7 @@ class _Run:
                     begin = time.perf_counter()
                     votes = self.loop.agreement.votes(some, self.held is not None and self.held.due(), vote)
                     state, decided = self._together(state, votes, records)
-                    count, save, stop = map(int, np.asarray(decided))
+                    count, save, stop = np.asarray(decided).tolist()
                     self.loop.pace.measured(some, time.perf_counter() - begin)
                     done += count
                     if stop:
@@ -479,7 +479,7 @@ class _Run:
                         problem = self._tried(self._look, done, state)
                     if self.held and (save or done == self.n):
                         problem = self._tried(self.held.save, done, state) or problem
-                self.signal = interrupt.signal or (signal.SIGTERM if stop == SIGNAL else 0)
+                self.signal = interrupt.signal or (signal.SIGTERM if stop == Vote.SIGNAL else 0)
         finally:
             if self.bar:
                 self.bar.close()
@@ -487,7 +487,7 @@ class _Run:
             problem = self._tried(self.held.save, done, state) or problem
         if problem is not None:
             raise problem
-        if stop == ERROR:
+        if stop == Vote.ERROR:
             message = f"another process of this run ended with an error, after {done:,} of {self.n:,} steps."
             raise refuse("A48", message, "its own message says which.")
         jax.effects_barrier()
