@@ -178,6 +178,7 @@ TABLES_THAT_STAY = {
     "tensorir/passes/restrict.py": "whose functions keep the types of their parameters; "
     "what names points of a dim in its types or static parameters",
     "tensorir/analysis/access_functions.py": "which arithmetic keeps a sum of coordinates one",
+    "tensorir/equality/points.py": "moves that put points of a dim elsewhere, so that they are not compared one by one",
     "tensorir/analysis/uses.py": "how an offset is spelled",
     "tensorir/passes/conditionals.py": "moves within a point",
     "tensorir/passes/simplify.py": "one rule for four roundings",

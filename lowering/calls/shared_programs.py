@@ -28,7 +28,7 @@ from lowering.calls.executable import asked
 from lowering.tracing import op_by_op
 from tensorir.runtime.memory import RecentCache
 
-Program = Callable[..., list[Any]]
+Program = Callable[..., Any]
 
 LARGE = 1 << 10
 """The elements from which on an array that is read from outside is an argument of a program, and no constant in it."""
@@ -37,7 +37,7 @@ PROGRAMS: RecentCache[Any, Program] = RecentCache("compiled steps, losses and fu
 """The programs that were used last, by their StableHLO."""
 
 
-def shared(function: Callable[..., list[Any]], *arguments: Any, donate: bool = False) -> Program:
+def shared(function: Callable[..., Any], *arguments: Any, donate: bool = False) -> Program:
     """A function of pytrees of arrays, compiled for those of these kinds, with the options that its programs ask for.
 
     With `donate` the memory of the first argument may be used up. Arrays on several devices have a program of their
@@ -46,7 +46,7 @@ def shared(function: Callable[..., list[Any]], *arguments: Any, donate: bool = F
     if op_by_op():
         return function
 
-    def program(*arguments: Any) -> list[Any]:
+    def program(*arguments: Any) -> Any:
         return function(*arguments)
 
     donated = (0,) if donate else ()
@@ -57,15 +57,17 @@ def shared(function: Callable[..., list[Any]], *arguments: Any, donate: bool = F
     if jax.process_count() > 1 or any(isinstance(x, jax.Array) and x.devices() != {jax.devices()[0]} for x in leaves):
         return jax.jit(program, donate_argnums=donated, compiler_options=options)
     closed, outside = traced.jaxpr, list[Any]()
+    results = jax.tree_util.tree_structure(traced.out_info)
     places = [k for k, x in enumerate(closed.consts) if np.size(x) >= LARGE]
     if places:
         outside = [jnp.asarray(closed.consts[k]) for k in places]
 
-        def with_outside(*given: Any) -> list[Any]:
+        def with_outside(*given: Any) -> Any:
             constants = list(closed.consts)
             for k, x in zip(places, given[-1], strict=True):
                 constants[k] = x
-            return jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, constants))(*jax.tree_util.tree_leaves(given[:-1]))
+            flat = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, constants))(*jax.tree_util.tree_leaves(given[:-1]))
+            return results.unflatten(flat)
 
         traced = jax.jit(with_outside, donate_argnums=donated, keep_unused=True).trace(*arguments, outside)
     lowered = traced.lower()
@@ -74,6 +76,6 @@ def shared(function: Callable[..., list[Any]], *arguments: Any, donate: bool = F
     digest = hashlib.blake2b(repr((weak, options, donate)).encode())
     digest.update(text.encode())
     # callbacks are told apart by a number alone
-    key: Any = object() if "callback" in text else (digest.digest(), lowered.in_tree)
+    key: Any = object() if "callback" in text else (digest.digest(), lowered.in_tree, results)
     compiled = PROGRAMS.of(key, lambda: lowered.compile(compiler_options=options))
     return (lambda *given: compiled(*given, outside)) if places else compiled

@@ -16,18 +16,34 @@ WORKER = Path(__file__).with_name("worker.py")
 STEPS = 1500
 
 
+STARTED = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """Processes of a test that fails end with it."""
+    yield
+    for p in STARTED:
+        p.kill()
+        for pipe in (p.stdout, p.stderr):
+            pipe.close()
+        p.wait()
+    STARTED.clear()
+
+
 def start(count, **options):
     with socket.socket() as s:
         s.bind(("localhost", 0))
         port = s.getsockname()[1]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=1"}
-    return [
+    STARTED.extend(
         subprocess.Popen(
             [sys.executable, str(WORKER), str(k), str(count), str(port), json.dumps(options)], env=environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
         )
         for k in range(count)
-    ]  # fmt: skip
+    )  # fmt: skip
+    return STARTED[-count:]
 
 
 def said(process, timeout=100):
