@@ -91,10 +91,11 @@ class Agreement:
             raise refuse("A30", f"{message}.", "name a folder that all of them see.")
         return own
 
-    def meet(self) -> None:
-        """Wait until all processes are here: files that one of them writes are whole for the others."""
-        if self.several_processes:
-            multihost_utils.sync_global_devices("end of a time loop")
+    def met(self, failed: bool) -> bool:
+        """True if some process failed, once all are here: files that one of them writes are whole for the others."""
+        if not self.several_processes:
+            return failed
+        return bool(np.asarray(multihost_utils.process_allgather(np.int32(failed))).any())
 
     @property
     def _mesh(self) -> Mesh:

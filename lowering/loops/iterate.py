@@ -485,13 +485,13 @@ class _Run:
                 self.bar.close()
         if self.held and done < self.n and not (problem and not several):
             problem = self._tried(self.held.save, done, state) or problem
+        jax.effects_barrier()
+        failed = self.loop.agreement.met(problem is not None)
         if problem is not None:
             raise problem
-        if stop == Vote.ERROR:
+        if failed or stop == Vote.ERROR:
             message = f"another process of this run ended with an error, after {done:,} of {self.n:,} steps."
             raise refuse("A48", message, "its own message says which.")
-        jax.effects_barrier()
-        self.loop.agreement.meet()
         return done, state
 
     def _tried(self, report: Callable[[int, Any], None], done: int, state: Any) -> Exception | None:

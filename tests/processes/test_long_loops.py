@@ -88,8 +88,9 @@ def test_a_signal_stops_all_after_the_same_step(victims):
     assert {facts["signal"] for facts in stopped} == {signal.SIGTERM}
 
 
-def test_an_error_of_one_process_ends_all():
-    first, second = [said(p, 60) for p in start(2, steps=10**8, fails=200)]
+@pytest.mark.parametrize("steps", [10**8, 200], ids=["on the way", "after the last step"])
+def test_an_error_of_one_process_ends_all(steps):
+    first, second = [said(p, 60) for p in start(2, steps=steps, fails=200)]
     assert second["problem"] == "the disk of this process is full" and first["seen"] == second["seen"]
     assert first["problem"].startswith("error[A48]: another process of this run ended with an error, after 200 of")
 
