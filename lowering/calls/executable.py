@@ -133,6 +133,10 @@ def on_host(array: jax.Array) -> np.ndarray:
 # What a call runs: a fencil at its sizes, with what is known of its tables, as jitted functions of arrays.
 
 
+WORTH_A_GRID = 1 << 14
+"""Bytes of the largest array from which on stencils are kernels on CPUs: below, to compile one takes longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of compiling a program."""
@@ -258,7 +262,7 @@ class Executable:
         if self.options.platform != "cpu":
             return None
         found: dict[str, str] = {}
-        sums = self.sums_as_loops and "sums_as_loops" not in self.options.without
+        sums = self.sums_as_loops and "sums_as_loops" not in self.options.without and not self.in_kernels
         if self.materialises or self.fencil.buffers or sums:
             found.update(BARRIERS_STAY)
         if sums:
@@ -273,11 +277,16 @@ class Executable:
 
     @property
     def in_kernels(self) -> bool:
-        """True if the program is parted into kernels, which contract products and sums: on CPUs, one with scans."""
+        """True if the program is parted into kernels: on CPUs, one with scans, or with stencils of large arrays.
+
+        Those of GPUs and of scans contract products and sums; in stencils on CPUs each operation is rounded.
+        """
         options, choice = self.options, {"gpu": "kernels", "cpu": "native_kernels"}.get(self.options.platform)
-        if choice is None or choice in options.without or options.numerics == "exact":
+        if choice is None or choice in options.without:
             return False
-        return choice == "kernels" or ("scan" in self.operations and is_available())
+        if choice == "native_kernels" and self.is_grid:
+            return self.largest >= WORTH_A_GRID and is_available()
+        return options.numerics != "exact" and (choice == "kernels" or ("scan" in self.operations and is_available()))
 
     @cached_property
     def operations(self) -> frozenset[str]:
@@ -288,6 +297,11 @@ class Executable:
     def is_stencil(self) -> bool:
         """True if the program reads at offsets, and has neither folds nor tables nor checks."""
         return _is_stencil(self.fencil)
+
+    @cached_property
+    def is_grid(self) -> bool:
+        """True if the program reads at offsets, and besides it folds at most."""
+        return _is_stencil(self.fencil, frozenset(["reduce"]))
 
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
@@ -305,7 +319,8 @@ class Executable:
         self.parts = None if closed.effects else parted(closed, native)
         if native and not self._pays(self.parts):
             self.parts = None
-            return self._program(arrays, prepared)
+            if "scan" in self.operations or not self.is_stencil:
+                return self._program(arrays, prepared)
         found = bound(closed, flat, native)
         count = sum(n for _, n in self.members)
         return self.named(found[:count]), found[count:]
@@ -319,7 +334,7 @@ class Executable:
     def _program(
         self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False
     ) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
-        """Outputs and the results of checks; `whole` runs scans on all columns at once, and not in blocks."""
+        """Outputs and the results of checks; `whole` runs scans on all columns at once, and sums as they are."""
         if not self.is_stencil or "gathered_cotangents" in self.options.without or op_by_op():
             lowered = self._lowered(arrays, prepared, whole)
             return lowered.outputs, lowered.failures
@@ -334,7 +349,7 @@ class Executable:
 
     def _lowered(self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False) -> Lowered:
         """The result of one trace of the program."""
-        without = self.options.without | ({"blocks"} if whole else set())
+        without = self.options.without | ({"blocks", "sums_as_loops"} if whole else set())
         lowered = lower(
             self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
             self.options.platform, without,
@@ -415,11 +430,15 @@ def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStr
     }
 
 
-def _is_stencil(fencil: Fencil) -> bool:
+def _is_stencil(fencil: Fencil, functions: frozenset[str] = frozenset()) -> bool:
+    """True if a program reads at offsets, and has no checks, tables or functions but those of some builtins."""
     calls = [n for n in postorder(*values(fencil.closures)) if isinstance(n, Call)]
     rows = [TABLE[n.op] for n in calls]
     return any(n.op == "cartesian_shift" for n in calls) and not any(
-        row.effect or row.checks or row.indirect or any(not isinstance(a.type, TensorType) for a in n.args)
+        row.effect
+        or row.checks
+        or row.indirect
+        or (n.op not in functions and any(not isinstance(a.type, TensorType) for a in n.args))
         for n, row in zip(calls, rows, strict=True)
     )
 

@@ -15,7 +15,7 @@ from lowering.calls import executable as host_results
 from lowering.calls.executable import Executable, Options
 from lowering.context import Chosen
 from lowering.gradients import checkpointed_loop
-from lowering.kernels import custom_calls, equations, native, regions, sweeps, told
+from lowering.kernels import custom_calls, equations, native, regions, stages, sweeps, told
 from lowering.raising import NAMES, RULES, contractions
 from lowering.raising import contractions as convolutions
 from lowering.raising import reductions as prefixes
@@ -100,9 +100,9 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "that fusion computes what it sums without vector instructions", "it is switched off",
     ),
     "native_kernels": LoweringChoice(
-        "scans are kernels of LLVM", "scans are XLA's loops",
-        "states stay in registers, and what one scan hands on to the next in a cache",
-        "numerics='exact' rounds every operation, or `pip install tensorir[native]` is missing",
+        "scans and stencils are kernels of LLVM", "scans and stencils are XLA's loops",
+        "what one scan or stencil hands on to the next stays in registers and caches",
+        "arrays are small, numerics='exact' rounds every operation of a scan, or llvmlite is missing",
     ),
     "kernels": LoweringChoice(
         "one kernel", "XLA's own kernels", "each array is read once, and states stay in registers",
@@ -149,6 +149,20 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("WORTH_THREADS", custom_calls.WORTH_THREADS, "instructions that several threads share", _SET),
     Threshold("SMALL", native.SMALL, "bytes of a block from which on it has fewer columns", _SET),
     Threshold("SHORT", native.SHORT, "variables at positions in steps of wide blocks", _SET),
+    Threshold(
+        "WORTH_A_GRID",
+        host_results.WORTH_A_GRID,
+        "bytes of the largest array of stencils in a kernel",
+        f"{PAGE}, Kernels on CPUs",
+    ),
+    Threshold("STORED_NEAR", regions.STORED_NEAR, "additions that take as long as a row of a ring", _SET),
+    Threshold("NEAR", regions.NEAR, "bytes of such a row", _SET),
+    Threshold("FUSED", regions.FUSED, "elements of what XLA fuses, and no kernel holds", _SET),
+    Threshold("HELD", stages.HELD, "bytes of rings from which on blocks are tiles", _SET),
+    Threshold("OVERLAP", stages.OVERLAP, "times the rows that two blocks compute", _SET),
+    Threshold("WRITTEN_OUT", stages.WRITTEN_OUT, "elements of a row that are folded one by one", _SET),
+    Threshold("OUTSIDE", stages.OUTSIDE, "bytes of a step from which on several are a kernel", _SET),
+    Threshold("MOST_STEPS", stages.MOST_STEPS, "steps of such a kernel", _SET),
     Threshold("LONGEST_FOLD", equations.LONGEST_FOLD, "elements of a fold in a kernel", _SET),
     Threshold("ROUNDS", checkpointed_loop.ROUNDS, "rounds of a while of which none runs twice", _REVERSE),
 )

@@ -24,9 +24,11 @@ from typing import Any
 
 import jax
 
-from lowering.kernels.native import Kernel, kernel_of
+from lowering.kernels import grids, native
+from lowering.kernels.native import Kernel
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Swept
+from lowering.kernels.stages import Staged
 from lowering.tracing import axes_of, varying
 
 VERSIONS = frozenset([(0, 3)])
@@ -54,12 +56,17 @@ def is_available() -> bool:
     return version in VERSIONS
 
 
-def launched(program: Program, region: Swept, made: Sequence[Variable], env: Mapping[Any, Any]) -> list[Any]:
+def launched(program: Program, region: Swept | Staged, made: Sequence[Variable], env: Mapping[Any, Any]) -> list[Any]:
     """The results of a kernel, of arrays by variable."""
     if not made:
         return []  # nobody reads it
-    constants = {v: x for s in region.sweeps for v, x in s.body.constants.items()}
-    kernel = kernel_of(program, region, made)
+    constants = dict[Any, Any]()
+    match region:
+        case Swept():
+            constants = {v: x for s in region.sweeps for v, x in s.body.constants.items()}
+            kernel = native.kernel_of(program, region, made)
+        case Staged():
+            kernel = grids.kernel_of(program, region, made, threads())
     given = [constants[v] if v in constants else env[v] for v in kernel.arrays[: len(kernel.arrays) - len(made)]]
     given = list(map(jax.numpy.asarray, given))
     shapes = [jax.ShapeDtypeStruct(shape_of(v), element_of(v)) for v in made]
@@ -127,7 +134,7 @@ def _registered(kernel: Kernel) -> str:
                 cpu=cpu, features=features, opt=2, codemodel="jitdefault", jit=True
             )
             engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-            engine.add_object_file(llvm.ObjectFileRef.from_data(_object(name, text, machine)))
+            engine.add_object_file(llvm.ObjectFileRef.from_data(_object(name, text, machine, kernel.loops)))
             engine.finalize_object()
             REGISTERED[name] = engine
             capsule = ctypes.pythonapi.PyCapsule_New
@@ -137,7 +144,7 @@ def _registered(kernel: Kernel) -> str:
     return name
 
 
-def _object(name: str, text: str, machine: Any) -> bytes:
+def _object(name: str, text: str, machine: Any, loops: bool = False) -> bytes:
     """The code of a kernel: compiled, or read from the folder in which XLA's programs are kept, if there is one."""
     llvm: Any = import_module("llvmlite.binding")
     switches: Any = jax.config
@@ -148,10 +155,17 @@ def _object(name: str, text: str, machine: Any) -> bytes:
         if hashlib.sha256(code).digest() == digest:
             return code
     module = llvm.parse_assembly(text)
-    # the text is in single assignments, and nothing is computed twice: what is left is to choose instructions
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_instruction_combine_pass()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.PipelineTuningOptions(speed_level=1)))
+    # the text is in single assignments, and has vectors already
+    options = llvm.PipelineTuningOptions(speed_level=2 if loops else 1)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    if loops:
+        passes = builder.getModulePassManager()
+    else:
+        # nothing is computed twice: what is left is to choose instructions
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_instruction_combine_pass()
+    passes.run(module, builder)
     code = machine.emit_object(module)
     if file is not None:
         # whoever reads it at the same time sees all of it, or nothing
@@ -198,7 +212,7 @@ part:
   br label %block
 block:
   %b = phi i64 [%first, %part], [%b.next, %block]
-  call void @columns($call, ptr %buffer, i64 %b)
+  call void @block($call, ptr %buffer, i64 %b)
   %b.next = add i64 %b, 1
   %more = icmp slt i64 %b.next, %last
   br i1 %more, label %block, label %behind

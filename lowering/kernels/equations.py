@@ -96,6 +96,8 @@ POINTWISE: Mapping[str, Pointwise] = {
 
 _INTEGERS = INTEGERS | {"uint64"}
 _NUMBERS = WIDE | _INTEGERS
+NATIVE_ELEMENTS = _NUMBERS | BOOL
+"""Those of a kernel for CPUs."""
 NATIVE: Mapping[str, Pointwise] = {
     **{name: replace(row, elements=row.elements & (WIDE | _INTEGERS | BOOL)) for name, row in POINTWISE.items()},
     **{name: Pointwise(_NUMBERS) for name in ("add", "sub", "mul", "add_any", "neg", "lt", "le", "gt", "ge", "sign")},
@@ -144,7 +146,7 @@ class Unplaced(Exception):
 
 def is_fusible(e: JaxprEqn, native: bool = False) -> bool:
     """True if a kernel can compute an equation, `native` for one on CPUs."""
-    name, elements = e.primitive.name, _NUMBERS | BOOL if native else ELEMENTS
+    name, elements = e.primitive.name, NATIVE_ELEMENTS if native else ELEMENTS
     if any(element_of(v).name not in elements or prod(shape_of(v)) > MOST_ELEMENTS for v in (*e.invars, *e.outvars)):
         return False
     if (row := (NATIVE if native else POINTWISE).get(name)) is not None:

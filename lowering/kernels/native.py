@@ -14,10 +14,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from jax.extend.core import JaxprEqn
 
+from lowering.kernels.blocks import Block, Number, strides_of
 from lowering.kernels.equations import Operand
-from lowering.kernels.instances import Instances, Points
+from lowering.kernels.instances import Instances
 from lowering.kernels.positions import Box, Entry, Index, Position, identity, symbols_of
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.regions import Swept
@@ -40,7 +40,7 @@ class Kernel:
     """The text of a function of arrays, a buffer and the number of a block; what it takes."""
 
     text: str
-    """`@columns(ptr, ..., ptr buffer, i64 block)`, and what it declares."""
+    """`@block(ptr, ..., ptr buffer, i64 block)`, and what it declares."""
     arrays: tuple[Variable, ...]
     """Inputs, and then results."""
     results: tuple[Variable, ...]
@@ -49,14 +49,8 @@ class Kernel:
     """Bytes."""
     work: int
     """Instructions of all blocks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number of 64 bits: one for the block, or one for each of its columns."""
-
-    name: str
-    wide: bool = False
+    loops: bool = False
+    """A block has loops over points of which much does not vary."""
 
 
 def kernel_of(program: Program, region: Swept, results: Sequence[Variable]) -> Kernel:
@@ -79,12 +73,12 @@ def _shares_sets(region: Swept) -> bool:
         for instances in region.instances
         for v, asked in instances.loads.items()
         for position in asked
-        for i, stride in zip(position, _strides(v), strict=True)
+        for i, stride in zip(position, strides_of(v), strict=True)
     )
 
 
 @dataclass(eq=False)
-class _Columns(Points):
+class _Columns(Block):
     """The text of a kernel while it is made."""
 
     program: Program
@@ -120,74 +114,7 @@ class _Columns(Points):
                 number = self.text.least(first, shape[k] - self.lanes)
             self.axes[k] = number
 
-    # Numbers
-
-    def _number(self, index: Index) -> Number:
-        match index.symbol:
-            case None:
-                return Number(str(index.offset))
-            case Entry(of, at):
-                entry = self.entries[of, at]
-                kind, sign = kind_of(entry.element), "z" if entry.element.startswith("u") else "s"
-                wide = self.text.vector("i64")
-                name = (
-                    entry.name
-                    if kind == "i64"
-                    else self.text.put(f"{sign}ext {self.text.vector(kind)} {entry.name} to {wide}")
-                )
-                number = Number(name, True)
-            case axis if axis == self.lane:
-                base = self.text.splat("i64", self.axes[axis])
-                steps = f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
-                number = Number(self.text.put(f"add {self.text.vector('i64')} {base}, {steps}"), True)
-            case axis:
-                number = Number(self.axes[axis])
-        return self._linear([(number, index.factor)], index.offset)
-
-    def _linear(self, terms: Iterable[tuple[Number, int]], offset: int) -> Number:
-        """A sum of numbers with factors, and an offset."""
-        total = Number(str(offset))
-        for number, factor in terms:
-            wide = number.wide or total.wide
-            kind = self.text.vector("i64") if wide else "i64"
-            one = self._widened(number, wide)
-            if factor != 1:
-                one = self.text.put(f"mul {kind} {one}, {self._widened(Number(str(factor)), wide)}")
-            if total != Number("0"):
-                one = self.text.put(f"add {kind} {one}, {self._widened(total, wide)}")
-            total = Number(one, wide)
-        return total
-
-    def _widened(self, number: Number, wide: bool = True) -> str:
-        return self.text.splat("i64", number.name) if wide and not number.wide else number.name
-
-    def number(self, index: Index) -> Lanes:
-        return Lanes(self._widened(self._number(index)), "int64")
-
-    def below(self, index: Index, limit: int) -> Lanes:
-        number = self._number(index)
-        if number.wide:
-            kind = self.text.vector("i64")
-            return Lanes(self.text.put(f"icmp slt {kind} {number.name}, {self.text.splat('i64', str(limit))}"), "bool")
-        return Lanes(self.text.splat("i1", self.text.put(f"icmp slt i64 {number.name}, {limit}")), "bool")
-
     # Memory
-
-    def _pointer(self, v: Variable) -> str:
-        return f"%a{self.arrays.index(v)}"
-
-    def _at(self, pointer: str, element: str, number: str) -> str:
-        return self.text.put(f"getelementptr {memory_of(element)}, ptr {pointer}, i64 {number}")
-
-    def _as_value(self, name: str, element: str) -> Lanes:
-        if element != "bool":
-            return Lanes(name, element)
-        return Lanes(self.text.put(f"icmp ne {self.text.vector('i8')} {name}, zeroinitializer"), element)
-
-    def _as_stored(self, value: Lanes) -> str:
-        if value.element != "bool":
-            return value.name
-        return self.text.put(f"zext {self.text.vector('i1')} {value.name} to {self.text.vector('i8')}")
 
     def load(self, v: Variable, position: Position, box: Box) -> Lanes:
         element, level = element_of(v).name, len(self.region.shape)
@@ -200,51 +127,11 @@ class _Columns(Points):
             kind = self.text.vector(memory_of(element))
             where = self.text.put(f"getelementptr {kind}, ptr {self.buffers[key]}, i64 {number.name}")
             return self._as_value(self.text.loaded(kind, where, element), element)
-        numbers = [
-            self._in_range(self._number(i), n, c) for i, n, c in zip(position, shape_of(v), clamped, strict=True)
-        ]
-        strides = _strides(v)
-        step = sum(s * i.factor for s, i in zip(strides, position, strict=True) if i.symbol == self.lane)
-        wide = any(isinstance(i.symbol, Entry) for i in position) or (step != 0 and self.lane in partial)
-        memory, pointer = memory_of(element), self._pointer(v)
-        if not wide:
-            first = self._linear(zip(self._first_lane(position, numbers), strides, strict=True), 0)
-            pointer = self._at(pointer, element, first.name)
-            if step == 1:
-                return self._as_value(self.text.loaded(self.text.vector(memory), pointer, element), element)
-            if step == 0:
-                return self._as_value(self.text.splat(memory, self.text.loaded(memory, pointer, element)), element)
-            places = [self._at(pointer, element, str(step * k)) for k in range(self.lanes)]
-        else:
-            offsets = self._widened(self._linear(zip(numbers, strides, strict=True), 0))
-            each = [
-                self.text.put(f"extractelement {self.text.vector('i64')} {offsets}, i64 {k}") for k in range(self.lanes)
-            ]
-            places = [self._at(pointer, element, one) for one in each]
-        return self._as_value(
-            self.text.gathered([self.text.loaded(memory, p, element) for p in places], memory), element
-        )
+        return self.loaded(v, position, clamped, self.lane in partial)
 
     def _is_level(self, v: Variable, k: int) -> bool:
         """An axis of what was made has the levels."""
         return v in self.region.made and k == self.region.axis.get(v, 0)
-
-    def _first_lane(self, position: Position, numbers: Sequence[Number]) -> list[Number]:
-        """The numbers of the first column of the block."""
-        if self.lane is None:
-            return list(numbers)
-        base = Number(self.axes[self.lane])
-        pairs = zip(position, numbers, strict=True)
-        return [self._linear([(base, i.factor)], i.offset) if i.symbol == self.lane else n for i, n in pairs]
-
-    def _in_range(self, number: Number, extent: int, clamped: bool) -> Number:
-        """A number that is brought into an extent, where that is asked: what is read there then is not used."""
-        if not clamped:
-            return number
-        kind, mangled = (self.text.vector("i64"), f"v{self.lanes}i64") if number.wide else ("i64", "i64")
-        low, high = (self._widened(Number(str(n)), number.wide) for n in (0, extent - 1))
-        least = self.text.call(kind, f"llvm.smin.{mangled}", f"{kind} {number.name}", f"{kind} {high}")
-        return Number(self.text.call(kind, f"llvm.smax.{mangled}", f"{kind} {least}", f"{kind} {low}"), number.wide)
 
     def _extent(self, axis: int) -> int:
         shape = self.region.shape
@@ -252,7 +139,7 @@ class _Columns(Points):
 
     def store(self, v: Variable, value: Lanes) -> None:
         """Write a result at its point: a level of it, or the last state."""
-        element, memory, strides = value.element, memory_of(value.element), _strides(v)
+        element, memory, strides = value.element, memory_of(value.element), strides_of(v)
         name, kind = self._as_stored(value), self.text.vector(memory)
         if v in self.buffers:
             where = self.text.put(f"getelementptr {kind}, ptr {self.buffers[v]}, i64 {self.axes[-1]}")
@@ -274,7 +161,7 @@ class _Columns(Points):
     def _lane_stride(self, v: Variable) -> int:
         own = len(self.region.shape)
         position = self.region.place(v) if len(shape_of(v)) > own else identity(own)
-        return next((s for s, i in zip(_strides(v), position, strict=True) if i.symbol == self.lane), 1)
+        return next((s for s, i in zip(strides_of(v), position, strict=True) if i.symbol == self.lane), 1)
 
     # Levels that lie innermost
 
@@ -355,24 +242,6 @@ class _Columns(Points):
             self.text.call("void", "llvm.prefetch.p0", f"ptr {place}", "i32 0", "i32 2", "i32 1")
         self.ahead.clear()
 
-    # Operations
-
-    def constant(self, value: Any, element: Any) -> Lanes:
-        return self.text.constant(value, np.dtype(element).name)
-
-    def select(self, condition: Lanes, a: Lanes, b: Lanes) -> Lanes:
-        return self.text.select(condition, a, b)
-
-    def fold(self, e: JaxprEqn, a: Lanes, b: Lanes) -> Lanes:
-        name = e.primitive.name.removeprefix("reduce_")
-        return self.text.operation({"sum": "add", "prod": "mul"}.get(name, name), [a, b], a.element, {})
-
-    def cast(self, number: Lanes, element: Any) -> Lanes:
-        return self.text.converted(number, np.dtype(element).name)
-
-    def pointwise(self, e: JaxprEqn, values: Sequence[Lanes]) -> Lanes:
-        return self.text.operation(e.primitive.name, values, element_of(e.outvars[0]).name, e.params)
-
     # Sweeps
 
     def kernel(self) -> Kernel:
@@ -400,7 +269,7 @@ class _Columns(Points):
                 pointer = self._at(self._pointer(v), element_of(v).name, self._column(v))
                 self._turn(v, pointer, self._lane_stride(v), self.buffers[v], False)
         parameters = [f"ptr noalias %a{k}" for k in range(len(self.arrays))]
-        head = f"define internal void @columns({', '.join([*parameters, 'ptr noalias %buffer', 'i64 %block'])}) {{"
+        head = f"define internal void @block({', '.join([*parameters, 'ptr noalias %buffer', 'i64 %block'])}) {{"
         text = "\n".join([*self.text.declared, head, *self.text.lines, "  ret void", "}"])
         return Kernel(text, self.arrays, self.results, self.blocks, self.size, self.work * self.blocks)
 
@@ -409,7 +278,7 @@ class _Columns(Points):
         position, level = self.region.place(v), len(self.region.shape)
         terms = [
             (Number(self.axes[i.symbol]), s)  # type: ignore[index]
-            for i, s in zip(position, _strides(v), strict=True)
+            for i, s in zip(position, strides_of(v), strict=True)
             if i.symbol != level
         ]
         return self._linear(terms, 0).name
@@ -429,7 +298,7 @@ class _Columns(Points):
                         self._in_range(self._number(i), n, c)
                         for i, n, c in zip(position[:-1], shape_of(v), clamped, strict=False)
                     ]
-                    strides = _strides(v)[:-1]
+                    strides = strides_of(v)[:-1]
                     first = self._linear(zip(self._first_lane(position[:-1], numbers), strides, strict=True), 0)
                     pointer = self._at(self._pointer(v), element_of(v).name, first.name)
                     stride = next(s for s, i in zip(strides, position, strict=False) if i.symbol == self.lane)
@@ -503,8 +372,3 @@ class _Loop:
             f"{label}.end:",
         ]
         text.known, k.entries, k.boxes = self.kept
-
-
-def _strides(v: Variable) -> list[int]:
-    shape = shape_of(v)
-    return [prod(shape[k + 1 :]) for k in range(len(shape))]

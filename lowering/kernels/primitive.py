@@ -27,6 +27,7 @@ from lowering.gradients.in_place_adjoints import still
 from lowering.kernels.layouts import Layout, in_order
 from lowering.kernels.program import INNER, flattened, states_of
 from lowering.kernels.regions import Left, Parts, parted
+from lowering.kernels.stages import Staged, steps_at_once
 from lowering.tracing import shaped
 
 Function = Callable[..., list[jax.Array]]
@@ -79,12 +80,17 @@ def _interpreted(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
 
 
 def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
-    """The state after n steps, a pytree of arrays, carried in the layout that the kernels of a step want.
+    """The state after n steps, a pytree of arrays.
 
-    It is turned before the first step and after the last, and not in each.
+    On GPUs it is carried in the layout that the kernels of a step want, and turned before the first step and after the
+    last. On CPUs a step with kernels is parted as a whole, and two steps are one round: each reads what the other
+    wrote, and no state is copied.
     """
     flat, tree = jax.tree_util.tree_flatten(state)
     closed = jax.make_jaxpr(lambda *xs: jax.tree_util.tree_leaves(step(tree.unflatten(xs))))(*flat)
+    same = [jax.numpy.result_type(x) == a.dtype for x, a in zip(flat, closed.out_avals, strict=True)]
+    if all(same) and _has_native_kernels(closed.jaxpr):
+        return tree.unflatten(_in_pairs(closed, flat, n))
     if not _is_of_kernels(closed.jaxpr):
         return lax.fori_loop(0, n, lambda _, s: step(s), state)
     given = closed.consts
@@ -94,6 +100,36 @@ def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
     last = lax.fori_loop(0, n, lambda _, xs: bound(program, [*turned[:count], *xs]), turned[count:])
     back = [[order.index(k) for k in range(len(order))] for order in layout.entries[count:]]
     return tree.unflatten([in_order(x, axes) for x, axes in zip(last, back, strict=True)])
+
+
+def _in_pairs(closed: ClosedJaxpr, flat: list[Any], n: Any) -> list[Any]:
+    """The state after n steps that are kernels for CPUs: two in each round, of several steps each where that pays."""
+    once, k = partial(bound, closed, native=True), 1
+    match parted(closed, native=True):
+        case Parts(regions=[Staged() as region]) as parts:
+            k = steps_at_once(region, parts.results_of(region))
+        case _:
+            pass
+
+    def several(*xs: Any) -> list[Any]:
+        for _ in range(k):
+            xs = jaxpr_as_fun(closed)(*xs)
+        return list(xs)
+
+    if k > 1:
+        whole = partial(bound, jax.make_jaxpr(several)(*flat), native=True)
+        flat = lax.fori_loop(0, n // (2 * k), lambda _, xs: whole(whole(xs)), flat)
+        n %= 2 * k
+    flat = lax.fori_loop(0, n // 2, lambda _, xs: once(once(xs)), flat)
+    return lax.fori_loop(0, n % 2, lambda _, xs: once(xs), flat)
+
+
+def _has_native_kernels(jaxpr: Jaxpr) -> bool:
+    """True if a step has kernels for CPUs, and may be parted as a whole."""
+    inner = [e.params["jaxpr"].jaxpr for e in jaxpr.eqns if e.primitive.name in ("jit", "pjit")]
+    return any(e.primitive is kernels and e.params["native"] for e in jaxpr.eqns) or any(
+        map(_has_native_kernels, inner)
+    )
 
 
 def _is_of_kernels(jaxpr: Jaxpr) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from lowering.tracing import shaped
 
@@ -88,6 +89,129 @@ def _results(e: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
         return [lax.slice_in_dim(operands[0], a, b, axis=e.params["axis"]) for a, b in zip(starts, ends, strict=True)]
     found = e.primitive.bind(*operands, **e.primitive.get_bind_params(e.params))
     return found if e.primitive.multiple_results else [found]
+
+
+def without_barriers(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A flat program that leaves it to its kernels what is stored: without barriers, updates of parts as joins.
+
+    >>> closed = jax.make_jaxpr(lambda x: x.at[1:3].set(lax.optimization_barrier(x[:2])))(jax.numpy.zeros(4))
+    >>> sorted({e.primitive.name for e in without_barriers(flattened(closed)).jaxpr.eqns})
+    ['broadcast_in_dim', 'concatenate', 'slice']
+    """
+
+    maker = {v: e for e in closed.jaxpr.eqns for v in e.outvars}
+
+    def run(*operands: Any) -> list[Any]:
+        env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+        env.update(zip(closed.jaxpr.invars, operands, strict=True))
+
+        def value(v: Any) -> Any:
+            return v.val if isinstance(v, Literal) else env[v]
+
+        for e in closed.jaxpr.eqns:
+            values = [value(v) for v in e.invars]
+            if e.primitive.name == "optimization_barrier":
+                results = values
+            elif (update := _updated(e, maker)) is not None:
+                x, part = values[0], lax.reshape(values[update.part], update.shape)
+                if update.is_added:
+                    stop = [a + n for a, n in zip(update.start, update.shape, strict=True)]
+                    part = lax.add(lax.slice(x, update.start, stop), part)
+                results = [_joined(x, part, update.start)]
+            elif (fold := _fold_of(e)) is not None:
+                x, start = values
+                results = [fold(lax.reduce(x, _identity_of(fold, x.dtype), fold, e.params["dimensions"]), start)]
+            else:
+                results = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
+                results = results if e.primitive.multiple_results else [results]
+            env.update(zip(e.outvars, results, strict=True))
+        return [value(v) for v in closed.jaxpr.outvars]
+
+    return jax.make_jaxpr(run)(*[shaped(a.shape, a.dtype, a) for a in closed.in_avals])
+
+
+FOLDS: Mapping[str, Any] = {"add": lax.add, "mul": lax.mul, "max": lax.max, "min": lax.min}
+
+
+def _fold_of(e: JaxprEqn) -> Any:
+    """The operation by which one array is reduced from a number; None of other equations."""
+    if e.primitive.name != "reduce" or len(e.invars) != 2:
+        return None
+    match e.params["jaxpr"]:
+        case ClosedJaxpr(jaxpr=Jaxpr(eqns=[step], invars=[a, b], outvars=[c])):
+            both = {*step.invars} == {a, b} and [*step.outvars] == [c]
+            return FOLDS.get(step.primitive.name) if both else None
+        case _:
+            return None
+
+
+def _identity_of(fold: Any, dtype: Any) -> Any:
+    if fold in (lax.add, lax.mul):
+        return np.ones((), dtype) if fold is lax.mul else np.zeros((), dtype)
+    ends = (-np.inf, np.inf) if dtype.kind in "fV" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return np.asarray(ends[fold is lax.min], dtype)
+
+
+class _Update(NamedTuple):
+    """The update of a part of an array at a place that is known."""
+
+    part: int
+    """Which operand it is."""
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
+    """Of the part, along all axes."""
+    is_added: bool = False
+
+
+def _updated(e: JaxprEqn, maker: Mapping[Variable, JaxprEqn]) -> _Update | None:
+    if e.primitive.name not in ("dynamic_update_slice", "scatter", "scatter-add"):
+        return None
+    whole = shape_of(e.invars[0])
+    if e.primitive.name == "dynamic_update_slice":
+        starts = [_integers(v, maker) for v in e.invars[2:]]
+        if None in starts:
+            return None
+        part = shape_of(e.invars[1])
+        least = (min(max(at[0], 0), n - m) for at, n, m in zip(starts, whole, part, strict=True) if at)
+        return _Update(1, tuple(least), part)
+    numbers, at = e.params["dimension_numbers"], _integers(e.invars[1], maker)
+    if at is None or len(shape_of(e.invars[1])) != 1 or numbers.operand_batching_dims:
+        return None
+    start = dict(zip(numbers.scatter_dims_to_operand_dims, at, strict=True))
+    extents = iter(shape_of(e.invars[2]))
+    shape = tuple(1 if k in numbers.inserted_window_dims else next(extents) for k in range(len(whole)))
+    update = _Update(2, tuple(start.get(k, 0) for k in range(len(whole))), shape, e.primitive.name == "scatter-add")
+    # a window that is not inside of the array is dropped, or moved
+    inside = all(0 <= a <= n - m for a, n, m in zip(update.start, whole, shape, strict=True))
+    return update if inside and 0 not in shape else None
+
+
+def _integers(v: Variable, maker: Mapping[Variable, JaxprEqn]) -> list[int] | None:
+    """The numbers of a short array that is written out; None of any other."""
+    if isinstance(v, Literal):
+        return [int(v.val)] if not shape_of(v) else None
+    match maker.get(v):
+        case JaxprEqn(primitive=primitive, invars=[x]) if primitive.name == "broadcast_in_dim":
+            one = _integers(x, maker)
+            return one * prod(shape_of(v)) if one is not None and len(one) == 1 else None
+        case JaxprEqn(primitive=primitive, invars=parts) if primitive.name == "concatenate":
+            numbers = [_integers(x, maker) for x in parts]
+            return None if None in numbers else [n for some in numbers if some for n in some]
+        case _:
+            return None
+
+
+def _joined(x: Any, part: Any, start: Sequence[int]) -> Any:
+    """An array with a part in another's place: joined along the last axis on which the part is shorter, first."""
+    for axis in reversed(range(x.ndim)):
+        # what is left and right of it, as long as the part along the axes behind, and at its place on those before
+        low = [*start[:axis], 0, *[0] * (x.ndim - axis - 1)]
+        high = [a + n for a, n in zip(start[:axis], part.shape[:axis], strict=True)] + list(x.shape[axis:])
+        at, stop = start[axis], start[axis] + part.shape[axis]
+        left, right = (*high[:axis], at, *high[axis + 1 :]), (*low[:axis], stop, *low[axis + 1 :])
+        pieces = [lax.slice(x, low, left)] * (at > 0) + [part] + [lax.slice(x, right, high)] * (stop < x.shape[axis])
+        part = lax.concatenate(pieces, axis) if len(pieces) > 1 else part
+    return part
 
 
 def program_of(closed: ClosedJaxpr) -> Program:

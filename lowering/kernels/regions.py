@@ -8,7 +8,7 @@ another. What reads each array at one position alone, and at no index, is XLA's,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -19,13 +19,24 @@ from lowering.kernels.equations import NATIVE, Operand, Unplaced, folded, gather
 from lowering.kernels.instances import Instances, TooMany, instances_of
 from lowering.kernels.layouts import turned
 from lowering.kernels.positions import Box, Index, Position, identity
-from lowering.kernels.program import Program, Variable, flattened, inner_programs, program_of, shape_of
+from lowering.kernels.program import (
+    Program,
+    Variable,
+    flattened,
+    inner_programs,
+    program_of,
+    shape_of,
+    without_barriers,
+)
+from lowering.kernels.stages import NoPieces, Staged, folds_rows, follows, row_bytes, stage_of
 from lowering.kernels.sweeps import Sweep, swept
 from tensorir.runtime.memory import remembered
 
 STORED = 80
 """Additions of a point that take as long as to write an element and to read it again, on an H100: its memory moves a
 byte of float64, or two of float32, in the time of five additions."""
+STORED_NEAR, NEAR = 20, 1 << 14
+"""The same in a ring of rows of at most so many bytes, which the first cache holds."""
 MOST_INSTANCES = 400
 """Variables at positions that one kernel computes: more would not stay in registers, and compile slowly."""
 
@@ -108,17 +119,20 @@ class Left:
     why: str
 
 
+Region = Grid | Swept | Staged | Left
+
+
 @dataclass(slots=True)
 class Parts:
     """A program in regions, in an order in which they can run."""
 
     program: Program
-    regions: list[Grid | Swept | Left] = field(default_factory=list[Grid | Swept | Left])
+    regions: list[Region] = field(default_factory=list[Region])
     native: bool = False
     """Kernels are those for CPUs, which keep what only they read in a cache."""
 
     @property
-    def kernels(self) -> list[Grid | Swept]:
+    def kernels(self) -> list[Grid | Swept | Staged]:
         return [r for r in self.regions if not isinstance(r, Left)]
 
     @property
@@ -132,14 +146,16 @@ class Parts:
         """The equations that are XLA's."""
         return [self.program.equations[k] for r in self.regions if isinstance(r, Left) for k in r.equations]
 
-    def results_of(self, region: Grid | Swept) -> list[Variable]:
+    def results_of(self, region: Grid | Swept | Staged) -> list[Variable]:
         """Variables that a kernel stores: its results, or those of its scans that anything else reads or that the
         scans after them read."""
-        return region.results if isinstance(region, Grid) else [v for v in region.made if v in self.wanted(region)]
+        wanted = set[Variable]() if isinstance(region, Grid) else self.wanted(region)
+        return region.results if isinstance(region, Grid) else [v for v in region.made if v in wanted]
 
-    def wanted(self, region: Swept) -> set[Variable]:
+    def wanted(self, region: Swept | Staged) -> set[Variable]:
         found = {v for v in self.program.results if not isinstance(v, Literal)}
-        found.update(() if self.native else region.loads)
+        if isinstance(region, Swept):
+            found.update(() if self.native else region.loads)
         for r in self.regions:
             if isinstance(r, Left):
                 found.update(
@@ -160,7 +176,27 @@ def parted(closed: ClosedJaxpr, native: bool = False) -> Parts:
     [((97,), 1)]
     """
     flat = flattened(closed)
-    return _Choice(program_of(flat if native else turned(flat)), native).parts()
+    if not native:
+        return _Choice(program_of(turned(flat)), False).parts()
+    if any(e.primitive.name == "scan" for e in flat.jaxpr.eqns):
+        return _Choice(program_of(flat), True).parts()
+    parts = staged(flat)
+    return (
+        parts
+        if pays(parts)
+        else Parts(parts.program, [Left(list(range(len(parts.program.equations))), 1, "as fast as memory")], True)
+    )
+
+
+def staged(flat: ClosedJaxpr) -> Parts:
+    """A flat program whose stencils are stages of kernels for CPUs, one after the other or behind each other."""
+    choice = _Choice(program_of(without_barriers(flat)), True, True)
+    return choice.parts()
+
+
+def pays(parts: Parts) -> bool:
+    """True if kernels of stencils are faster than XLA: nothing that XLA would fuse is left."""
+    return any(isinstance(r, Staged) for r in parts.regions) and not any(map(_is_fused, parts.left))
 
 
 @dataclass(slots=True)
@@ -169,6 +205,8 @@ class _Choice:
 
     program: Program
     native: bool
+    grids: bool = False
+    """Stencils are kernels for CPUs."""
     sweeps: dict[int, Sweep] = field(default_factory=dict[int, Sweep])
     stored: set[Variable] = field(default_factory=set[Variable])
     levels: dict[Variable, int] = field(default_factory=dict[Variable, int])
@@ -183,6 +221,8 @@ class _Choice:
         for k, e in enumerate(program.equations):
             if (sweep := swept(e, self.native)) is not None:
                 self.sweeps[k] = sweep
+            elif self.grids and folds_rows(e):
+                pass
             elif not is_fusible(e, self.native):
                 self.left[k] = _why(e, self.native)
                 self.stored.update(v for v in e.invars if not isinstance(v, Literal))
@@ -192,8 +232,78 @@ class _Choice:
         if self.native:
             self._store_what_is_turned()
         self._store_what_is_dear()
+        if self.grids:
+            return Parts(program, self._in_order(self._staged()), True)
         regions = self._regions()
         return Parts(program, sorted(regions, key=lambda r: r.level), self.native)
+
+    # Stages
+
+    def _staged(self) -> list[Region]:
+        """Stencils as stages: each of the last kernel that it may join, which none that it reads waits for."""
+        joined, behind = list[Region](), dict[int, set[Variable]]()
+        equations = self.program.equations
+        for e in reversed(equations):
+            if e.outvars[0] in self.stored and self.program.maker[e.outvars[0]] not in self.left:
+                self._shortened(e)
+        for k, e in enumerate(equations):
+            if k in self.left:
+                into: Region = Left([k], 1, self.left[k])
+            elif e.outvars[0] in self.stored:
+                into = self._with_stage(joined, behind, k)
+            else:
+                continue
+            if all(into is not r for r in joined):
+                joined.append(into)
+            reads, made = set(self._reads(into)), set(self._made(into))
+            own = next(n for n, r in enumerate(joined) if r is into)
+            for n, other in enumerate(joined):
+                if isinstance(other, Staged) and n != own and reads & (set(other.stages) | behind.get(n, set())):
+                    behind.setdefault(n, set()).update(made, behind.get(own, ()))
+        return joined
+
+    def _with_stage(self, joined: Sequence[Region], behind: Mapping[int, set[Variable]], k: int) -> Staged | Left:
+        e = self.program.equations[k]
+        left = Left(self._behind(e.outvars[0]), 1, "as fast as memory")
+        try:
+            stage = stage_of(self.program, e, self.stored)
+        except NoPieces:
+            return left
+        if len(stage.shape) < 2 or 0 in stage.shape:
+            return left
+        for n, region in reversed(list(enumerate(joined))):
+            if isinstance(region, Staged) and not stage.loads.keys() & behind.get(n, set()) and follows(region, stage):
+                region.stages[e.outvars[0]] = stage
+                return region
+        return Staged({e.outvars[0]: stage}, 1)
+
+    def _reads(self, region: Region) -> Iterable[Variable]:
+        if isinstance(region, Left):
+            equations = [self.program.equations[k] for k in region.equations]
+            return [v for e in equations for v in e.invars if not isinstance(v, Literal)]
+        return region.reads
+
+    def _made(self, region: Region) -> Iterable[Variable]:
+        match region:
+            case Left(equations):
+                return [v for k in equations for v in self.program.equations[k].outvars]
+            case Grid(results):
+                return results
+            case _:
+                return region.made
+
+    def _in_order(self, regions: Sequence[Region]) -> list[Region]:
+        """In an order in which they can run."""
+        made, pending, order = dict[Variable, int](), list(enumerate(regions)), list[Region]()
+        for k, region in pending:
+            made.update((v, k) for v in self._made(region))
+        needed = {k: {made[v] for v in self._reads(r) if v in made} - {k} for k, r in pending}
+        while pending:
+            ready = [k for k, _ in pending if not needed[k] & {n for n, _ in pending}]
+            assert ready, "regions wait for each other"
+            order += [r for k, r in pending if k in ready]
+            pending = [(k, r) for k, r in pending if k not in ready]
+        return order
 
     # What is stored
 
@@ -215,7 +325,7 @@ class _Choice:
         views = self._views()
         size = self.sizes
         for k, e in enumerate(self.program.equations):
-            if k in self.sweeps or k in self.left:
+            if k in self.sweeps or k in self.left or (self.grids and e.outvars[0] in self.stored):
                 continue
             (v,) = e.outvars
             size[v] = 1 + folded(e) * sum(size.get(x, 1) for x in self._inlined(e))
@@ -224,7 +334,8 @@ class _Choice:
                 continue
             found = self._shortened(e)
             size[v] = found.count
-            if found.weight(self.program) * (read - 1) > STORED:
+            is_near = self.grids and row_bytes(v) <= NEAR
+            if found.weight(self.program) * (read - 1) > (STORED_NEAR if is_near else STORED):
                 self.stored.add(v)
 
     def _shortened(self, e: JaxprEqn) -> Instances:
@@ -257,16 +368,22 @@ class _Choice:
     def _instances(self, results: Sequence[Variable]) -> Instances:
         """Those of a kernel of some results; stores what has to be."""
         while True:
-            roots = [Operand(v, identity(len(shape_of(v))), _whole(v)) for v in results]
+            values = [self._folded(v) for v in results]
+            roots = [Operand(v, identity(len(shape_of(v))), _whole(v)) for v in values]
             try:
                 return instances_of(self.program, roots, self.stored, MOST_INSTANCES, results)
             except Unplaced as wrong:
                 self.stored.add(wrong.variable)
 
+    def _folded(self, v: Variable) -> Variable:
+        """What is computed point by point: of a fold of rows, what it folds."""
+        e = self.program.equations[self.program.maker[v]]
+        return e.invars[0] if self.grids and folds_rows(e) else v
+
     # Regions
 
-    def _regions(self) -> list[Grid | Swept | Left]:
-        found: list[Grid | Swept | Left] = []
+    def _regions(self) -> list[Region]:
+        found: list[Region] = []
         # what is stored while instances are looked for is made before what asks for it
         around = {k: self._around(s) for k, s in self.sweeps.items()}
         alone: dict[int, Instances] = {}
@@ -291,7 +408,7 @@ class _Choice:
     def _at(self, made: Iterable[Variable], level: int) -> None:
         self.levels.update((v, level) for v in made)
 
-    def _add_result(self, found: list[Grid | Swept | Left], v: Variable, own: Instances) -> None:
+    def _add_result(self, found: list[Region], v: Variable, own: Instances) -> None:
         if any(isinstance(region, Swept) and self._joins(region, v) for region in reversed(found)):
             return
         if self.native or not own.moves:
@@ -341,7 +458,7 @@ class _Choice:
                 operands = [o.value for o in (*sweep.reads, *sweep.begins) if not isinstance(o.value, Literal)]
                 self.stored.update(operands)
 
-    def _add_sweep(self, found: list[Grid | Swept | Left], sweep: Sweep, around: Instances) -> None:
+    def _add_sweep(self, found: list[Region], sweep: Sweep, around: Instances) -> None:
         for region in reversed(found):
             if isinstance(region, Swept) and region.shape == sweep.columns and self._follows(region, around):
                 region.sweeps.append(sweep)
@@ -392,6 +509,16 @@ class _Choice:
     def _follows(self, region: Swept, around: Instances) -> bool:
         """True if a sweep may run behind others, for each column, of which it reads its own column alone."""
         return bool(set(region.made) & around.loads.keys()) and self._is_own_column(region, around)
+
+
+def _is_fused(e: JaxprEqn) -> bool:
+    """True if an equation folds or computes more points than a row has, and is no data movement by index."""
+    large = prod(shape_of(e.invars[0])) >= FUSED if e.invars else False
+    return large and e.primitive.name not in ("dynamic_slice", "dynamic_update_slice")
+
+
+FUSED = 1 << 10
+"""Elements."""
 
 
 def _why(e: JaxprEqn, native: bool) -> str:

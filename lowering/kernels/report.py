@@ -8,6 +8,7 @@ from math import prod
 
 from lowering.kernels.program import Variable, element_of, shape_of
 from lowering.kernels.regions import Grid, Left, Parts, Swept
+from lowering.kernels.stages import Reach, Staged
 
 TURNED = "once for all that read it so, and no other layout turns fewer bytes"
 
@@ -17,7 +18,7 @@ class Told:
     """A region in words."""
 
     kind: str
-    """"grid", "sweep", or "XLA" for what is in no kernel."""
+    """"grid", "sweep", "stages", or "XLA" for what is in no kernel."""
     what: str
     where: str
     taken: bool
@@ -40,7 +41,7 @@ def told(parts: Parts, names: list[str]) -> list[Told]:
     return found + list(_left(parts, called))
 
 
-def _kernel(parts: Parts, region: Grid | Swept, called: dict[Variable, str]) -> Told:
+def _kernel(parts: Parts, region: Grid | Swept | Staged, called: dict[Variable, str]) -> Told:
     made = parts.results_of(region)
     what = f"{len(region.reads)} read, {len(made)} written: {' × '.join(map(str, region.shape))}"
     match region:
@@ -49,6 +50,10 @@ def _kernel(parts: Parts, region: Grid | Swept, called: dict[Variable, str]) -> 
         case Swept():
             steps = " + ".join(str(s.length) for s in region.sweeps)
             kind, what, why = "sweep", f"{what} columns, {steps} steps", "states stay in registers from step to step"
+        case Staged(stages):
+            rings = sum(Reach(region, made).held.values())
+            some = f", {len(stages)} stages in rings of {-(-rings // 1024)} KiB" if rings else ""
+            kind, what, why = "stages", f"{what} points{some}", "each array is read once, and stages from a cache"
     size = sum(prod(shape_of(v)) * element_of(v).itemsize for v in made if v not in called)
     return Told(kind, what, _where(made, called), True, why, size)
 

@@ -1,6 +1,7 @@
 """Instructions of LLVM on vectors of columns: an element for each column of a block, operation by operation.
 
-Floats are added and multiplied as XLA does on CPUs: products may be contracted with sums, and nothing is reordered.
+Floats are added and multiplied as XLA does on CPUs: products may be contracted with sums where that is asked for, and
+nothing is reordered.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Vectors:
     """The text of a function while it is made, whose vectors have as many elements as a block has columns."""
 
     lanes: int
+    contracted: bool = True
+    """Products may be contracted with sums."""
     lines: list[str] = field(default_factory=list[str])
     declared: dict[str, None] = field(default_factory=lambda: {"declare i64 @llvm.smin.i64(i64, i64)": None})
     known: dict[str, str] = field(default_factory=dict[str, str])
@@ -134,7 +137,9 @@ class Vectors:
                 return x
             case "add" | "sub" | "mul" | "add_any":
                 op = "add" if name == "add_any" else name
-                return emit(f"f{op} contract {kind} {names}" if is_float else f"{op} {kind} {names}")
+                return emit(
+                    f"f{op}{' contract' * self.contracted} {kind} {names}" if is_float else f"{op} {kind} {names}"
+                )
             case "neg":
                 return emit(f"fneg {kind} {x.name}" if is_float else f"sub {kind} zeroinitializer, {x.name}")
             case "square":

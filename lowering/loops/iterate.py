@@ -273,9 +273,7 @@ def _runs(due: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 def steps(step: Callable[[Any], Any], state: Any, n: int) -> Any:
     """The state after n steps, a number that may be traced."""
-    if jax.default_backend() == "gpu":
-        return repeated(step, state, n)
-    return lax.fori_loop(0, n, lambda _, s: step(s), state)
+    return repeated(step, state, n)
 
 
 def _nested(step: Callable[[Any], Any], state: Any, n: int, levels: int) -> Any:

@@ -1,0 +1,195 @@
+"""The points of a block: numbers, elements of arrays, operations, as vectors of LLVM.
+
+A block is as many points along one axis, the lane, as a vector has elements; along the other axes it is at one number.
+Loads follow the access map: a vector where the lanes lie side by side, one element where all lanes read the same, and
+element by element elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from jax.extend.core import JaxprEqn
+
+from lowering.kernels.instances import Points
+from lowering.kernels.positions import Entry, Index, Position
+from lowering.kernels.program import Program, Variable, element_of, shape_of
+from lowering.kernels.vectors import Lanes, Vectors, kind_of, memory_of
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of 64 bits: one for the block, or one for each of its columns."""
+
+    name: str
+    wide: bool = False
+
+
+class Block(Points):
+    """The points of a block while the text of their computation is made."""
+
+    program: Program
+    lanes: int
+    text: Vectors
+    axes: list[str]
+    """The number of the block along each axis; of its first point along that of the lanes."""
+    lane: int | None
+    """The axis along which the points of the block lie."""
+    arrays: tuple[Variable, ...]
+    """The parameters of the function."""
+
+    # Numbers
+
+    def _number(self, index: Index) -> Number:
+        match index.symbol:
+            case None:
+                return Number(str(index.offset))
+            case Entry(of, at):
+                entry = self.entries[of, at]
+                kind, sign = kind_of(entry.element), "z" if entry.element.startswith("u") else "s"
+                wide = self.text.vector("i64")
+                name = (
+                    entry.name
+                    if kind == "i64"
+                    else self.text.put(f"{sign}ext {self.text.vector(kind)} {entry.name} to {wide}")
+                )
+                number = Number(name, True)
+            case axis if axis == self.lane:
+                base = self.text.splat("i64", self.axes[axis])
+                steps = f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
+                number = Number(self.text.put(f"add {self.text.vector('i64')} {base}, {steps}"), True)
+            case axis:
+                number = Number(self.axes[axis])
+        return self._linear([(number, index.factor)], index.offset)
+
+    def _linear(self, terms: Iterable[tuple[Number, int]], offset: int) -> Number:
+        """A sum of numbers with factors, and an offset."""
+        total = Number(str(offset))
+        for number, factor in terms:
+            wide = number.wide or total.wide
+            kind = self.text.vector("i64") if wide else "i64"
+            one = self._widened(number, wide)
+            if factor != 1:
+                one = self.text.put(f"mul {kind} {one}, {self._widened(Number(str(factor)), wide)}")
+            if total != Number("0"):
+                one = self.text.put(f"add {kind} {one}, {self._widened(total, wide)}")
+            total = Number(one, wide)
+        return total
+
+    def _widened(self, number: Number, wide: bool = True) -> str:
+        return self.text.splat("i64", number.name) if wide and not number.wide else number.name
+
+    def number(self, index: Index) -> Lanes:
+        return Lanes(self._widened(self._number(index)), "int64")
+
+    def below(self, index: Index, limit: int) -> Lanes:
+        number = self._number(index)
+        if number.wide:
+            kind = self.text.vector("i64")
+            return Lanes(self.text.put(f"icmp slt {kind} {number.name}, {self.text.splat('i64', str(limit))}"), "bool")
+        return Lanes(self.text.splat("i1", self.text.put(f"icmp slt i64 {number.name}, {limit}")), "bool")
+
+    # Memory
+
+    def _pointer(self, v: Variable) -> str:
+        return f"%a{self.arrays.index(v)}"
+
+    def _at(self, pointer: str, element: str, number: str) -> str:
+        return self.text.put(f"getelementptr {memory_of(element)}, ptr {pointer}, i64 {number}")
+
+    def _as_value(self, name: str, element: str) -> Lanes:
+        if element != "bool":
+            return Lanes(name, element)
+        return Lanes(self.text.put(f"icmp ne {self.text.vector('i8')} {name}, zeroinitializer"), element)
+
+    def _as_stored(self, value: Lanes) -> str:
+        if value.element != "bool":
+            return value.name
+        return self.text.put(f"zext {self.text.vector('i1')} {value.name} to {self.text.vector('i8')}")
+
+    def loaded(self, v: Variable, position: Position, clamped: Sequence[bool], apart: bool = False) -> Lanes:
+        """The elements of an array at a position; `clamped` along the axes on which it may be outside of the array.
+
+        `apart` where the lanes are clamped each by itself.
+        """
+        element = element_of(v).name
+        numbers = [
+            self._in_range(self._number(i), n, c) for i, n, c in zip(position, shape_of(v), clamped, strict=True)
+        ]
+        strides = strides_of(v)
+        step = self.step(v, position)
+        wide = any(isinstance(i.symbol, Entry) for i in position) or (step != 0 and apart)
+        pointer = self._pointer(v)
+        if not wide:
+            first = self._linear(zip(self._first_lane(position, numbers), strides, strict=True), 0)
+            pointer = self._at(pointer, element, first.name)
+            return self.lanes_at(pointer, step, element)
+        offsets = self._widened(self._linear(zip(numbers, strides, strict=True), 0))
+        each = [
+            self.text.put(f"extractelement {self.text.vector('i64')} {offsets}, i64 {k}") for k in range(self.lanes)
+        ]
+        return self._gathered([self._at(pointer, element, one) for one in each], element)
+
+    def step(self, v: Variable, position: Position) -> int:
+        """Elements between two lanes."""
+        strides = strides_of(v)
+        return sum(s * i.factor for s, i in zip(strides, position, strict=True) if i.symbol == self.lane)
+
+    def lanes_at(self, pointer: str, step: int, element: str) -> Lanes:
+        """The elements of all lanes, `step` apart, from that of the first."""
+        memory = memory_of(element)
+        if step == 1 or self.lanes == 1:
+            return self._as_value(self.text.loaded(self.text.vector(memory), pointer, element), element)
+        if step == 0:
+            return self._as_value(self.text.splat(memory, self.text.loaded(memory, pointer, element)), element)
+        return self._gathered([self._at(pointer, element, str(step * k)) for k in range(self.lanes)], element)
+
+    def _gathered(self, places: Sequence[str], element: str) -> Lanes:
+        memory = memory_of(element)
+        return self._as_value(
+            self.text.gathered([self.text.loaded(memory, p, element) for p in places], memory), element
+        )
+
+    def _first_lane(self, position: Position, numbers: Sequence[Number]) -> list[Number]:
+        """The numbers of the first column of the block."""
+        if self.lane is None:
+            return list(numbers)
+        base = Number(self.axes[self.lane])
+        pairs = zip(position, numbers, strict=True)
+        return [self._linear([(base, i.factor)], i.offset) if i.symbol == self.lane else n for i, n in pairs]
+
+    def _in_range(self, number: Number, extent: int, clamped: bool) -> Number:
+        """A number that is brought into an extent, where that is asked: what is read there then is not used."""
+        if not clamped:
+            return number
+        kind, mangled = (self.text.vector("i64"), f"v{self.lanes}i64") if number.wide else ("i64", "i64")
+        low, high = (self._widened(Number(str(n)), number.wide) for n in (0, extent - 1))
+        least = self.text.call(kind, f"llvm.smin.{mangled}", f"{kind} {number.name}", f"{kind} {high}")
+        return Number(self.text.call(kind, f"llvm.smax.{mangled}", f"{kind} {least}", f"{kind} {low}"), number.wide)
+
+    # Operations
+
+    def constant(self, value: Any, element: Any) -> Lanes:
+        return self.text.constant(value, np.dtype(element).name)
+
+    def select(self, condition: Lanes, a: Lanes, b: Lanes) -> Lanes:
+        return self.text.select(condition, a, b)
+
+    def fold(self, e: JaxprEqn, a: Lanes, b: Lanes) -> Lanes:
+        name = e.primitive.name.removeprefix("reduce_")
+        return self.text.operation({"sum": "add", "prod": "mul"}.get(name, name), [a, b], a.element, {})
+
+    def cast(self, number: Lanes, element: Any) -> Lanes:
+        return self.text.converted(number, np.dtype(element).name)
+
+    def pointwise(self, e: JaxprEqn, values: Sequence[Lanes]) -> Lanes:
+        return self.text.operation(e.primitive.name, values, element_of(e.outvars[0]).name, e.params)
+
+
+def strides_of(v: Variable) -> list[int]:
+    shape = shape_of(v)
+    return [prod(shape[k + 1 :]) for k in range(len(shape))]

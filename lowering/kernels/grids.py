@@ -1,0 +1,357 @@
+"""Stencils as a kernel for CPUs, in the text of LLVM: stages of rows, each a function, and a loop over rows.
+
+A stage is computed piece by piece, a vector of points of the innermost axis at a time; the last vector of a row ends
+where the row does and may do points again. Blocks are rows, and tiles of the second axis where the rows that are read
+again are larger than a cache. Every operation is rounded by itself, and blocks change no bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from jax.extend.core import JaxprEqn
+
+from lowering.kernels.blocks import Block, Number, strides_of
+from lowering.kernels.native import Kernel
+from lowering.kernels.positions import Box, Position, identity
+from lowering.kernels.program import Program, Variable, element_of, shape_of
+from lowering.kernels.stages import HELD, OVERLAP, Piece, Reach, Stage, Staged
+from lowering.kernels.vectors import Lanes, Vectors, kind_of, memory_of
+
+WIDTH = 64
+"""Bytes of a vector: two registers of 256 bits, or one of 512."""
+PER_THREAD = 4
+"""Blocks for each thread."""
+
+
+def kernel_of(program: Program, region: Staged, results: Sequence[Variable], threads: int) -> Kernel:
+    """Stages that leave some results in memory."""
+    reach = Reach(region, results)
+    rows, columns = region.shape[0], region.shape[1]
+    tile = columns
+    if reach.is_tiled and reach.cached > HELD:
+        overlap = max(high - low for low, high in reach.along(1).values())
+        tile = min(columns, max(columns * HELD // reach.cached, 2 * overlap, 8))
+    tiles = -(-columns // tile)
+    blocks = max(1, min(rows // max(1, OVERLAP * reach.overlap), -(-threads * PER_THREAD // tiles)))
+    blocks = max(blocks, min(-(-threads // tiles), rows))
+    return _Rows(program, region, tuple(results), reach, -(-rows // blocks), tile).kernel()
+
+
+@dataclass(eq=False)
+class _Rows:
+    """The text of a kernel while it is made."""
+
+    program: Program
+    region: Staged
+    results: tuple[Variable, ...]
+    reach: Reach
+    rows: int
+    """Of a block."""
+    tile: int
+    declared: dict[str, None] = field(default_factory=dict[str, None])
+    work: int = 0
+
+    def kernel(self) -> Kernel:
+        reach, region = self.reach, self.region
+        self.arrays = (*region.reads, *self.results)
+        self.rings = {v: f"%r{k}" for k, v in enumerate(reach.window)}
+        stages = [self._function(k, v, stage) for k, (v, stage) in enumerate(region.stages.items())]
+        count, tiles = -(-region.shape[0] // self.rows), -(-region.shape[1] // self.tile)
+        arrays = [f"ptr noalias %a{k}" for k in range(len(self.arrays))]
+        given = ", ".join(
+            [*(f"ptr %a{k}" for k in range(len(self.arrays))), *(f"ptr {r}" for r in self.rings.values())]
+        )
+        lines = [f"define internal void @block({', '.join(arrays)}, ptr noalias %buffer, i64 %block) {{", "entry:"]
+        size = 0
+        for v, name in self.rings.items():
+            lines.append(f"  {name} = getelementptr i8, ptr %buffer, i64 {size}")
+            # a line apart, so that rows of two rings do not share sets of a cache
+            size += -(-reach.window[v] * prod(shape_of(v)[1:]) * element_of(v).itemsize // 64) * 64 + 64
+        lines += [
+            f"  %across = urem i64 %block, {tiles}",
+            f"  %down = udiv i64 %block, {tiles}",
+            f"  %j0 = mul i64 %across, {self.tile}",
+            f"  %j1 = add i64 %j0, {self.tile}",
+            f"  %i0 = mul i64 %down, {self.rows}",
+            f"  %after = add i64 %i0, {self.rows}",
+            f"  %i1 = call i64 @llvm.smin.i64(i64 %after, i64 {region.shape[0]})",
+            f"  %first = sub i64 %i0, {reach.overlap}",
+            "  br label %row",
+            "row:",
+            "  %i = phi i64 [%first, %entry], [%next, %end]",
+        ]
+        for k, (v, stage) in enumerate(region.stages.items()):
+            low, high = reach.rows[v]
+            lines += [
+                f"  %row{k} = add i64 %i, {high}",
+                f"  %least{k} = add i64 %i0, {low}",
+                f"  %needed{k} = icmp sge i64 %row{k}, %least{k}",
+                f"  %there{k} = icmp ult i64 %row{k}, {stage.shape[0]}",
+                f"  %both{k} = and i1 %needed{k}, %there{k}",
+                f"  %from{k} = icmp sge i64 %row{k}, %i0",
+                f"  %to{k} = icmp slt i64 %row{k}, %i1",
+                f"  %own{k} = and i1 %from{k}, %to{k}",
+                f"  br i1 %both{k}, label %do{k}, label %done{k}",
+                f"do{k}:",
+                f"  call void @stage{k}({given}, i64 %row{k}, i1 %own{k}, i64 %j0, i64 %j1)",
+                f"  br label %done{k}",
+                f"done{k}:",
+            ]
+        lines += [
+            "  br label %end",
+            "end:",
+            "  %next = add i64 %i, 1",
+            "  %more = icmp slt i64 %next, %i1",
+            "  br i1 %more, label %row, label %out",
+            "out:",
+            "  ret void",
+            "}",
+        ]
+        self.declared["declare i64 @llvm.smin.i64(i64, i64)"] = None
+        text = "\n".join([*self.declared, *stages, *lines])
+        return Kernel(text, self.arrays, self.results, count * tiles, size, self.work, loops=True)
+
+    def _function(self, k: int, v: Variable, stage: Stage) -> str:
+        """The function that computes a row: in the pieces that have it, from the first axis to the last."""
+        parameters = [f"ptr noalias %a{n}" for n in range(len(self.arrays))]
+        parameters += [f"ptr noalias {r}" for r in self.rings.values()]
+        head = f"define internal void @stage{k}({', '.join(parameters)}, i64 %i, i1 %own, i64 %j0, i64 %j1) {{"
+        lines, kept, count = list[str](), list[str](), 0
+        pieces = [part for piece in stage.pieces for part in _in_vectors(stage, piece)]
+        for start, stop in pairwise(sorted({end for piece in pieces for end in piece.box[0]})):
+            lines += [
+                f"  %in{stop} = icmp slt i64 %i, {stop}",
+                f"  br i1 %in{stop}, label %rows{stop}, label %not{stop}",
+            ]
+            label = f"rows{stop}"
+            lines.append(f"{label}:")
+            some = [p for p in pieces if p.box[0][0] <= start and stop <= p.box[0][1]]
+            if stage.fold is not None and len(some) > 1:
+                lines += self._blank(v, stage.fold, label)
+                label = f"blank{stop}.end"
+            for piece in some:
+                text = _Piece(self, v, stage, piece, count, len(some) == 1)
+                label = text.emit(label)
+                lines += text.text.lines
+                kept += text.kept
+                count = text.text.count
+                self.work += len(text.text.lines) * prod(b - a for a, b in piece.box) // text.lanes
+            lines += ["  ret void", f"not{stop}:"]
+        return "\n".join([head, "entry:", *kept, *lines, "  ret void", "}"])
+
+    def _blank(self, v: Variable, fold: JaxprEqn, label: str) -> list[str]:
+        """A loop that writes the identity to a row of a result."""
+        name, element = label.replace("rows", "blank"), element_of(v).name
+        count, memory = prod(shape_of(v)[1:]), memory_of(element)
+        text = Vectors(1)
+        one = text.constant(_identity(fold, element), "uint8" if element == "bool" else element).name
+        return [
+            f"  %{name}.row = mul i64 %i, {count}",
+            f"  br label %{name}",
+            f"{name}:",
+            f"  %{name}.k = phi i64 [0, %{label}], [%{name}.next, %{name}]",
+            f"  %{name}.at = add i64 %{name}.row, %{name}.k",
+            f"  %{name}.place = getelementptr {memory}, ptr %a{self.arrays.index(v)}, i64 %{name}.at",
+            f"  store <1 x {memory}> {one}, ptr %{name}.place, align {np.dtype(element).itemsize}",
+            f"  %{name}.next = add i64 %{name}.k, 1",
+            f"  %{name}.more = icmp slt i64 %{name}.next, {count}",
+            f"  br i1 %{name}.more, label %{name}, label %{name}.end",
+            f"{name}.end:",
+        ]
+
+
+def _in_vectors(stage: Stage, piece: Piece) -> list[Piece]:
+    """A piece as it is; one that is folded in parts of whole vectors, so that no point is in two of them."""
+    start, stop = piece.box[-1]
+    end = stop - (stop - start) % _lanes(stage, piece)
+    if stage.fold is None or end in (start, stop):
+        return [piece]
+    first, rest = (Piece((*piece.box[:-1], part), piece.instances) for part in ((start, end), (end, stop)))
+    return [first, *_in_vectors(stage, rest)]
+
+
+def _lanes(stage: Stage, piece: Piece) -> int:
+    """Points of a vector: as many of the widest elements as registers hold, or one where a piece has fewer."""
+    widths = [element_of(v).itemsize for v in (stage.value, *piece.instances.loads)] + [stage.widest]
+    start, stop = piece.box[-1]
+    count = WIDTH // max(widths)
+    return next((n for n in (count, count // 2) if n <= stop - start), 1)
+
+
+class _Piece(Block):
+    """The text that computes a piece of a row."""
+
+    def __init__(self, rows: _Rows, v: Variable, stage: Stage, piece: Piece, count: int, first: bool) -> None:
+        super().__init__()
+        self.kernel, self.program, self.variable, self.stage, self.piece = rows, rows.program, v, stage, piece
+        self.arrays, self.first = rows.arrays, first
+        self.lanes = _lanes(stage, piece)
+        self.lane = len(piece.box) - 1
+        self.text = Vectors(self.lanes, declared=rows.declared, count=count, contracted=False)
+        self.kept: list[str] = []
+        """Memory of the function: what is folded."""
+
+    def emit(self, before: str) -> str:
+        """Loops over the axes but the first, and their body; gives the label behind them."""
+        box, fold = self.piece.box, self.stage.fold
+        whole = len(box) if fold is None else min(fold.params["axes"])
+        self.axes = ["%i"]
+        outer: list[_Loop] = []
+        inner: list[_Loop] = []
+        for axis in range(1, whole):
+            before = self._begin(axis, before, outer)
+        if fold is not None:
+            before = self._begin_fold(before)
+        for axis in range(whole, len(box)):
+            before = self._begin(axis, before, inner)
+        self.evaluate(self.program, self.piece.instances, lambda position: True)
+        value = self.entries[self.stage.value, identity(len(box))]
+        if fold is None:
+            before = self._store(value, before)
+        else:
+            name = self.text.loaded(self.text.vector(kind_of(value.element)), self.kept[0].split()[0], value.element)
+            total = self.fold(fold, Lanes(name, value.element), value)
+            self.text.store(
+                self.text.vector(kind_of(value.element)), total.name, self.kept[0].split()[0], value.element
+            )
+            before = self._end(inner, before)
+            before = self._store_fold(fold, value.element, before)
+        return self._end(outer, before)
+
+    def _end(self, loops: Sequence[_Loop], before: str) -> str:
+        for loop in reversed(loops):
+            n = loop.number
+            self.text.lines += [
+                f"  br label %end{n}",
+                f"end{n}:",
+                f"  %c{n}.next = add i64 %c{n}, {loop.step}",
+                f"  %c{n}.more = icmp slt i64 %c{n}.next, {loop.stop}",
+                f"  br i1 %c{n}.more, label %loop{n}, label %out{n}",
+                f"out{n}:",
+            ]
+            before = f"out{n}"
+        return before
+
+    def _begin(self, axis: int, before: str, loops: list[_Loop]) -> str:
+        text, interval = self.text, self.piece.box[axis]
+        text.count += 1
+        n, is_lane = text.count, axis == self.lane
+        first, stop = map(str, interval)
+        if axis == 1 and self.kernel.tile < self.kernel.region.shape[1]:
+            low, high = self.kernel.reach.along(1)[self.variable]
+            begin, end = text.put(f"add i64 %j0, {low}"), text.put(f"add i64 %j1, {high}")
+            first = text.call("i64", "llvm.smax.i64", f"i64 {begin}", f"i64 {first}")
+            stop = text.least(end, stop)
+            some = text.put(f"icmp slt i64 {first}, {stop}")
+            text.lines += [f"  br i1 {some}, label %some{n}, label %out{n}", f"some{n}:"]
+            before = f"some{n}"
+        text.lines += [
+            f"  br label %loop{n}",
+            f"loop{n}:",
+            f"  %c{n} = phi i64 [{first}, %{before}], [%c{n}.next, %end{n}]",
+        ]
+        overlaps = is_lane and (interval[1] - interval[0]) % self.lanes
+        self.axes.append(text.least(f"%c{n}", interval[1] - self.lanes) if overlaps else f"%c{n}")
+        loops.append(_Loop(n, stop, self.lanes if is_lane else 1))
+        return f"loop{n}"
+
+    def _place(self, v: Variable, position: Position) -> str:
+        """The element of a ring at a position."""
+        row, rest, (stride, *strides) = position[0], position[1:], strides_of(v)
+        number = self._linear([(Number("%i"), 1)], row.offset)
+        slot = Number(self.text.put(f"and i64 {number.name}, {self.kernel.reach.window[v] - 1}"))
+        numbers = self._first_lane(rest, [self._number(i) for i in rest])
+        return self._linear([(slot, stride), *zip(numbers, strides, strict=True)], 0).name
+
+    def load(self, v: Variable, position: Position, box: Box) -> Lanes:
+        ring = self.kernel.rings.get(v)
+        if ring is None:
+            return self.loaded(v, position, [False] * len(position))
+        element = element_of(v).name
+        pointer = self._at(ring, element, self._place(v, position))
+        return self.lanes_at(pointer, self.step(v, position), element)
+
+    def _store(self, value: Lanes, before: str) -> str:
+        v, text = self.variable, self.text
+        name, kind, own = self._as_stored(value), text.vector(memory_of(value.element)), identity(len(self.piece.box))
+        ring = self.kernel.rings.get(v)
+        if ring is not None:
+            text.store(kind, name, self._at(ring, value.element, self._place(v, own)), value.element)
+        if v not in self.kernel.results:
+            return before
+        if ring is not None:
+            # a row that another block has, too, is its own
+            text.count += 1
+            before = f"kept{text.count}"
+            text.lines += [f"  br i1 %own, label %keep{text.count}, label %{before}", f"keep{text.count}:"]
+        text.store(kind, name, self._result(value.element, len(self.piece.box)), value.element)
+        if ring is not None:
+            text.lines += [f"  br label %{before}", f"{before}:"]
+        return before
+
+    def _result(self, element: str, axes: int) -> str:
+        """The place of a result, of which the block has the number along its axes."""
+        v, results = self.variable, self.kernel.results
+        number = self._linear(zip(map(Number, self.axes[:axes]), strides_of(v), strict=True), 0)
+        return self._at(f"%a{len(self.arrays) - len(results) + results.index(v)}", element, number.name)
+
+    # Folds: in vectors along the axes that are folded, then over their lanes, then over pieces
+
+    def _begin_fold(self, before: str) -> str:
+        fold, text = self.stage.fold, self.text
+        assert fold is not None
+        element = element_of(fold.outvars[0]).name
+        text.count += 1
+        kind = text.vector(kind_of(element))
+        self.kept.append(f"  %f{text.count} = alloca {kind}, align 64")
+        text.store(kind, text.constant(_identity(fold, element), element).name, f"%f{text.count}", element)
+        return before
+
+    def _store_fold(self, fold: JaxprEqn, element: str, before: str) -> str:
+        text, kind = self.text, kind_of(element)
+        whole = text.loaded(text.vector(kind), self.kept[0].split()[0], element)
+        lanes = [text.put(f"extractelement {text.vector(kind)} {whole}, i64 {k}") for k in range(self.lanes)]
+        one = Vectors(1, text.contracted, text.lines, text.declared, count=text.count)
+        some = [Lanes(one.put(f"insertelement <1 x {kind}> poison, {kind} {x}, i64 0"), element) for x in lanes]
+        text, self.text = self.text, one
+        while len(some) > 1:
+            half = len(some) // 2
+            some = [self.fold(fold, a, b) for a, b in zip(some[:half], some[half:], strict=True)]
+        (total,) = some
+        place = self._result(element, min(fold.params["axes"]))
+        if not self.first:
+            before_it = self._as_value(one.loaded(f"<1 x {memory_of(element)}>", place, element), element)
+            total = self.fold(fold, before_it, total)
+        one.store(f"<1 x {memory_of(element)}>", self._as_stored(total), place, element)
+        self.text = text
+        text.count = one.count
+        return before
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop over an axis: its number, where it ends, points of a round."""
+
+    number: int
+    stop: str
+    step: int
+
+
+def _identity(fold: JaxprEqn, element: str) -> Any:
+    """The identity of a fold."""
+    dtype = np.dtype(element)
+    match dtype.kind:
+        case "f":
+            least, most = -np.inf, np.inf
+        case "b":
+            least, most = False, True
+        case _:
+            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    identities = {"sum": 0, "prod": 1, "max": least, "min": most, "or": False, "and": True}
+    return identities[fold.primitive.name.removeprefix("reduce_")]
