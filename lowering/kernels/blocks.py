@@ -98,6 +98,10 @@ class Block(Points):
     def _pointer(self, v: Variable) -> str:
         return f"%a{self.arrays.index(v)}"
 
+    def _row(self, v: Variable, number: Number) -> Number:
+        """Where an array has a row."""
+        return number
+
     def _at(self, pointer: str, element: str, number: str) -> str:
         return self.text.put(f"getelementptr {memory_of(element)}, ptr {pointer}, i64 {number}")
 
@@ -120,6 +124,8 @@ class Block(Points):
         numbers = [
             self._in_range(self._number(i), n, c) for i, n, c in zip(position, shape_of(v), clamped, strict=True)
         ]
+        if numbers:
+            numbers[0] = self._row(v, numbers[0])
         strides = strides_of(v)
         step = self.step(v, position)
         wide = any(isinstance(i.symbol, Entry) for i in position) or (step != 0 and apart)

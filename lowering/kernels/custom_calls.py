@@ -43,9 +43,13 @@ WORTH_THREADS = 100_000
 def is_available() -> bool:
     """Kernels for CPUs can be compiled and called: llvmlite is there, and the version of XLA's interface is known.
 
-    Says once where it is not known.
+    Says once where they are not, and could be.
     """
-    if find_spec("llvmlite") is None or sys.platform not in ("linux", "darwin"):
+    if sys.platform not in ("linux", "darwin"):
+        return False
+    if find_spec("llvmlite") is None:
+        slower = "scans and stencils run as XLA's loops, which take 2 to 7 times as long"
+        warnings.warn(f"{slower}, since llvmlite is not installed: pip install llvmlite", stacklevel=2)
         return False
     text = (Path(jax.ffi.include_dir()) / "xla/ffi/api/c_api.h").read_text()
     numbers = [re.search(rf"#define XLA_FFI_API_{name} (\d+)", text) for name in ("MAJOR", "MINOR")]

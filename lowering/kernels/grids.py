@@ -18,7 +18,7 @@ from jax.extend.core import JaxprEqn
 
 from lowering.kernels.blocks import Block, Number, strides_of
 from lowering.kernels.native import Kernel
-from lowering.kernels.positions import Box, Position, identity
+from lowering.kernels.positions import Box, Position, identity, symbols_of
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.stages import HELD, OVERLAP, Piece, Reach, Stage, Staged
 from lowering.kernels.vectors import Lanes, Vectors, kind_of, memory_of
@@ -261,28 +261,29 @@ class _Piece(Block):
         loops.append(_Loop(n, stop, self.lanes if is_lane else 1))
         return f"loop{n}"
 
-    def _place(self, v: Variable, position: Position) -> str:
-        """The element of a ring at a position."""
-        row, rest, (stride, *strides) = position[0], position[1:], strides_of(v)
-        number = self._linear([(Number("%i"), 1)], row.offset)
-        slot = Number(self.text.put(f"and i64 {number.name}, {self.kernel.reach.window[v] - 1}"))
-        numbers = self._first_lane(rest, [self._number(i) for i in rest])
-        return self._linear([(slot, stride), *zip(numbers, strides, strict=True)], 0).name
+    def _pointer(self, v: Variable) -> str:
+        return self.kernel.rings.get(v) or super()._pointer(v)
+
+    def _row(self, v: Variable, number: Number) -> Number:
+        if v not in self.kernel.rings:
+            return number
+        kind, rows = self.text.vector("i64") if number.wide else "i64", self.kernel.reach.window[v]
+        slot = self._widened(Number(str(rows - 1)), number.wide)
+        return Number(self.text.put(f"and {kind} {number.name}, {slot}"), number.wide)
 
     def load(self, v: Variable, position: Position, box: Box) -> Lanes:
-        ring = self.kernel.rings.get(v)
-        if ring is None:
-            return self.loaded(v, position, [False] * len(position))
-        element = element_of(v).name
-        pointer = self._at(ring, element, self._place(v, position))
-        return self.lanes_at(pointer, self.step(v, position), element)
+        partial = {k for k in symbols_of(position) if box[k] != self.piece.box[k]}
+        clamped = [bool(partial & symbols_of((i,))) for i in position]
+        return self.loaded(v, position, clamped, self.lane in partial)
 
     def _store(self, value: Lanes, before: str) -> str:
         v, text = self.variable, self.text
-        name, kind, own = self._as_stored(value), text.vector(memory_of(value.element)), identity(len(self.piece.box))
+        name, kind = self._as_stored(value), text.vector(memory_of(value.element))
         ring = self.kernel.rings.get(v)
         if ring is not None:
-            text.store(kind, name, self._at(ring, value.element, self._place(v, own)), value.element)
+            rows = [self._row(v, Number("%i")), *map(Number, self.axes[1:])]
+            place = self._linear(zip(rows, strides_of(v), strict=True), 0)
+            text.store(kind, name, self._at(ring, value.element, place.name), value.element)
         if v not in self.kernel.results:
             return before
         if ring is not None:

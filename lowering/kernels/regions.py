@@ -30,6 +30,7 @@ from lowering.kernels.program import (
 )
 from lowering.kernels.stages import NoPieces, Staged, folds_rows, follows, row_bytes, stage_of
 from lowering.kernels.sweeps import Sweep, swept
+from lowering.kernels.vectors import LIBRARY
 from tensorir.runtime.memory import remembered
 
 STORED = 80
@@ -178,25 +179,20 @@ def parted(closed: ClosedJaxpr, native: bool = False) -> Parts:
     flat = flattened(closed)
     if not native:
         return _Choice(program_of(turned(flat)), False).parts()
-    if any(e.primitive.name == "scan" for e in flat.jaxpr.eqns):
-        return _Choice(program_of(flat), True).parts()
     parts = staged(flat)
-    return (
-        parts
-        if pays(parts)
-        else Parts(parts.program, [Left(list(range(len(parts.program.equations))), 1, "as fast as memory")], True)
-    )
+    return parts if pays(parts) else _Choice(program_of(flat), True).parts()
 
 
 def staged(flat: ClosedJaxpr) -> Parts:
     """A flat program whose stencils are stages of kernels for CPUs, one after the other or behind each other."""
-    choice = _Choice(program_of(without_barriers(flat)), True, True)
-    return choice.parts()
+    return _Choice(program_of(without_barriers(flat)), True, grids=True).parts()
 
 
 def pays(parts: Parts) -> bool:
-    """True if kernels of stencils are faster than XLA: nothing that XLA would fuse is left."""
-    return any(isinstance(r, Staged) for r in parts.regions) and not any(map(_is_fused, parts.left))
+    """True if kernels of stencils are faster than XLA: something is read at offsets, and XLA fuses nothing else."""
+    stages = [s for r in parts.regions if isinstance(r, Staged) for s in r.stages.values()]
+    moves = any(len(at) > 1 for s in stages for at in s.loads.values()) or any(len(s.pieces) > 1 for s in stages)
+    return moves and not any(map(_is_fused, parts.left))
 
 
 @dataclass(slots=True)
@@ -232,27 +228,16 @@ class _Choice:
         if self.native:
             self._store_what_is_turned()
         self._store_what_is_dear()
-        if self.grids:
-            return Parts(program, self._in_order(self._staged()), True)
-        regions = self._regions()
-        return Parts(program, sorted(regions, key=lambda r: r.level), self.native)
+        regions = sorted(self._regions(), key=lambda r: r.level)
+        return Parts(program, self._in_order(self._staged(regions)) if self.grids else regions, self.native)
 
     # Stages
 
-    def _staged(self) -> list[Region]:
+    def _staged(self, regions: Iterable[Region]) -> list[Region]:
         """Stencils as stages: each of the last kernel that it may join, which none that it reads waits for."""
         joined, behind = list[Region](), dict[int, set[Variable]]()
-        equations = self.program.equations
-        for e in reversed(equations):
-            if e.outvars[0] in self.stored and self.program.maker[e.outvars[0]] not in self.left:
-                self._shortened(e)
-        for k, e in enumerate(equations):
-            if k in self.left:
-                into: Region = Left([k], 1, self.left[k])
-            elif e.outvars[0] in self.stored:
-                into = self._with_stage(joined, behind, k)
-            else:
-                continue
+        for region in regions:
+            into = self._with_stage(joined, behind, region) if isinstance(region, Left) else region
             if all(into is not r for r in joined):
                 joined.append(into)
             reads, made = set(self._reads(into)), set(self._made(into))
@@ -262,15 +247,19 @@ class _Choice:
                     behind.setdefault(n, set()).update(made, behind.get(own, ()))
         return joined
 
-    def _with_stage(self, joined: Sequence[Region], behind: Mapping[int, set[Variable]], k: int) -> Staged | Left:
-        e = self.program.equations[k]
-        left = Left(self._behind(e.outvars[0]), 1, "as fast as memory")
+    def _with_stage(self, joined: Sequence[Region], behind: Mapping[int, set[Variable]], left: Left) -> Staged | Left:
+        e = self.program.equations[left.equations[-1]]
+        if left.equations[-1] in self.left:
+            return left
         try:
             stage = stage_of(self.program, e, self.stored)
         except NoPieces:
             return left
         if len(stage.shape) < 2 or 0 in stage.shape:
             return left
+        names = {self.program.equations[k].primitive.name for piece in stage.pieces for k in piece.instances.computed}
+        if names & LIBRARY:
+            return left  # XLA has vectors for them
         for n, region in reversed(list(enumerate(joined))):
             if isinstance(region, Staged) and not stage.loads.keys() & behind.get(n, set()) and follows(region, stage):
                 region.stages[e.outvars[0]] = stage
@@ -280,13 +269,14 @@ class _Choice:
     def _reads(self, region: Region) -> Iterable[Variable]:
         if isinstance(region, Left):
             equations = [self.program.equations[k] for k in region.equations]
-            return [v for e in equations for v in e.invars if not isinstance(v, Literal)]
+            inner = {v for e in equations for v in e.outvars}
+            return [v for e in equations for v in e.invars if not isinstance(v, Literal) and v not in inner]
         return region.reads
 
     def _made(self, region: Region) -> Iterable[Variable]:
         match region:
             case Left(equations):
-                return [v for k in equations for v in self.program.equations[k].outvars]
+                return [v for k in equations for v in self.program.equations[k].outvars if v in self.stored]
             case Grid(results):
                 return results
             case _:
@@ -376,7 +366,7 @@ class _Choice:
                 self.stored.add(wrong.variable)
 
     def _folded(self, v: Variable) -> Variable:
-        """What is computed point by point: of a fold of rows, what it folds."""
+        """The value that is computed point by point: of a fold of rows, its operand."""
         e = self.program.equations[self.program.maker[v]]
         return e.invars[0] if self.grids and folds_rows(e) else v
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 
 from jax.extend.core import JaxprEqn
@@ -19,6 +20,8 @@ from lowering.kernels.instances import Instances, instances_of
 from lowering.kernels.positions import Box, Index, Position, identity, is_empty
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 
+THIN = 16
+"""A piece of as small a part of a stage keeps its conditions: more pieces take longer to compile."""
 MOST_PIECES = 128
 """Pieces of a stage, each of which is compiled by itself."""
 MOST_ROWS = 64
@@ -33,7 +36,7 @@ OVERLAP = 8
 
 @dataclass(frozen=True)
 class Piece:
-    """Points of a stage at which the same is computed: no condition on the position is left."""
+    """Points of a stage that are computed by the same text: without conditions on the position, where it is large."""
 
     box: Box
     instances: Instances
@@ -92,12 +95,14 @@ def stage_of(program: Program, e: JaxprEqn, stored: Collection[Variable]) -> Sta
     while pending:
         box = pending.pop()
         instances = instances_of(program, [Operand(v, identity(len(box)), box)], stored, None, () if fold else (v,))
-        at = _end_within(box, instances)
+        at = None if _points(box) * THIN <= prod(shape_of(v)) else _cut(box, instances)
         if at is not None:
             axis, end = at
             start, stop = box[axis]
             pending += [(*box[:axis], part, *box[axis + 1 :]) for part in ((end, stop), (start, end))]
-        elif all(_is_inside(p, shape_of(x), box) for x, asked in instances.loads.items() for p in asked):
+        elif all(
+            _is_inside(p, shape_of(x), box) for x, at in instances.loads.items() for p, b in at.items() if b == box
+        ):
             pieces.append(Piece(box, instances))
         else:
             raise NoPieces
@@ -107,15 +112,26 @@ def stage_of(program: Program, e: JaxprEqn, stored: Collection[Variable]) -> Sta
     return Stage(v, pieces, fold, max((element_of(x).itemsize for x in computed), default=1))
 
 
-def _end_within(box: Box, instances: Instances) -> tuple[int, int] | None:
-    """An axis and a number at which an instance of a box begins or ends within it."""
+def _cut(box: Box, instances: Instances) -> tuple[int, int] | None:
+    """An axis and a number at which a box is cut, so that the widest part has fewer conditions.
+
+    Instances begin and end there; the others between the part and the nearer end of the box stay together.
+    """
+    ends = [{start, stop} for start, stop in box]
     for asked in (*instances.computed.values(), *instances.loads.values()):
         for part in asked.values():
-            for axis, (ends, (start, stop)) in enumerate(zip(part, box, strict=True)):
-                for end in () if is_empty(part) else ends:
-                    if start < end < stop:
-                        return axis, int(end)
+            if not is_empty(part):
+                for some, (start, stop), (a, b) in zip(ends, box, part, strict=True):
+                    some.update(end for end in (a, b) if start < end < stop)
+    for axis, (some, (start, _)) in enumerate(zip(ends, box, strict=True)):
+        if len(some) > 2:
+            first, last = max(pairwise(sorted(some)), key=lambda ends: ends[1] - ends[0])
+            return axis, int(first if first > start else last)
     return None
+
+
+def _points(box: Box) -> int:
+    return prod(b - a for a, b in box)
 
 
 def _is_inside(position: Position, shape: Sequence[int], box: Box) -> bool:
