@@ -104,9 +104,15 @@ def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
 
 def _in_pairs(closed: ClosedJaxpr, flat: list[Any], n: Any) -> list[Any]:
     """The state after n steps that are kernels for CPUs: two in each round, of several steps each where that pays."""
-    once, k = partial(bound, closed, native=True), 1
-    match parted(closed, native=True):
-        case Parts(regions=[Staged() as region]) as parts:
+    parts, k = parted(closed, native=True), 1
+    # a step that is not parted as a whole has the kernels of its programs
+    whole = any(isinstance(r, Staged) for r in parts.regions)
+
+    def once(xs: Sequence[Any]) -> list[Any]:
+        return bound(closed, xs, native=True) if whole else jaxpr_as_fun(closed)(*xs)
+
+    match parts.regions:
+        case [Staged() as region]:
             k = steps_at_once(region, parts.results_of(region))
         case _:
             pass
@@ -117,8 +123,8 @@ def _in_pairs(closed: ClosedJaxpr, flat: list[Any], n: Any) -> list[Any]:
         return list(xs)
 
     if k > 1:
-        whole = partial(bound, jax.make_jaxpr(several)(*flat), native=True)
-        flat = lax.fori_loop(0, n // (2 * k), lambda _, xs: whole(whole(xs)), flat)
+        at_once = partial(bound, jax.make_jaxpr(several)(*flat), native=True)
+        flat = lax.fori_loop(0, n // (2 * k), lambda _, xs: at_once(at_once(xs)), flat)
         n %= 2 * k
     flat = lax.fori_loop(0, n // 2, lambda _, xs: once(once(xs)), flat)
     return lax.fori_loop(0, n % 2, lambda _, xs: once(xs), flat)

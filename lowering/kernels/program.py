@@ -120,7 +120,9 @@ def without_barriers(closed: ClosedJaxpr) -> ClosedJaxpr:
                 results = [_joined(x, part, update.start)]
             elif (fold := _fold_of(e)) is not None:
                 x, start = values
-                results = [fold(lax.reduce(x, _identity_of(fold, x.dtype), fold, e.params["dimensions"]), start)]
+                results = [fold(_folded(x, fold, e.params["dimensions"]), start)]
+            elif e.primitive.name in REDUCED:
+                results = [_folded(values[0], REDUCED[e.primitive.name], e.params["axes"])]
             else:
                 results = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
                 results = results if e.primitive.multiple_results else [results]
@@ -131,6 +133,15 @@ def without_barriers(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 FOLDS: Mapping[str, Any] = {"add": lax.add, "mul": lax.mul, "max": lax.max, "min": lax.min}
+REDUCED: Mapping[str, Any] = {f"reduce_{n}": f for n, f in {**FOLDS, "sum": lax.add, "prod": lax.mul}.items()}
+
+
+def _folded(x: Any, fold: Any, axes: Sequence[int]) -> Any:
+    """An array reduced along axes: along all of them row by row first, as a kernel does it."""
+    start = _identity_of(fold, x.dtype)
+    if len(axes) == x.ndim > 1:
+        return lax.reduce(lax.reduce(x, start, fold, range(1, x.ndim)), start, fold, (0,))
+    return lax.reduce(x, start, fold, axes)
 
 
 def _fold_of(e: JaxprEqn) -> Any:
