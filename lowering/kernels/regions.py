@@ -28,7 +28,7 @@ from lowering.kernels.program import (
     shape_of,
     without_barriers,
 )
-from lowering.kernels.stages import NoPieces, Staged, folds_rows, follows, row_bytes, stage_of
+from lowering.kernels.stages import NoPieces, Staged, folds_rows, follows, inner_instances, row_bytes, stage_of
 from lowering.kernels.sweeps import Sweep, swept
 from lowering.kernels.vectors import LIBRARY
 from tensorir.runtime.memory import remembered
@@ -324,8 +324,12 @@ class _Choice:
                 continue
             found = self._shortened(e)
             size[v] = found.count
-            is_near = self.grids and row_bytes(v) <= NEAR
-            if found.weight(self.program) * (read - 1) > (STORED_NEAR if is_near else STORED):
+            limit = STORED
+            if self.grids:
+                # at the ends of axes there are few points
+                found = inner_instances(self.program, v, self.stored, found)
+                limit = STORED_NEAR if row_bytes(v) <= NEAR else STORED
+            if found.weight(self.program) * (read - 1) > limit:
                 self.stored.add(v)
 
     def _shortened(self, e: JaxprEqn) -> Instances:

@@ -112,6 +112,18 @@ def stage_of(program: Program, e: JaxprEqn, stored: Collection[Variable]) -> Sta
     return Stage(v, pieces, fold, max((element_of(x).itemsize for x in computed), default=1))
 
 
+def inner_instances(program: Program, v: Variable, stored: Collection[Variable], whole: Instances) -> Instances:
+    """The instances of the widest piece of a variable, of those of all its points."""
+    box: Box = tuple((0, n) for n in shape_of(v))
+    while (at := _cut(box, whole)) is not None:
+        axis, end = at
+        start, stop = box[axis]
+        part = max((start, end), (end, stop), key=lambda ends: ends[1] - ends[0])
+        box = (*box[:axis], part, *box[axis + 1 :])
+        whole = instances_of(program, [Operand(v, identity(len(box)), box)], stored, None, (v,))
+    return whole
+
+
 def _cut(box: Box, instances: Instances) -> tuple[int, int] | None:
     """An axis and a number at which a box is cut, so that the widest part has fewer conditions.
 
@@ -253,14 +265,18 @@ def steps_at_once(region: Staged, results: Collection[Variable]) -> int:
     """The number of steps of a time loop that are worth a kernel: what one reads of another is in rings, too."""
     reach, count = Reach(region, results), MOST_STEPS
     size = sum(row_bytes(v) * shape_of(v)[0] for v in {*results, *region.reads} if shape_of(v))
-    pieces, rows = sum(len(s.pieces) for s in region.stages.values()), region.shape[0]
+    pieces = sum(len(s.pieces) for s in region.stages.values())
     held = reach.cached + sum(map(row_bytes, results))
-    while count > 1 and (
-        size < OUTSIDE
-        or count * pieces > MOST_COMPILED
-        or count * held > HELD
-        or count * (reach.overlap + 2) * OVERLAP > rows
-    ):
+    overlap = max(high - low for low, high in reach.along(1).values()) if reach.is_tiled else 0
+
+    def pays(count: int) -> bool:
+        # several steps behind each other need as many rows more, and in tiles as many columns
+        rows, columns = count * (reach.overlap + 2) * OVERLAP, count * (overlap + 2) * OVERLAP
+        tile = region.shape[1] * HELD // (count * held)
+        fits = rows <= region.shape[0] and (count * held <= HELD or (reach.is_tiled and tile >= columns))
+        return fits and count * pieces <= MOST_COMPILED
+
+    while count > 1 and (size < OUTSIDE or not pays(count)):
         count //= 2
     return count
 

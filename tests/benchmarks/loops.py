@@ -32,7 +32,7 @@ except ImportError:
     njit, prange = None, range
 
 Buffers = Callable[[Problem], Sequence[np.ndarray]]
-ELEMENTS = {"<f8": "double", "<f4": "float"}
+ELEMENTS = {"<f8": "double", "<f4": "float", "|u1": "unsigned char"}
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
 
 

@@ -13,6 +13,7 @@ from tests.benchmarks.cases import (
     nabla,
     neighbour_sum,
     shallow_water,
+    time_loops,
     tridiagonal,
     vertical_advection,
 )
@@ -24,6 +25,7 @@ CASES: tuple[Case, ...] = (
     *hdiff.CASES,
     *advection.CASES,
     *shallow_water.CASES,
+    *time_loops.CASES,
     *chain.CASES,
     *neighbour_sum.CASES,
     *nabla.CASES,
