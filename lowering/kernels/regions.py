@@ -243,7 +243,10 @@ class _Choice:
             reads, made = set(self._reads(into)), set(self._made(into))
             own = next(n for n, r in enumerate(joined) if r is into)
             for n, other in enumerate(joined):
-                if isinstance(other, Staged) and n != own and reads & (set(other.stages) | behind.get(n, set())):
+                after = isinstance(other, Staged) and not (
+                    reads.isdisjoint(other.stages) and reads.isdisjoint(behind.get(n, ()))
+                )
+                if after and n != own:
                     behind.setdefault(n, set()).update(made, behind.get(own, ()))
         return joined
 

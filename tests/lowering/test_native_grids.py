@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import PartitionSpec
 
 import tensorir as ti
-from lowering.kernels import grids, regions
+from lowering.kernels import grids, instances, regions
 from lowering.kernels.primitive import bound, kernels, repeated
 from lowering.kernels.stages import Reach, Staged
 from tests.benchmarks.cases import chain, hdiff
@@ -199,3 +199,22 @@ def test_a_plan_says_what_a_kernel_holds():
         d for d in ti.compile(ti.parse(chain.text())).plan(x=random(90, 85)).decisions if d.name == "native_kernels"
     ]
     assert [d.what for d in rows] == ["1 read, 1 written: 88 × 83 points, 12 stages in rings of 26 KiB"]
+
+
+def test_the_choice_of_stages_is_linear_in_the_program(monkeypatch):
+    def smoothed(count):
+        def run(x):
+            for _ in range(count):
+                x = x.at[1:-1, 1:-1].set(0.25 * (x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2]))
+            return x
+
+        return regions.flattened(jax.make_jaxpr(run)(random(90, 90)))
+
+    def looked(count):
+        closed, seen = smoothed(count), []
+        monkeypatch.setattr(instances, "operands_of", lambda *a: seen.append(a[0]) or operands_of(*a))
+        assert [len(r.stages) for r in regions.staged(closed).regions] == [count]
+        return len(seen)
+
+    operands_of = instances.operands_of
+    assert looked(20) < 2.2 * looked(10)
