@@ -157,7 +157,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
     ),
     Threshold("STORED_NEAR", regions.STORED_NEAR, "additions that take as long as a row of a ring", _SET),
     Threshold("NEAR", regions.NEAR, "bytes of such a row", _SET),
-    Threshold("FUSED", regions.FUSED, "elements of what XLA fuses, and no kernel holds", _SET),
+    Threshold("FUSED", regions.FUSED, "times fewer elements are XLA's where stencils are kernels", _SET),
     Threshold("HELD", stages.HELD, "bytes of rings from which on blocks are tiles", _SET),
     Threshold("OVERLAP", stages.OVERLAP, "times the rows that two blocks compute", _SET),
     Threshold("WRITTEN_OUT", stages.WRITTEN_OUT, "elements of a row that are folded one by one", _SET),

@@ -123,25 +123,30 @@ class _Rows:
         parameters += [f"ptr noalias {r}" for r in self.rings.values()]
         head = f"define internal void @stage{k}({', '.join(parameters)}, i64 %i, i1 %own, i64 %j0, i64 %j1) {{"
         lines, kept, count = list[str](), list[str](), 0
-        pieces = [part for piece in stage.pieces for part in _in_vectors(stage, piece)]
-        for start, stop in pairwise(sorted({end for piece in pieces for end in piece.box[0]})):
+        for start, stop in pairwise(sorted({end for piece in stage.pieces for end in piece.box[0]})):
             lines += [
                 f"  %in{stop} = icmp slt i64 %i, {stop}",
                 f"  br i1 %in{stop}, label %rows{stop}, label %not{stop}",
             ]
             label = f"rows{stop}"
             lines.append(f"{label}:")
-            some = [p for p in pieces if p.box[0][0] <= start and stop <= p.box[0][1]]
+            some = [
+                (p, interval)
+                for p in stage.pieces
+                if p.box[0][0] <= start and stop <= p.box[0][1]
+                for interval in _in_vectors(stage, p, p.box[-1])
+            ]
             if stage.fold is not None and len(some) > 1:
                 lines += self._blank(v, stage.fold, label)
                 label = f"blank{stop}.end"
-            for piece in some:
-                text = _Piece(self, v, stage, piece, count, len(some) == 1)
+            for piece, interval in some:
+                text = _Piece(self, v, stage, piece, interval, count, len(some) == 1)
                 label = text.emit(label)
                 lines += text.text.lines
                 kept += text.kept
                 count = text.text.count
-                self.work += len(text.text.lines) * prod(b - a for a, b in piece.box) // text.lanes
+                points = prod(b - a for a, b in (*piece.box[:-1], interval))
+                self.work += len(text.text.lines) * points // text.lanes
             lines += ["  ret void", f"not{stop}:"]
         return "\n".join([head, "entry:", *kept, *lines, "  ret void", "}"])
 
@@ -166,32 +171,33 @@ class _Rows:
         ]
 
 
-def _in_vectors(stage: Stage, piece: Piece) -> list[Piece]:
-    """A piece as it is; one that is folded in parts of whole vectors, so that no point is in two of them."""
-    start, stop = piece.box[-1]
-    end = stop - (stop - start) % _lanes(stage, piece)
+def _in_vectors(stage: Stage, piece: Piece, interval: tuple[int, int]) -> list[tuple[int, int]]:
+    """An interval of the last axis; of a piece that is folded parts of whole vectors, so that no point is in two."""
+    start, stop = interval
+    end = stop - (stop - start) % _lanes(stage, piece, interval)
     if stage.fold is None or end in (start, stop):
-        return [piece]
-    first, rest = (Piece((*piece.box[:-1], part), piece.instances) for part in ((start, end), (end, stop)))
-    return [first, *_in_vectors(stage, rest)]
+        return [interval]
+    return [(start, end), *_in_vectors(stage, piece, (end, stop))]
 
 
-def _lanes(stage: Stage, piece: Piece) -> int:
-    """Points of a vector: as many of the widest elements as registers hold, or one where a piece has fewer."""
+def _lanes(stage: Stage, piece: Piece, interval: tuple[int, int]) -> int:
+    """Points of a vector: as many of the widest elements as registers hold, or one where there are fewer."""
     widths = [element_of(v).itemsize for v in (stage.value, *piece.instances.loads)] + [stage.widest]
-    start, stop = piece.box[-1]
     count = WIDTH // max(widths)
-    return next((n for n in (count, count // 2) if n <= stop - start), 1)
+    return next((n for n in (count, count // 2) if n <= interval[1] - interval[0]), 1)
 
 
 class _Piece(Block):
     """The text that computes a piece of a row."""
 
-    def __init__(self, rows: _Rows, v: Variable, stage: Stage, piece: Piece, count: int, first: bool) -> None:
+    def __init__(
+        self, rows: _Rows, v: Variable, stage: Stage, piece: Piece, interval: tuple[int, int], count: int, first: bool
+    ) -> None:
         super().__init__()
         self.kernel, self.program, self.variable, self.stage, self.piece = rows, rows.program, v, stage, piece
         self.arrays, self.first = rows.arrays, first
-        self.lanes = _lanes(stage, piece)
+        self.intervals = (*piece.box[:-1], interval)
+        self.lanes = _lanes(stage, piece, interval)
         self.lane = len(piece.box) - 1
         self.text = Vectors(self.lanes, declared=rows.declared, count=count, contracted=False)
         self.kept: list[str] = []
@@ -239,7 +245,7 @@ class _Piece(Block):
         return before
 
     def _begin(self, axis: int, before: str, loops: list[_Loop]) -> str:
-        text, interval = self.text, self.piece.box[axis]
+        text, interval = self.text, self.intervals[axis]
         text.count += 1
         n, is_lane = text.count, axis == self.lane
         first, stop = map(str, interval)

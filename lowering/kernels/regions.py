@@ -46,6 +46,10 @@ LARGEST = 16
 """One point in so many may be computed for some of the results of a kernel only."""
 
 
+FUSED = 16
+"""XLA's own equations have at most one element in so many of a program whose stencils are kernels: it fuses them."""
+
+
 @dataclass(slots=True)
 class Grid:
     """A kernel over the points of its results: all that the largest has along each axis."""
@@ -192,7 +196,11 @@ def pays(parts: Parts) -> bool:
     """True if kernels of stencils are faster than XLA: something is read at offsets, and XLA fuses nothing else."""
     stages = [s for r in parts.regions if isinstance(r, Staged) for s in r.stages.values()]
     moves = any(len(at) > 1 for s in stages for at in s.loads.values()) or any(len(s.pieces) > 1 for s in stages)
-    return moves and not any(map(_is_fused, parts.left))
+    points = max((prod(s.shape) for s in stages), default=0)
+    # of what is left XLA reads or writes no more than a part, or at an index
+    by_index = "dynamic_slice", "dynamic_update_slice"
+    left = [v for e in parts.left if e.primitive.name not in by_index for v in (*e.invars, *e.outvars)]
+    return moves and all(prod(shape_of(v)) * FUSED <= points for v in left)
 
 
 @dataclass(slots=True)
@@ -358,8 +366,12 @@ class _Choice:
                     view = (e.invars[1], gathered(e))
                 elif name not in NATIVE and k not in self.sweeps:
                     view = (k, place)
+                if self.grids and folds_rows(e):
+                    view, count = "itself", 1
+                else:
+                    count = folded(e)
                 found.setdefault(v, set()).add(view)
-                found[v].update((k, n) for n in range(1, folded(e)))
+                found[v].update((k, n) for n in range(1, count))
         return found
 
     def _instances(self, results: Sequence[Variable]) -> Instances:
@@ -506,16 +518,6 @@ class _Choice:
     def _follows(self, region: Swept, around: Instances) -> bool:
         """True if a sweep may run behind others, for each column, of which it reads its own column alone."""
         return bool(set(region.made) & around.loads.keys()) and self._is_own_column(region, around)
-
-
-def _is_fused(e: JaxprEqn) -> bool:
-    """True if an equation folds or computes more points than a row has, and is no data movement by index."""
-    large = prod(shape_of(e.invars[0])) >= FUSED if e.invars else False
-    return large and e.primitive.name not in ("dynamic_slice", "dynamic_update_slice")
-
-
-FUSED = 1 << 10
-"""Elements."""
 
 
 def _why(e: JaxprEqn, native: bool) -> str:
