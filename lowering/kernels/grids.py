@@ -25,6 +25,8 @@ from lowering.kernels.vectors import Lanes, Vectors, kind_of, memory_of
 
 WIDTH = 64
 """Bytes of a vector: two registers of 256 bits, or one of 512."""
+AHEAD = 4096
+"""Bytes further on that are fetched: processors fetch ahead by themselves up to the end of a page."""
 PER_THREAD = 4
 """Blocks for each thread."""
 
@@ -280,7 +282,19 @@ class _Piece(Block):
     def load(self, v: Variable, position: Position, box: Box) -> Lanes:
         partial = {k for k in symbols_of(position) if box[k] != self.piece.box[k]}
         clamped = [bool(partial & symbols_of((i,))) for i in position]
+        if v not in self.kernel.rings and not partial and self.step(v, position) == 1 < self.lanes:
+            self._prefetch(v, position)
         return self.loaded(v, position, clamped, self.lane in partial)
+
+    def _prefetch(self, v: Variable, position: Position) -> None:
+        """Fetch a line of an array where it is read for the first time: at the largest of its positions."""
+        along = [p for p in self.stage.loads[v] if [i.symbol for i in p] == [i.symbol for i in position]]
+        if position == max(along, key=lambda p: [i.offset for i in p]):
+            element = element_of(v)
+            numbers = [self._number(i) for i in position]
+            terms = zip(self._first_lane(position, numbers), strides_of(v), strict=True)
+            place = self._at(self._pointer(v), element.name, self._linear(terms, AHEAD // element.itemsize).name)
+            self.text.call("void", "llvm.prefetch.p0", f"ptr {place}", "i32 0", "i32 3", "i32 1")
 
     def _store(self, value: Lanes, before: str) -> str:
         v, text = self.variable, self.text

@@ -330,6 +330,7 @@ NO_THRESHOLDS = {
     "LARGE": "elements from which a coordinate is an argument of a step and no constant",
     "PER_THREAD": "how finely threads share a kernel",
     "WIDTH": "the width of registers",
+    "AHEAD": "a page of memory",
     "MOST_PIECES": "what compiles in time",
     "MOST_COMPILED": "what compiles in time",
     "MOST_ROWS": "the largest offset between stages",
