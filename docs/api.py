@@ -138,6 +138,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
             "load",
             "map_blocks",
             "compiler_options",
+            "loop_plan",
             "keep_compilations",
             "caches",
             "kept_memory",

@@ -95,6 +95,9 @@ class Backend:
     def iterate(self, *args: Any, **options: Any) -> Any:
         return iterate.iterate(*args, **options)
 
+    def loop_plan(self, step: Any, state: Any, *record: Any) -> Any:
+        return iterate.loop_plan(step, state, *record)
+
     def distribute(self, program: Any, mesh: Any, dims: Any, **options: Any) -> Any:
         return distributed.distribute(program, mesh, dims, **options)
 

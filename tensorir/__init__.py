@@ -42,6 +42,7 @@ __all__ = [
     "keep_compilations",
     "kept_memory",
     "lift",
+    "loop_plan",
     "tensor",
 ]
 
@@ -233,6 +234,20 @@ def compiler_options(function: Callable[..., Any], /, *arguments: Any) -> dict[s
     from tensorir.backends import backend
 
     return backend("jax").compiler_options(function, *arguments)
+
+
+def loop_plan(step: Callable[..., Any], state: Any, /, *record: Any) -> Any:
+    """Kernels that the steps of `ti.iterate` are here, and what of a step is left to XLA; it prints as lines.
+
+    The step is traced on the state, and on a record of the forcing if it takes one, and nothing is computed.
+
+    >>> import numpy as np
+    >>> loop_plan(lambda h: 0.5 * h, np.ones(3)).regions is None      # XLA's
+    True
+    """
+    from tensorir.backends import backend
+
+    return backend("jax").loop_plan(step, state, *record)
 
 
 def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:

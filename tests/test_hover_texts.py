@@ -19,7 +19,7 @@ from tensorir.fieldview import MATHEMATICS
 from tensorir.ir.types import tensor
 
 FUNCTIONS = {name: inspect.getdoc(getattr(ti, name)) for name in dir(ti) if inspect.isfunction(getattr(ti, name))}
-OF_NO_ARRAYS = {"compiler_options", "dims", "fencil", "keep_compilations", "tensor"}
+OF_NO_ARRAYS = {"compiler_options", "dims", "fencil", "keep_compilations", "loop_plan", "tensor"}
 WITH_UNITS = {
     *MATHEMATICS, "as_field", "as_offset", "astype", "broadcast", "concat_where", "coord", "dirichlet", "extend",
     "field_operator", "from_xarray", "grad", "iterate", "jit", "map_blocks", "max_over", "min_over", "neighbor_sum",

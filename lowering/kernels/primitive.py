@@ -27,6 +27,7 @@ from lowering.gradients.in_place_adjoints import still
 from lowering.kernels.layouts import Layout, in_order
 from lowering.kernels.program import INNER, flattened, states_of
 from lowering.kernels.regions import Left, Parts, parted
+from lowering.kernels.report import LoopPlan, told
 from lowering.kernels.stages import Staged, steps_at_once
 from lowering.tracing import shaped
 
@@ -102,20 +103,39 @@ def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
     return tree.unflatten([in_order(x, axes) for x, axes in zip(last, back, strict=True)])
 
 
-def _in_pairs(closed: ClosedJaxpr, flat: list[Any], n: Any) -> list[Any]:
-    """The state after n steps that are kernels for CPUs: two in each round, of several steps each where that pays."""
-    parts, k = parted(closed, native=True), 1
-    # a step that is not parted as a whole has the kernels of its programs
-    whole = any(isinstance(r, Staged) for r in parts.regions)
+def in_steps(closed: ClosedJaxpr) -> tuple[Parts | None, int]:
+    """The parts of a step that is parted as a whole for CPUs, else None, and how many steps are one kernel.
 
-    def once(xs: Sequence[Any]) -> list[Any]:
-        return bound(closed, xs, native=True) if whole else jaxpr_as_fun(closed)(*xs)
-
+    A step that is not parted as a whole has the kernels of the programs in it.
+    """
+    if not _has_native_kernels(closed.jaxpr):
+        return None, 1
+    parts = parted(closed, native=True)
     match parts.regions:
         case [Staged() as region]:
-            k = steps_at_once(region, parts.results_of(region))
-        case _:
-            pass
+            return parts, steps_at_once(region, parts.results_of(region))
+        case regions:
+            return (parts if any(isinstance(r, Staged) for r in regions) else None), 1
+
+
+def plan_of_steps(step: Callable[[Any], Any], state: Any) -> LoopPlan:
+    """The plan of a step of `repeated`; nothing is computed.
+
+    >>> print(plan_of_steps(lambda x: 0.5 * x, jax.numpy.zeros(3)))
+    a step is XLA's, with the kernels of the programs in it: their plans have those
+    """
+    flat, tree = jax.tree_util.tree_flatten(state)
+    closed = jax.make_jaxpr(lambda *xs: jax.tree_util.tree_leaves(step(tree.unflatten(xs))))(*flat)
+    parts, k = in_steps(closed)
+    return LoopPlan(k, None if parts is None else tuple(told(parts, [])))
+
+
+def _in_pairs(closed: ClosedJaxpr, flat: list[Any], n: Any) -> list[Any]:
+    """The state after n steps that are kernels for CPUs: two in each round, of several steps each where that pays."""
+    parts, k = in_steps(closed)
+
+    def once(xs: Sequence[Any]) -> list[Any]:
+        return jaxpr_as_fun(closed)(*xs) if parts is None else bound(closed, xs, native=True)
 
     def several(*xs: Any) -> list[Any]:
         for _ in range(k):

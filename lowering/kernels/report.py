@@ -41,6 +41,25 @@ def told(parts: Parts, names: list[str]) -> list[Told]:
     return found + list(_left(parts, called))
 
 
+@dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """The kernels of a step of a time loop, and what of it is XLA's."""
+
+    steps: int
+    """Steps that are one kernel."""
+    regions: tuple[Told, ...] | None
+    """None where a step is not parted as a whole: the programs in it have kernels of their own, or none."""
+
+    def __str__(self) -> str:
+        if self.regions is None:
+            return "a step is XLA's, with the kernels of the programs in it: their plans have those"
+        rows = [f"{t.kind:8}{t.what}; {t.why}" for t in self.regions]
+        together = (
+            f"{self.steps} steps are one kernel, two of them a round" if self.steps > 1 else "two steps are a round"
+        )
+        return "\n".join([*rows, f"{together}: no state is copied"])
+
+
 def _kernel(parts: Parts, region: Grid | Swept | Staged, called: dict[Variable, str]) -> Told:
     made = parts.results_of(region)
     what = f"{len(region.reads)} read, {len(made)} written: {' × '.join(map(str, region.shape))}"

@@ -35,7 +35,7 @@ from jax import lax
 
 from lowering.calls.shared_programs import Program, shared
 from lowering.distribution.distributed import DistributedCall, alone, calls_of, rounds, several_steps_at_once
-from lowering.kernels import repeated
+from lowering.kernels import plan_of_steps, repeated
 from lowering.labelled import (
     Kind,
     apart,
@@ -422,6 +422,15 @@ def _labels(state: Any) -> str:
 
     labelled_arrays(look, state)
     return digest_of_arrays(list(found), found.values())
+
+
+def loop_plan(step: Callable[..., Any], state: Any, *record: Any) -> Any:
+    """The kernels of a step of a state, and what of it is left to XLA."""
+    with jax.enable_x64(True), calls_of(None):
+        given = entered(state)
+        entries = tuple(map(entered, record))
+        run = lambda xs: _in_order(step)(with_numbers(given, xs), *map(whole, entries))
+        return plan_of_steps(run, [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in numbers(given)])
 
 
 @dataclass(eq=False)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 from jax.sharding import PartitionSpec
 
 import tensorir as ti
@@ -182,6 +183,18 @@ def test_the_arithmetic_around_operators_of_a_step_is_in_the_kernel():
         for _ in range(7):
             want = step(want)
     np.testing.assert_array_equal(jax.jit(lambda x: repeated(step, x, 7))(x), want)
+
+
+def test_a_plan_of_a_loop_says_how_many_steps_a_kernel_has():
+    plan = ti.loop_plan(stepped(), random(800, 500))
+    assert str(plan).splitlines() == [
+        "stages  1 read, 1 written: 800 × 500 points; each array is read once, and stages from a cache",
+        "8 steps are one kernel, two of them a round: no state is copied",
+    ]
+    labelled = xr.DataArray(random(60, 50), dims=("I", "J"), coords={"I": np.arange(60.0)})
+    step = ti.compile(ti.parse(DIFFUSION))
+    assert ti.loop_plan(lambda h: step(x=h)["y"], labelled).steps == 1
+    assert ti.loop_plan(lambda h: h + 1, labelled).regions is None
 
 
 def test_xla_runs_what_is_small_and_what_it_is_told_to():
