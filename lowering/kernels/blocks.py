@@ -99,7 +99,7 @@ class Block(Points):
         return f"%a{self.arrays.index(v)}"
 
     def _row(self, v: Variable, number: Number) -> Number:
-        """Where an array has a row."""
+        """The place of a row of an array."""
         return number
 
     def _at(self, pointer: str, element: str, number: str) -> str:

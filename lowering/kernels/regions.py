@@ -333,14 +333,14 @@ class _Choice:
             read = len(views.get(v, ()))
             if size[v] <= MOST_INSTANCES and (read < 2 or v in self.stored):
                 continue
-            found = self._shortened(e)
-            size[v] = found.count
+            inlined = self._shortened(e)
+            size[v] = inlined.count
             limit = STORED
             if self.grids:
                 # at the ends of axes there are few points
-                found = inner_instances(self.program, v, self.stored, found)
+                inlined = inner_instances(self.program, v, self.stored, inlined)
                 limit = STORED_NEAR if row_bytes(v) <= NEAR else STORED
-            if found.weight(self.program) * (read - 1) > limit:
+            if inlined.weight(self.program) * (read - 1) > limit:
                 self.stored.add(v)
 
     def _shortened(self, e: JaxprEqn) -> Instances:
