@@ -10,7 +10,7 @@ import xarray as xr
 from jax.sharding import PartitionSpec
 
 import tensorir as ti
-from lowering.kernels import grids, instances, regions
+from lowering.kernels import custom_calls, grids, instances, regions
 from lowering.kernels.primitive import bound, kernels, repeated
 from lowering.kernels.stages import Reach, Staged
 from tests.benchmarks.cases import chain, hdiff
@@ -79,6 +79,17 @@ def test_blocks_and_tiles_change_no_bits(monkeypatch):
     np.testing.assert_array_equal(
         want, ti.compile(ti.parse(hdiff.TEXT), numerics="exact", without="native_kernels")(**given)["out"]
     )
+
+
+def test_threads_change_no_bits(monkeypatch):
+    x, results = random(700, 61), []
+    for count in (1, 2, 7):
+        monkeypatch.setattr(custom_calls, "threads", lambda count=count: count)
+        (total,) = jax.tree.leaves(ti.compile(ti.parse(ENERGY))(x=x))
+        results.append((np.asarray(total), np.asarray(ti.compile(ti.parse(DIFFUSION))(x=x)["y"])))
+    for total, y in results[1:]:
+        assert total == results[0][0]
+        np.testing.assert_array_equal(y, results[0][1])
 
 
 def test_a_chain_is_one_kernel_whose_stages_run_ahead_of_their_readers():
@@ -231,3 +242,11 @@ def test_the_choice_of_stages_is_linear_in_the_program(monkeypatch):
 
     operands_of = instances.operands_of
     assert looked(20) < 2.2 * looked(10)
+
+
+def test_a_missing_llvmlite_is_said_with_the_command(monkeypatch):
+    monkeypatch.setattr(custom_calls, "find_spec", lambda name: None)
+    with pytest.warns(
+        UserWarning, match="take 2 to 7 times as long, since llvmlite is not installed: pip install llvmlite"
+    ):
+        assert not custom_calls.is_available.__wrapped__()
