@@ -388,19 +388,25 @@ def _subset(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
 def _concat(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     types = [a.tensor.dims for a in node.args]
     (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
-    args = yield from own.operands(node.args, frame, scope)
     if dim not in own.parts:
+        args = yield from own.operands(node.args, frame, scope)
         return call("concat", *own.common(args), span=node.span)
-    order = sorted(range(len(args)), key=lambda k: (types[k][dim].start, types[k][dim].stop), reverse=True)
-    made, begin = args[order[0]], types[order[0]][dim].start
+    order = sorted(range(len(types)), key=lambda k: (types[k][dim].start, types[k][dim].stop), reverse=True)
+    last, begin = node.args[order[0]], types[order[0]][dim].start
+    # what a block has no point of is not made: views have no more points than are read
+    earlier: list[tuple[Expr, Expr]] = []
     for k in order[1:]:
-        if args[k] is not made and types[k][dim]:
+        if node.args[k] is not (earlier[-1][1] if earlier else last) and types[k][dim]:
             before = own.beside("less", dim, begin, frame)
-            if isinstance(before, bool):
-                made = args[k] if before else made
-            else:
-                made = call("if", before, args[k], made, span=node.span)
+            if before is True:
+                last, earlier = node.args[k], []
+            elif before is not False:
+                earlier.append((before, node.args[k]))
         begin = types[k][dim].start
+    made = yield last, frame, scope
+    for before, part in earlier:
+        one = yield part, frame, scope
+        made = made if one is made else call("if", before, one, made, span=node.span)
     return made
 
 

@@ -247,7 +247,7 @@ def assemble(
             line = f"line {span.line}: " if span is not NOWHERE else ""
             report.note(f"{line}a {what} is one fold, which takes its terms in another order.")
     for line in () if exact else folds_by_comparison(made):
-        report.note(f'{line}may keep a NaN that a comparison drops; numerics="exact" drops it.')
+        report.note(line)
     names = tuple(p.name for p in made.params[: len(arguments)])
     # what is not read after all, or alike wherever it is read, has left no note
     leaving = bool(emitter.notes) or (goal.minds and told_by_data(source))

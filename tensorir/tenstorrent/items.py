@@ -352,6 +352,8 @@ def pages_of(func: n.PrimFunc, block: n.Buffer) -> int:
 
 def is_whole(box: Box) -> bool:
     """True if a box is all of its buffer."""
+    if len(box.extents) != len(box.buffer.shape):  # an edited program: the box was one of another buffer
+        return False
     return all(isinstance(s, n.IntImm) and s.value == 0 for s in box.starts) and all(
         isinstance(e, n.IntImm) and isinstance(size, n.IntImm) and e.value == size.value
         for e, size in zip(box.extents, box.buffer.shape, strict=True)

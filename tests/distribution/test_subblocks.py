@@ -1,5 +1,6 @@
 """The parts of a block, in the oracle, give the points of the whole: an interior, and strips around it."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -64,3 +65,12 @@ def interior_reads(local):
     fields = {v.param.name for v in local.views}
     interior = [part for part in local.subblocks if part.dims == local.subblocks[-1].dims]
     return [p.type.dims["I"] for s in interior for p in s.program.inputs if p.name in fields and "I" in p.type.dims]
+
+
+def test_a_part_of_a_block_makes_nothing_of_what_it_has_no_point_of():
+    """The last strip reads two points to the right, and has none of the operands that are put together before it."""
+    stencil = ti.parse("""f(out: tensor<float, I[0:18]>, x: tensor<float, I[-1:20]>) {
+      out ← concat(subset(if x > 0.5 then x + ⟪I, -1⟫(x) + ⟪I, 1⟫(x) else x, I[0:5]), subset(⟪I, 2⟫(x), I[5:18])); }""")
+    x = np.random.default_rng(1).random(21)
+    found = ti.distribute(stencil, jax.make_mesh((1,), ("px",)), {"I": "px"}, numerics="exact")(x=x)
+    np.testing.assert_array_equal(found["out"], ti.reference.run(stencil, x=x)["out"])

@@ -1,5 +1,6 @@
 """Verdicts on programs: the level, what it rests on, and a small counterexample."""
 
+import itertools
 from dataclasses import replace
 
 import jax
@@ -436,6 +437,69 @@ def test_one_row_stands_for_all_where_rows_are_apart():
     """More elements than formulas are made of."""
     one, other = (ti.parse(ROWS.format("I[0:9000], J[0:8]", SOFTMAX.format(a, a))) for a in ("", "- 2.0"))
     assert ti.equivalent(one, other).level == Level.REALS
+
+
+BLOCKS = """f(
+  y: tensor<float, I[0:12]>, x: tensor<float, I[0:12]>, s: tensor<float, B[0:4]>, r: tensor<float, R[0:3]>
+) {{ y ← {}; }}"""
+IN_BLOCKS = {
+    "2.0 × x": 0, "merge_dims(b, k, I)(2.0 × split_dim(I, b, k, 3)(x))": 0,
+    "merge_dims(b, k, I)(2.0 × split_dim(I, b, k, 4)(x))": 0,
+    "merge_dims(b, k, I)(rename(B → b)(s) × split_dim(I, b, k, 3)(x))": 1,
+    "merge_dims(c, l, I)(split_dim(I, c, l, 3)(x) × rename(B → c)(s))": 1,
+    "merge_dims(b, k, I)(rename(B → k)(s) × split_dim(I, b, k, 4)(x))": 2,
+    "merge_dims(b, k, I)(rename(R → k)(r) × split_dim(I, b, k, 3)(x))": 3,
+    "merge_dims(b, k, I)(rename(R → b)(r) × split_dim(I, b, k, 4)(x))": 4,
+    "merge_dims(k, b, I)(split_dim(I, b, k, 3)(2.0 × x))": 5,
+    "merge_dims(b, k, I)(reduce(+, 0.0, q)(rename(k → q)(split_dim(I, b, k, 3)(x))) + split_dim(I, b, k, 3)(x))": 6,
+}  # fmt: skip
+"""Programs over blocks of a dim, and which of them are one: blocks of other sizes have other digits."""
+
+
+@pytest.mark.parametrize(("one", "other"), [*itertools.pairwise(IN_BLOCKS)])
+def test_one_point_of_one_block_stands_for_all_where_points_are_apart(one: str, other: str):
+    found = ti.equivalent(*(ti.parse(BLOCKS.format(text)) for text in (one, other)))
+    assert found.level == (Level.BITS if IN_BLOCKS[one] == IN_BLOCKS[other] else Level.DIFFERENT)
+
+
+@pytest.mark.nightly
+def test_attention_by_blocks_is_compared_on_one_row():
+    """Rows in blocks of two, keys in tiles of two that are rescaled; a row of each block alone has formulas."""
+    kernel = ti.tir.parse("""
+@T.prim_func
+def main(Q: T.Buffer((512, 2), "float32"), K: T.Buffer((4, 2), "float32"), O: T.Buffer((512, 2), "float32")):
+    for b in T.thread_binding(256, "blockIdx.x"):
+        s = T.alloc_buffer((2, 2), "float32")
+        m = T.alloc_buffer((2,), "float32")
+        n = T.alloc_buffer((2,), "float32")
+        l = T.alloc_buffer((2,), "float32")
+        o = T.alloc_buffer((2, 2), "float32")
+        for i in range(2):
+            m[i] = T.float32("-inf")
+            l[i] = T.float32(0)
+            for d in range(2):
+                o[i, d] = T.float32(0)
+        for t in range(2):
+            for i, j in T.grid(2, 2):
+                s[i, j] = Q[b * 2 + i, 0] * K[t * 2 + j, 0] + Q[b * 2 + i, 1] * K[t * 2 + j, 1]
+            for i in range(2):
+                n[i] = m[i]
+                for j in range(2):
+                    m[i] = T.max(m[i], s[i, j])
+                l[i] = l[i] * T.exp(n[i] - m[i])
+                for j in range(2):
+                    l[i] = l[i] + T.exp(s[i, j] - m[i])
+            for i, d in T.grid(2, 2):
+                o[i, d] = o[i, d] * T.exp(n[i] - m[i])
+                for j in range(2):
+                    o[i, d] = o[i, d] + T.exp(s[i, j] - m[i]) * K[t * 2 + j, d]
+        for i, d in T.grid(2, 2):
+            O[b * 2 + i, d] = o[i, d] / l[i]
+""")["main"]
+    formula = ti.parse("""f(Q: tensor<float32, i[0:512], d[0:2]>, K: tensor<float32, j[0:4], d[0:2]>,
+                            O: tensor<float32, i[0:512], d[0:2]>) {
+      O ← let p = exp(contract(float32, d)(Q, K)); contract(float32, j)(p, K) / reduce(+, 0.0f, j)(p); }""")
+    assert ti.equivalent(kernel, formula).level == Level.REALS
 
 
 @pytest.mark.parametrize(

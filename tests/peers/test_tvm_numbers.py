@@ -12,7 +12,15 @@ import pytest
 tvm = pytest.importorskip("tvm")
 
 import tensorir.tir as tir
-from tests.lift.test_lift_exact import FOLDED, SELECTED, assert_same_values_and_signs, kernel_of_rows
+from tests.lift.test_lift_exact import (
+    FOLDED,
+    IN_ANY_ORDER,
+    IN_ORDER,
+    SELECTED,
+    assert_same_values_and_signs,
+    kernel_of_rows,
+    kernels_of_statements,
+)
 from tests.peers import llvm
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -352,3 +360,14 @@ def test_comparisons_select_among_nan_infinities_and_zeros_of_both_signs_as_llvm
     function, arrays = kernel_of_rows(line)
     for found, wanted in zip(tir.interpret(function, *arrays), llvm.computed(function, arrays), strict=True):
         assert_same_values_and_signs(found, wanted)
+
+
+@pytest.mark.parametrize("text", [*IN_ORDER, *IN_ANY_ORDER])
+def test_statements_that_compare_keep_nan_and_signs_of_zeros_as_llvm_does(text: str):
+    """What lifts make of the same statements is compared with the interpreter (`tests/lift/test_lift_exact.py`).
+
+    TVM 0.27 alone takes `x != y` for false where one is NaN, and `x == x` for true.
+    """
+    for function, arrays in kernels_of_statements(text):
+        for found, wanted in zip(tir.interpret(function, *arrays), llvm.computed(function, arrays), strict=True):
+            assert_same_values_and_signs(found, wanted)

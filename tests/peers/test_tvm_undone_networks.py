@@ -124,3 +124,25 @@ def test_a_network_scheduled_and_each_step_of_its_lowering_lift_to_what_the_modu
         assert (found := costs_of(program)).near(wanted), (step, found, wanted)
         (got,) = program(*arrays)
         np.testing.assert_allclose(got, values, rtol=1e-5, atol=1e-6, err_msg=step)
+
+
+def winograd_of_channels_last() -> list[Any]:
+    from tvm import te, topi
+
+    a, w = te.placeholder((2, 10, 10, 4), name="A"), te.placeholder((3, 3, 4, 4), name="W")
+    return [a, w, topi.nn.conv2d_winograd_nhwc(a, w, 1, 1, 1, "float32")]
+
+
+@pytest.mark.parametrize(
+    "step", [pytest.param(s, marks=[pytest.mark.nightly] * k) for k, s in enumerate(("scheduled", "StorageRewrite"))]
+)
+def test_tiles_of_a_transform_that_threads_divide_by_other_extents_are_lifted(step: str):
+    """The result has ten rows of ten, and the transform writes tiles of four by four."""
+    _, module = scheduled(winograd_of_channels_last, over_threads)
+    function: Any = tir.parse(dict(new(steps(module)))[step])["main"]
+    rng = np.random.default_rng(0)
+    a, w = rng.normal(size=(2, 10, 10, 4)).astype(np.float32), rng.normal(size=(3, 3, 4, 4)).astype(np.float32)
+    (found,) = ti.lift(function)(a, w, np.zeros((2, 10, 10, 4), np.float32))
+    around = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    wanted = sum(around[:, u : u + 10, v : v + 10] @ w[u, v] for u in range(3) for v in range(3))
+    np.testing.assert_allclose(found, wanted, atol=2e-4)

@@ -73,7 +73,7 @@ def undisturbed():
 
 
 def test_a_loop_with_one_slow_process_has_the_bits_of_one_alone(undisturbed):
-    for facts in [said(p) for p in start(2, steps=STEPS, slow=True)]:
+    for facts in [said(p) for p in start(2, steps=STEPS, slow=0.01)]:
         assert facts.get("digest") == undisturbed, facts
 
 
@@ -96,7 +96,7 @@ def test_an_error_of_one_process_ends_all(steps):
 
 
 def test_a_process_that_is_gone_is_said_and_the_run_goes_on_on_another_number(undisturbed, tmp_path):
-    options = {"steps": STEPS, "folder": str(tmp_path), "slow": True, "every": 10}
+    options = {"steps": STEPS, "folder": str(tmp_path), "slow": 0.1, "every": 10}
     processes = start(2, **options)
     until_it_runs(processes)
     before = (tmp_path / "checkpoint.npz").stat().st_mtime_ns
@@ -108,7 +108,7 @@ def test_a_process_that_is_gone_is_said_and_the_run_goes_on_on_another_number(un
     begin = time.monotonic()
     left = said(processes[0], 60)
     processes[1].communicate()
-    assert "error[A48]: another process of this run is gone" in left["problem"] and left["code"] == 75
+    assert "error[A48]: another process of this run is gone" in left.get("problem", "") and left["code"] == 75, left
     assert time.monotonic() - begin < 15
     (alone,) = (said(p) for p in start(1, steps=STEPS, folder=str(tmp_path), every=10))
     assert alone["digest"] == undisturbed and alone["began"] > 0

@@ -36,8 +36,8 @@ def main() -> None:
         if not seen:
             say(began=k)
         seen.append(k)
-        if options.get("slow") and place == 1:
-            time.sleep(0.01)
+        if place == 1:
+            time.sleep(options.get("slow", 0))
         if place == 1 and k >= options.get("fails", k + 1):
             raise ValueError("the disk of this process is full")
 

@@ -132,9 +132,59 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
         asking = [r for r in asking if r.number not in known]
         if not asking:
             continue
-        flow = _within_budget(partial(_Flow.of, asking, given, name, maps), name, 4)
-        found.update({r.number: flow.sources(r) for r in asking})
+        flow = decided(partial(_Flow.of, asking, given, name, maps), 4)
+        found.update({r.number: _sources(r, given, flow, maps) for r in asking})
     return found
+
+
+def _sources(r: Statement, writes: Sequence[Statement], flow: _Flow | None, maps: _Accesses) -> list[Source]:
+    """The sources of a read by isl's flow analysis, or else those of the elements at its indices."""
+    try:
+        if flow is None:
+            raise Uncovered(_too_long(r.buffer.name))
+        return flow.sources(r)
+    except Uncovered:
+        if (known := _by_elements(r, writes, maps)) is None:
+            raise
+        return known
+
+
+def _by_elements(r: Statement, writes: Sequence[Statement], maps: _Accesses) -> list[Source] | None:
+    """The sources of a read in a nest behind those of all writes: what these leave in the elements that it names.
+
+    The flow analysis of an element by its coordinates takes few steps, however a read divides its indices. None where
+    a write stands in the read's nest.
+    """
+    if any(int(w.order[0]) >= int(r.order[0]) for w in writes):
+        return None
+    box = _within_budget(partial(maps.box, r), r.buffer.name, 1) or ()
+    own = {f"e{k}": Interval(low, high + 1) for k, (low, high) in enumerate(box)}
+    element = Statement(
+        r.number, r.buffer, tuple(map(variable, own)), (), tuple(own.items()),
+        tuple(f"{i.start} <= {n} < {i.stop}" for n, i in own.items()), (r.order[0],), None, None,
+    )  # fmt: skip
+    each = _Accesses.of([element], writes, max(len(s.order) for s in (element, *writes)))
+    flow = _within_budget(partial(_Flow.of, [element], writes, r.buffer.name, each), r.buffer.name, 4)
+    sources = flow.sources(element)
+    indices, names = dict(zip(own, r.at, strict=True)), _named(r)
+    ranges = {n: (i.start, i.stop - 1) for n, i in box_of(maps.domain[r.number], r.names).items()}
+
+    def at_indices(source: Source) -> Source | None:
+        place = tuple(a.replaced(indices, ranges) for a in source.at)
+        if len(sources) == 1 and source.writer is not None:
+            image = f"W{source.writer}[{', '.join(text(a, names) for a in place)}]"
+            relation = isl().Map(f"{{ {_tuple(r)} -> {image}{_where(r)} }}")
+            return Source(source.writer, place, maps.domain[r.number], relation)
+        reach = maps.element[r.number].apply_range(each.element[r.number].reverse()).intersect_range(source.domain)
+        domain = reach.domain().coalesce()
+        if domain.is_empty():
+            return None
+        if source.writer is None:
+            return _initial(r, domain)
+        return Source(source.writer, place, domain, reach.apply_range(source.relation))
+
+    known = [_within_budget(partial(at_indices, s), r.buffer.name, 1) for s in sources]
+    return [s for s in known if s is not None]
 
 
 def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
@@ -220,8 +270,12 @@ def _rounds_in_common(w: Statement, r: Statement) -> list[str] | None:
 def _within_budget(question: Callable[[], T], buffer: str, times: float) -> T:
     found = decided(question, times)
     if found is None:
-        raise Uncovered(f"the dataflow of {buffer!r}, which takes too long")
+        raise Uncovered(_too_long(buffer))
     return found
+
+
+def _too_long(buffer: str) -> str:
+    return f"the dataflow of {buffer!r}, which takes too long"
 
 
 _Box = tuple[tuple[int, int], ...]

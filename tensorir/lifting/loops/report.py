@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator
+from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import Scalar, TensorType
 from tensorir.lifting.emission.tensors import constant_of
@@ -52,15 +52,50 @@ def differences(f: Fencil, merged: Sequence[Span] = ()) -> tuple[Difference, ...
 
 
 def folds_by_comparison(f: Fencil) -> list[str]:
-    """The folds by `max` and `min` of floats, each with its line: they meet NaN and signs of zeros in any order."""
+    """The folds by `max` and `min` of floats, each with its line and what of its values the order decides.
+
+    >>> from tensorir.text import parse
+    >>> text = "f(y: tensor<float>, a: tensor<float, K[0:9]>) { y ← reduce(max, 0.0, K)(if a > 0.0 then a else 0.0); }"
+    >>> for line in folds_by_comparison(parse(text)):
+    ...     print(line)
+    line 1: a fold by max goes in any order, which may change the sign of a zero; numerics="exact" keeps the order.
+    """
     folds: dict[str, None] = {}
     for e in postorder(*values(f.closures)):
         match e:
-            case Call("reduce", (Operator("max" | "min" as op), *_)) if _is_float(e):
-                folds[f"{'' if e.span is NOWHERE else f'line {e.span.line}: '}a fold by {op} "] = None
+            case Call("reduce", (Operator("max" | "min" as op), *operands)) if _is_float(e):
+                line = "" if e.span is NOWHERE else f"line {e.span.line}: "
+                missing = "" if all(map(_is_never_nan, operands)) else "keep or drop a NaN and "
+                folds[
+                    f"{line}a fold by {op} goes in any order, which may {missing}change the sign of a zero; "
+                    'numerics="exact" keeps the order.'
+                ] = None
             case _:
                 pass
     return list(folds)
+
+
+def _is_never_nan(e: Expr) -> bool:
+    """True if no data makes a float NaN: numbers, casts, and choices of the larger or smaller that drop it."""
+    match e:
+        case Literal(value):
+            return value == value
+        case Call("cast", (x,)):
+            # the smallest floats have no infinity
+            return not _is_float(x) and isinstance(e.tensor.element, Scalar) and e.tensor.element.bits > 8
+        case Call("if", (Call("greater" | "less" | "greater_equal" | "less_equal", (a, b)), x, y)) if x in (a, b):
+            # a comparison that holds has numbers on both sides
+            return _is_never_nan(y)
+        case Call("if", (Call("isnan", (a,)), x, y)) if y == a:
+            return _is_never_nan(x)
+        case Call("if", (_, x, y)):
+            return _is_never_nan(x) and _is_never_nan(y)
+        case Call("reduce", (Operator("max" | "min"), *operands)):
+            return all(map(_is_never_nan, operands))
+        case Call("max" | "min" | "neg" | "abs" | "add_dim" | "rename" | "subset" | "cartesian_shift", operands):
+            return all(map(_is_never_nan, operands))
+        case _:
+            return False
 
 
 def _row(span: Span, what: str, fast: str, exact: str) -> Difference:

@@ -53,7 +53,7 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
     `on_hazard` says what to do with what is proven wrong: "error", "sequential" (in the order of the text, with a
     note) or "ignore"; what nobody wrote then reads as any value. `numerics="exact"` keeps the source's order and
     rounding, and in folds by `max` and `min` what comparisons do with NaN and the signs of zeros; otherwise such a fold
-    keeps a NaN, or drops it among many elements.
+    goes in any order, may keep or drop a NaN and change the sign of a zero, and the report has a line for it.
     An index is a whole number, as for TVM: one that would wrap around is out of bounds. Raises TL01 for what no pure
     program says, TL10 to TL15 for what is proven wrong.
     """
