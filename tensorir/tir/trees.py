@@ -72,10 +72,17 @@ def children(node: Node) -> Sequence[Node]:
     has its data, shape, strides and offset below it.
     """
     found: list[Node] = []
-    if not isinstance(node, Var):
-        for name in fields_of(type(node)):
-            _collect(getattr(node, name), found)
+    for name in () if isinstance(node, Var) else fields_of(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            found.append(value)
+        elif type(value) not in _PLAIN:
+            _collect(value, found)
     return found
+
+
+_PLAIN = frozenset((str, int, bool, float, type(None), DataType))
+"""The types of fields in which there is no node."""
 
 
 def _collect(value: object, found: list[Node]) -> None:
@@ -85,7 +92,7 @@ def _collect(value: object, found: list[Node]) -> None:
     elif isinstance(value, tuple):
         for item in cast("tuple[object, ...]", value):
             _collect(item, found)
-    elif value is not None and not isinstance(value, str | int | float) and isinstance(value, Mapping):
+    elif type(value) not in _PLAIN and isinstance(value, Mapping):
         for key, item in cast("Mapping[object, object]", value).items():
             _collect(key, found)
             _collect(item, found)
