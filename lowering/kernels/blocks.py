@@ -16,7 +16,7 @@ import numpy as np
 from jax.extend.core import JaxprEqn
 
 from lowering.kernels.instances import Points
-from lowering.kernels.positions import Entry, Index, Position
+from lowering.kernels.positions import Entry, Index, Position, symbols_of
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.vectors import Lanes, Vectors, kind_of, memory_of
 
@@ -57,7 +57,11 @@ class Block(Points):
                     if kind == "i64"
                     else self.text.put(f"{sign}ext {self.text.vector(kind)} {entry.name} to {wide}")
                 )
-                number = Number(name, True)
+                if self.lane is None or self.lane not in symbols_of(at):
+                    # one number for all lanes
+                    number = Number(self.text.put(f"extractelement {wide} {name}, i64 0"))
+                else:
+                    number = Number(name, True)
             case axis if axis == self.lane:
                 base = self.text.splat("i64", self.axes[axis])
                 steps = f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
@@ -128,7 +132,8 @@ class Block(Points):
             numbers[0] = self._row(v, numbers[0])
         strides = strides_of(v)
         step = self.step(v, position)
-        wide = any(isinstance(i.symbol, Entry) for i in position) or (step != 0 and apart)
+        others = (n for n, i in zip(numbers, position, strict=True) if i.symbol != self.lane)
+        wide = any(n.wide for n in others) or (step != 0 and apart)
         pointer = self._pointer(v)
         if not wide:
             first = self._linear(zip(self._first_lane(position, numbers), strides, strict=True), 0)

@@ -18,7 +18,7 @@ from jax.extend.core import JaxprEqn
 
 from lowering.kernels.blocks import Block, Number, strides_of
 from lowering.kernels.native import Kernel
-from lowering.kernels.positions import Box, Position, identity, symbols_of
+from lowering.kernels.positions import Box, Entry, Position, identity, symbols_of
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 from lowering.kernels.stages import HELD, OVERLAP, Piece, Reach, Stage, Staged
 from lowering.kernels.vectors import Lanes, Vectors, kind_of, memory_of
@@ -289,6 +289,8 @@ class _Piece(Block):
     def _prefetch(self, v: Variable, position: Position) -> None:
         """Fetch a line of an array where it is read for the first time: at the largest of its positions."""
         along = [p for p in self.stage.loads[v] if [i.symbol for i in p] == [i.symbol for i in position]]
+        if any(isinstance(i.symbol, Entry) for i in position):
+            return
         if position == max(along, key=lambda p: [i.offset for i in p]):
             element = element_of(v)
             numbers = [self._number(i) for i in position]

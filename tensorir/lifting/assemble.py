@@ -45,8 +45,7 @@ from tensorir.lifting.region.text import print_region
 from tensorir.lifting.rewrites.canonical import tidied
 from tensorir.lifting.schedule.run import values_of
 from tensorir.lifting.storage.mirrors import read_through
-from tensorir.lifting.storage.narrow import with_shared_terms, with_threads_apart
-from tensorir.lifting.storage.speculation import speculated
+from tensorir.lifting.storage.narrow import with_shared_terms
 from tensorir.lifting.storage.trees import with_trees_folded
 from tensorir.passes.pipeline import Stage
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
@@ -180,10 +179,8 @@ SOURCE: tuple[Row, ...] = (
 )
 STORAGE: tuple[Row, ...] = (
     ("trees", "a fold by a tree of steps is a loop", lambda x, g: x if g.exact else with_trees_folded(x, g.trees)),
-    ("threads", "what each thread keeps has a dim for the threads", lambda x, g: with_threads_apart(x)),
     ("abreast", "whiles of the iterations of a loop are one while", lambda x, g: abreast(x)),
     ("read_through", "copies in places that no sum tells are seen through", lambda x, _: read_through(x)),
-    ("speculate", "storage of one iteration has no guards", lambda x, g: speculated(x, g.arguments, g.checked)),
 )
 
 

@@ -17,7 +17,7 @@ from tensorir.runtime.errors import Span, refusal
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing
 from tensorir.tir.dtypes import HANDLE, INT32
-from tensorir.tir.ranges import Bounds, interval
+from tensorir.tir.ranges import Bounds, bounds_in, interval
 from tensorir.tir.trees import transform, walk
 
 _PLACES = frozenset(("address_of", "access_ptr", "region", "tvm_access_ptr"))
@@ -48,7 +48,7 @@ def staged(node: n.Stmt, outer: Iterable[n.Buffer]) -> Staged | None:
                     _refuse(used, part.span)
     if not uses:
         return None
-    nest = _Nest(_bounds(node), {v for part in walk(node) if (v := bound_by(part)) is not None})
+    nest = _Nest(bounds_in(node), {v for part in walk(node) if (v := bound_by(part)) is not None})
     covered = _covering(node)
     for part in uses:
         if isinstance(part, n.BufferStore):
@@ -133,17 +133,6 @@ def bound_by(node: n.Node) -> n.Var | None:
             return var
         case _:
             return None
-
-
-def _bounds(node: n.Stmt) -> dict[n.Var, Bounds]:
-    """The smallest and largest values of the loop variables of a nest, where they are known."""
-    known: dict[n.Var, Bounds] = {}
-    for part in walk(node):
-        if isinstance(part, n.For):
-            low, size = interval(part.min, known), interval(part.extent, known)
-            if low is not None and size is not None and size[1] > 0:
-                known[part.loop_var] = low[0], low[1] + size[1] - 1
-    return known
 
 
 def _covering(node: n.Stmt) -> dict[int, frozenset[n.Var]]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from tensorir.integers.intervals import combined
 from tensorir.tir import nodes as n
+from tensorir.tir.trees import walk
 
 Bounds = tuple[int, int]
 
@@ -42,6 +43,22 @@ def interval(expr: n.Expr, known: Mapping[n.Var, Bounds], depth: int = 0) -> Bou
             return combined(_OPERATIONS[type(expr)], interval(a, known, depth + 1), interval(b, known, depth + 1))
         case _:
             return None
+
+
+def bounds_in(body: n.Stmt) -> dict[n.Var, Bounds]:
+    """The smallest and the largest value of the loop variables and lets of a statement, where that is known."""
+    known: dict[n.Var, Bounds] = {}
+    for node in walk(body):
+        match node:
+            case n.For(var, low, extent):
+                first, count = interval(low, known), interval(extent, known)
+                if first is not None and count is not None and count[1] > 0:
+                    known[var] = first[0], first[1] + count[1] - 1
+            case n.LetStmt(var, value) if (reach := interval(value, known)) is not None:
+                known[var] = reach
+            case _:
+                pass
+    return known
 
 
 def linear(*parts: tuple[n.Expr, int]) -> dict[n.Expr | None, int]:

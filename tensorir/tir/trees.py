@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TypeGuard, TypeVar, cast
@@ -65,24 +65,37 @@ def fields_of(kind: type[Node]) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(kind) if f.init and f.name not in skipped)  # type: ignore[arg-type]
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> Sequence[Node]:
     """The nodes directly below, in the order of the fields (inside tuples and mappings too).
 
     Below a variable and below a *use* of a buffer there is nothing: they are names. A buffer that is itself the node
     has its data, shape, strides and offset below it.
     """
-    if isinstance(node, Var):
-        return
-    pending: list[object] = [getattr(node, name) for name in reversed(fields_of(type(node)))]
-    while pending:
-        value = pending.pop()
+    found: list[Node] = []
+    for name in () if isinstance(node, Var) else fields_of(type(node)):
+        value = getattr(node, name)
         if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            pending.extend(reversed(value))  # type: ignore[arg-type]
-        elif isinstance(value, Mapping):
-            for key, item in reversed(list(value.items())):  # type: ignore[arg-type]
-                pending += [item, key]
+            found.append(value)
+        elif type(value) not in _PLAIN:
+            _collect(value, found)
+    return found
+
+
+_PLAIN = frozenset((str, int, bool, float, type(None), DataType))
+"""The types of fields in which there is no node."""
+
+
+def _collect(value: object, found: list[Node]) -> None:
+    """The nodes that a field of a node holds, after those that were found."""
+    if isinstance(value, Node):
+        found.append(value)
+    elif isinstance(value, tuple):
+        for item in cast("tuple[object, ...]", value):
+            _collect(item, found)
+    elif type(value) not in _PLAIN and isinstance(value, Mapping):
+        for key, item in cast("Mapping[object, object]", value).items():
+            _collect(key, found)
+            _collect(item, found)
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -10,6 +10,7 @@ import pytest
 
 import tensorir as ti
 from tests.lift.harness import agree as agreed
+from tests.lift.harness import figures, parsed
 
 A = np.round(np.random.default_rng(11).normal(size=(6, 4, 5)) * 2).astype(np.float32)
 
@@ -107,3 +108,32 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
     given = np.random.default_rng(0).normal(size=64).astype(np.float32), np.zeros(1, np.float32)
     (found,) = lifted(function, numerics="exact")(*given)
     np.testing.assert_array_equal(found, ti.tir.interpret(function, *given)[1])
+
+
+UNEQUAL = {
+    "all but the first": ("i != 0", "i > 0", "A[i - 1]"),
+    "all but the last": ("i != 7", "i < 7", "A[i + 1]"),
+    "not the last": ("not (i == 7)", "i < 7", "A[i + 1]"),
+    "all but the least sum of two": ("i + j != 0", "i + j > 0", "A[i + j - 1]"),
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_what_differs_from_an_end_of_its_range_is_a_part_of_it(name: str):
+    unequal, inside, read = UNEQUAL[name]
+    head = '@T.prim_func\ndef main(A: T.Buffer((8,), "float32"), B: T.Buffer((8, 1), "float32")):\n'
+
+    def of(condition: str) -> Any:
+        body = f"""
+for i in range(8):
+    for j in range(1):
+        if {condition}:
+            B[i, j] = {read}
+        else:
+            B[i, j] = T.float32(0)
+"""
+        return parsed(head, body)
+
+    near, bounded = agreed(of(unequal)), ti.lift(of(inside))
+    assert figures(near) == figures(bounded)
+    assert "≠" not in str(near.fencil)

@@ -148,4 +148,12 @@ def folds(rng, values, element):
     return jnp.where(whole > 50, x, whole.astype(x.dtype))
 
 
-MOVES = chosen, where_positions, periodic, padded, extended, updated, stored, turned, strided, folded, folds
+def taken(rng, values, element):
+    """Rows, or columns, at indices."""
+    x = one_of(rng, values)
+    axis = int(rng.integers(x.ndim))
+    at = jnp.asarray(rng.integers(x.shape[axis], size=x.shape[axis]), jnp.int32)
+    return jnp.asarray(x).at[(*[slice(None)] * axis, at)].get(mode="promise_in_bounds")
+
+
+MOVES = chosen, where_positions, periodic, padded, extended, updated, stored, turned, strided, folded, folds, taken

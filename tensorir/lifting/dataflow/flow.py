@@ -132,7 +132,8 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
         asking = [r for r in asking if r.number not in known]
         if not asking:
             continue
-        flow = decided(partial(_Flow.of, asking, given, name, maps), 4)
+        schedule = isl().UnionMap(maps.time(*asking, *given))
+        flow = decided(partial(_Flow.of, asking, given, name, maps, schedule), 4)
         found.update({r.number: _sources(r, given, flow, maps) for r in asking})
     return found
 
@@ -164,7 +165,8 @@ def _by_elements(r: Statement, writes: Sequence[Statement], maps: _Accesses) -> 
         tuple(f"{i.start} <= {n} < {i.stop}" for n, i in own.items()), (r.order[0],), None, None,
     )  # fmt: skip
     each = _Accesses.of([element], writes, max(len(s.order) for s in (element, *writes)))
-    flow = _within_budget(partial(_Flow.of, [element], writes, r.buffer.name, each), r.buffer.name, 4)
+    schedule = isl().UnionMap(each.time(element, *writes))
+    flow = _within_budget(partial(_Flow.of, [element], writes, r.buffer.name, each, schedule), r.buffer.name, 4)
     sources = flow.sources(element)
     indices, names = dict(zip(own, r.at, strict=True)), _named(r)
     ranges = {n: (i.start, i.stop - 1) for n, i in box_of(maps.domain[r.number], r.names).items()}
@@ -284,20 +286,22 @@ _Box = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Accesses:
-    """Access maps and schedules of statements, as maps of isl."""
+    """Access maps of statements, as maps of isl; their schedules are read where isl's flow analysis is asked."""
 
     element: Mapping[int, Any]
-    time: Mapping[int, Any]
     domain: Mapping[int, Any]
+    longest: int
 
     @staticmethod
     def of(reads: Sequence[Statement], writes: Sequence[Statement], longest: int) -> _Accesses:
         i, every = isl(), [*reads, *writes]
         return _Accesses(
-            {s.number: i.Map(_relations([s], _access)) for s in every},
-            {s.number: i.Map(_relations([s], lambda s: _order(s, longest))) for s in every},
-            {s.number: domain_of(s) for s in every},
+            {s.number: i.Map(_relations([s], _access)) for s in every}, {s.number: domain_of(s) for s in every}, longest
         )
+
+    def time(self, *statements: Statement) -> str:
+        """The schedule of statements, as a text of isl."""
+        return _relations(statements, lambda s: _order(s, self.longest))
 
     def box(self, s: Statement) -> _Box | None:
         """The box around what a statement touches, None where it touches nothing."""
@@ -307,10 +311,11 @@ class _Accesses:
         count = touched.dim(isl().dim_type.set)
         return tuple((touched.dim_min_val(k).to_python(), touched.dim_max_val(k).to_python()) for k in range(count))
 
-    def union(self, maps: Mapping[int, Any], statements: Sequence[Statement]) -> Any:
+    def of_all(self, statements: Sequence[Statement]) -> Any:
+        """The elements of all statements, as one map."""
         found = isl().UnionMap.empty(isl().Space.params_alloc(isl().DEFAULT_CONTEXT, 0))
         for s in statements:
-            found = found.add_map(maps[s.number])
+            found = found.add_map(self.element[s.number])
         return found
 
 
@@ -364,14 +369,15 @@ class _Flow:
     """The iterations that no write reaches, None where there is no write."""
 
     @staticmethod
-    def of(reads: Sequence[Statement], writes: Sequence[Statement], buffer: str, accesses: _Accesses) -> _Flow:
+    def of(
+        reads: Sequence[Statement], writes: Sequence[Statement], buffer: str, accesses: _Accesses, schedule: Any
+    ) -> _Flow:
         i = isl()
         reaching: dict[int, list[Any]] = {r.number: [] for r in reads}
         if not writes:
             return _Flow(buffer, writes, accesses, reaching, None)
-        info = i.UnionAccessInfo.from_sink(accesses.union(accesses.element, reads))
-        info = info.set_must_source(accesses.union(accesses.element, writes))
-        info = info.set_schedule_map(accesses.union(accesses.time, [*reads, *writes]))
+        info = i.UnionAccessInfo.from_sink(accesses.of_all(reads)).set_must_source(accesses.of_all(writes))
+        info = info.set_schedule_map(schedule)
         try:
             flow = info.compute_flow()
         except i.Error as error:
@@ -433,11 +439,11 @@ def _last_writes(r: Statement, writes: Sequence[Statement], accesses: _Accesses)
     { R1[i0] -> W0[i0'] : (i0) mod 2 = 0 and 0 <= i0 <= 6 and 0 <= i0' <= 3 and i0 <= 2i0' <= 1 + i0 }
     """
     i = isl()
-    element, when = accesses.element[r.number], accesses.time[r.number]
+    element, when = accesses.element[r.number], i.Map(accesses.time(r))
     earlier = when.apply_range(i.Map.lex_gt(when.get_space().range()))
     total, times = None, list[Any]()
     for w in writes:
-        time = accesses.time[w.number]
+        time = i.Map(accesses.time(w))
         same = element.apply_range(accesses.element[w.number].reverse())
         possible = same.apply_range(time).intersect(earlier)
         total = possible if total is None else total.union(possible)

@@ -215,16 +215,10 @@ class _Translation:
         return found
 
     def condition(self, part: Term, scope: _Scope, before: Sequence[r.Condition]) -> list[r.Condition]:
-        match part:
-            case Number(value):
-                return [] if value else [r.Bound(number(-1))]
-            case Op("less" | "less_equal" | "greater" | "greater_equal" | "eq" as op, (a, b)):
-                x, y = affine_of(a), affine_of(b)
-                if x is not None and y is not None:
-                    return [_bound(op, x, y)]
-            case _:
-                pass
-        return [self.let(self.expression(part, scope, _asked(before), {}), scope)]
+        if isinstance(part, Number):
+            return [] if part.value else [r.Bound(number(-1))]
+        bound = _bound_of(part, scope.ranges)
+        return [bound or self.let(self.expression(part, scope, _asked(before), {}), scope)]
 
     def let(self, value: Expr, scope: _Scope) -> Var:
         result = Var(self.value_name(), value.tensor)
@@ -290,7 +284,7 @@ class _Translation:
                     scope.found.append(read)
                 return memo[key]
             case Op("if", (c, yes, no)):
-                here, there = _branches(c, asked)
+                here, there = _branches(c, asked, scope.ranges)
                 parts = (
                     self.expression(c, scope, asked, memo),
                     self.expression(yes, scope, here, memo),
@@ -323,6 +317,29 @@ def _inside(a: Affine, extent: int, scope: _Scope, bounds: Sequence[r.Bound]) ->
     return bool(decided(outside.is_empty, PARTS))
 
 
+def _bound_of(part: Term, ranges: Mapping[str, tuple[int, int]], holds: bool = True) -> r.Bound | None:
+    """The bound that a condition, or its negation, is: "not equal" is one where equality is an end of a range."""
+    match part:
+        case Op("not", (other,)):
+            return _bound_of(other, ranges, not holds)
+        case Op("less" | "less_equal" | "greater" | "greater_equal" | "eq" | "not_eq" as op, (a, b)):
+            x, y = affine_of(a), affine_of(b)
+        case _:
+            return None
+    if x is None or y is None:
+        return None
+    if op not in ("eq", "not_eq"):
+        return _bound(op, x, y) if holds else _opposite(_bound(op, x, y))
+    if holds is (op == "eq"):
+        return _bound("eq", x, y)
+    reach = x.minus(y).range(ranges)
+    return None if reach is None or reach[0] < 0 < reach[1] else _bound("greater" if reach[0] >= 0 else "less", x, y)
+
+
+def _opposite(bound: r.Bound) -> r.Bound:
+    return r.Bound(bound.affine.times(-1).plus(number(-1)))
+
+
 def _never(a: Affine, scope: _Scope) -> bool:
     """True if a sum is negative in all iterations."""
     reach = a.range(scope.ranges)
@@ -333,23 +350,16 @@ def _never(a: Affine, scope: _Scope) -> bool:
     return bool(decided(integer_set(list(names), [*holds, f"{text(a, names)} >= 0"]).is_empty, PARTS))
 
 
-def _branches(c: Term, asked: _Asked) -> tuple[_Asked, _Asked]:
+def _branches(c: Term, asked: _Asked, ranges: Mapping[str, tuple[int, int]]) -> tuple[_Asked, _Asked]:
     """The iterations that need either branch of a choice."""
     of_data = replace(asked, all=False)
-    parts: list[r.Bound] = []
-    for part in conjuncts(c):
-        match part:
-            case Op("less" | "less_equal" | "greater" | "greater_equal" | "eq" as op, (a, b)):
-                x, y = affine_of(a), affine_of(b)
-                if x is None or y is None:
-                    return of_data, of_data
-                parts.append(_bound(op, x, y))
-            case _:
-                return of_data, of_data
-    other = of_data
-    if len(parts) == 1 and not parts[0].equal:
-        other = replace(asked, bounds=(*asked.bounds, r.Bound(parts[0].affine.times(-1).plus(number(-1)))))
-    return replace(asked, bounds=(*asked.bounds, *parts)), other
+    parts = [_bound_of(part, ranges) for part in conjuncts(c)]
+    bounds = tuple(b for b in parts if b is not None)
+    if len(bounds) < len(parts):
+        return of_data, of_data
+    other = _bound_of(c, ranges, False) if len(parts) == 1 else None
+    no = of_data if other is None else replace(asked, bounds=(*asked.bounds, other))
+    return replace(asked, bounds=(*asked.bounds, *bounds)), no
 
 
 def _bound(op: str, x: Affine, y: Affine) -> r.Bound:

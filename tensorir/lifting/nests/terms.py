@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -141,15 +142,19 @@ def children(term: Term) -> tuple[Term, ...]:
 
 def walk(term: Term) -> Iterator[Term]:
     """The term and everything below it, each distinct node once."""
-    seen: set[int] = set()
-    stack = [term]
+    if not (below := children(term)):
+        yield term
+        return
+    seen, stack = {id(term)}, [*below[::-1]]
+    yield term
     while stack:
         current = stack.pop()
         if id(current) in seen:
             continue
         seen.add(id(current))
         yield current
-        stack += children(current)[::-1]
+        if below := children(current):
+            stack += below[::-1]
 
 
 def sums_in(terms: Sequence[Term]) -> list[Affine] | None:
@@ -241,20 +246,21 @@ def index_names(term: Term) -> set[str]:
 def rebuilt(term: Term, rule: Callable[[Term], Term | None], memo: dict[int, Term] | None = None) -> Term:
     """The term with `rule` applied from the leaves up; None leaves a node as it is. Shared nodes stay shared."""
     done: dict[int, Term] = {} if memo is None else memo
-    stack: list[tuple[Term, bool]] = [(term, False)]
+    stack = [term]
     while stack:
-        current, ready = stack.pop()
+        current = stack[-1]
         if id(current) in done:
+            stack.pop()
             continue
         below = children(current)
-        if below and not ready:
-            stack.append((current, True))
-            stack.extend((c, False) for c in below if id(c) not in done)
+        if waiting := [c for c in below if id(c) not in done]:
+            stack += waiting
             continue
+        stack.pop()
         new: Term = current
         if below:
-            parts = tuple(done[id(c)] for c in below)
-            if any(a is not b for a, b in zip(parts, below, strict=True)):
+            parts = tuple([done[id(c)] for c in below])
+            if not all(map(is_, parts, below)):
                 match current:
                     case Load(buffer, _, span):
                         new = Load(buffer, parts, span)

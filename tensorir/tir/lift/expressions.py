@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from tensorir.ir.types import BOOL, INT32, Scalar, scalar_of
 from tensorir.lifting.nests.bounded import bytes_of
@@ -158,17 +159,27 @@ def _extents(shape: tuple[Term, ...]) -> tuple[object, ...]:
 
 def element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
     """The element of a data type: the tensor IR's, or a narrow integer that a byte will hold."""
-    return (NARROW.get(str(dtype.element)) if dtype.lanes > 0 else None) or tensor_element_of(dtype, span)
+    return (_narrow(dtype) if dtype.lanes > 0 else None) or tensor_element_of(dtype, span)
+
+
+@cache
+def _narrow(dtype: DataType) -> Scalar | None:
+    return NARROW.get(str(dtype.element))
+
+
+@cache
+def _of_numpy(dtype: DataType) -> Scalar | None:
+    try:
+        return scalar_of(dtype.element.numpy)
+    except TypeError:
+        return None
 
 
 def tensor_element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
     """The tensor IR's element of a data type."""
     if dtype.lanes < 0:
         raise refused(f"{dtype} has as many lanes as the machine says, and no program has a machine.", span, FIXED)
-    try:
-        found = scalar_of(dtype.element.numpy)
-    except TypeError:
-        found = None
+    found = _of_numpy(dtype)
     if found is None:
         help = "hold it in a wider type, such as float32 or int32."
         raise refused(f"the tensor IR has no elements of type {dtype.element}.", span, help)

@@ -21,7 +21,7 @@ from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32
-from tensorir.tir.ranges import Bounds, interval
+from tensorir.tir.ranges import Bounds, bounds_in, interval
 from tensorir.tir.tiles.operations import (
     Atomic,
     Box,
@@ -49,7 +49,7 @@ def without_tiles(func: n.PrimFunc) -> n.PrimFunc:
     func = normal(func)
     if not any(is_tile(node) for node in walk(func.body)):
         return func
-    known = _bounds(func.body)
+    known = bounds_in(func.body)
 
     def rule(node: n.Node) -> n.Node | None:
         match node:
@@ -62,22 +62,6 @@ def without_tiles(func: n.PrimFunc) -> n.PrimFunc:
         func.name, func.params, func.buffer_map, transform(func.body, rule), func.ret_type, func.attrs, func.s_tir,
         func.module, func.span,
     )  # fmt: skip
-
-
-def _bounds(body: n.Stmt) -> dict[n.Var, Bounds]:
-    """The smallest and the largest value of loop variables and lets, where that is known."""
-    known: dict[n.Var, Bounds] = {}
-    for node in walk(body):
-        match node:
-            case n.For(var, low, extent):
-                first, count = interval(low, known), interval(extent, known)
-                if first is not None and count is not None and count[1] > 0:
-                    known[var] = first[0], first[1] + count[1] - 1
-            case n.LetStmt(var, value) if (reach := interval(value, known)) is not None:
-                known[var] = reach
-            case _:
-                pass
-    return known
 
 
 @dataclass(slots=True)
