@@ -363,6 +363,7 @@ def iterate(
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str | datetime.timedelta = "5 s",
     on_interrupt: str = "raise",
 ) -> _State: ...
 @overload
@@ -382,6 +383,7 @@ def iterate(
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str | datetime.timedelta = "5 s",
     on_interrupt: str = "raise",
 ) -> tuple[_State, _State]: ...
 @overload
@@ -401,6 +403,7 @@ def iterate(
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str | datetime.timedelta = "5 s",
     on_interrupt: str = "raise",
 ) -> tuple[_State, _Kept]: ...
 

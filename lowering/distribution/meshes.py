@@ -68,7 +68,9 @@ def blocks_of(array: Any, sharding: NamedSharding) -> jax.Array:
 
 def on_host(array: Any) -> np.ndarray[Any, Any]:
     """An array as one of NumPy, whole in every process; all processes that have blocks of it call this together."""
-    if isinstance(array, jax.Array) and not array.is_fully_addressable:
+    if isinstance(array, jax.Array) and array.is_fully_replicated:
+        array = array.addressable_data(0)
+    elif isinstance(array, jax.Array) and not array.is_fully_addressable:
         array = multihost_utils.process_allgather(array, tiled=True)
     return np.array(array)
 
