@@ -18,11 +18,11 @@ from tensorir.runtime.errors import refusal
 
 # Meshes of the devices that there are, or of pretended ones on a CPU.
 
-HEARTBEAT = 20
-"""Seconds after which the processes know that one of them is gone, and end."""
+HEARTBEAT = 10
+"""Seconds after which the processes know that one of them stands still, and end."""
 
 
-def join(address: str | None, count: int | None, place: int | None, devices: int) -> bool:
+def join(address: str | None, count: int | None, place: int | None, devices: int, heartbeat: int | None) -> bool:
     """Join processes that have so many devices together; whether this is the first of them.
 
     Without an address Slurm, MPI or another launcher that JAX knows says who takes part. Raises ValueError where none
@@ -30,7 +30,8 @@ def join(address: str | None, count: int | None, place: int | None, devices: int
     """
     if count is not None:
         jax.config.update("jax_num_cpu_devices", max(1, devices // count))
-    jax.distributed.initialize(address, count, place, initialization_timeout=60, heartbeat_timeout_seconds=HEARTBEAT)
+    seconds = heartbeat or HEARTBEAT
+    jax.distributed.initialize(address, count, place, initialization_timeout=60, heartbeat_timeout_seconds=seconds)
     return jax.process_index() == 0
 
 
@@ -52,6 +53,17 @@ def mesh_of(extents: Sequence[int]) -> Mesh:
 #
 # Every process calls the same programs in the same order. Of an array that is given whole each process puts its own
 # blocks on its devices; what a caller of NumPy or xarray gets back is whole in every process.
+
+
+def taking_part() -> tuple[int, int, int, str]:
+    """The number of this process and how many there are, its devices and their kind."""
+    return jax.process_index(), jax.process_count(), jax.local_device_count(), jax.devices()[0].device_kind
+
+
+def of_all(text: str) -> list[str]:
+    """A text of each process, of 200 bytes at most; all call this together."""
+    own = np.frombuffer(text.encode()[:200].ljust(200), np.uint8)
+    return [bytes(row).decode().strip() for row in np.asarray(multihost_utils.process_allgather(own)).reshape(-1, 200)]
 
 
 def is_shared(mesh: Mesh) -> bool:

@@ -26,6 +26,7 @@ from jax import lax
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from lowering.distribution.meshes import of_all
 from tensorir.binding.arrays import refuse
 
 T = TypeVar("T")
@@ -133,9 +134,8 @@ class Agreement:
         """The processes of a run, by their numbers."""
         if not self.several_processes:
             return ()
-        own = f"{os.getpid()} {platform.node()}".encode()[:128].ljust(128)
-        every = multihost_utils.process_allgather(np.frombuffer(own, np.uint8))
-        return tuple(Peer(k, *bytes(row).decode(errors="replace").strip().split(" ", 1)) for k, row in enumerate(every))
+        every = of_all(f"{os.getpid()} {platform.node()}")
+        return tuple(Peer(k, *text.split(" ", 1)) for k, text in enumerate(every))
 
     @property
     def _mesh(self) -> Mesh:

@@ -247,16 +247,15 @@ class Checkpoints:
             return None
         self._check(facts["run"], int(facts["every"]), done, n, facts["source"])
         try:
-            return [self._placed(self._path(done) / f"array_{k}", x, a) for k, (x, a) in
+            return [self._placed(self._path(done) / f"array_{k}", x, *a) for k, (x, a) in
                     enumerate(zip(self.state, facts["arrays"], strict=True))]  # fmt: skip
         except (ValueError, OSError, LookupError, TypeError) as problem:
             self._damage = str(problem).splitlines()[0].partition(" [tensorstore_spec")[0]
             return None
 
-    def _placed(self, path: Path, own: Any, stored: Any) -> Any:
+    def _placed(self, path: Path, own: Any, shape: Any, kind: str, chunks: Any) -> Any:
         """An array on the devices on which another one is, of which each process reads its own blocks."""
-        raw = _raw(own)
-        array = Stored(*map(_tuple, stored)).opened(path, open=True)
+        raw, array = _raw(own), Stored(tuple(shape), kind, tuple(chunks)).opened(path, open=True)
 
         def block(at: Any) -> np.ndarray[Any, Any]:
             return array[at].read().result().view(raw.dtype)
@@ -403,10 +402,6 @@ class Checkpoints:
 
 def _digest_of_facts(facts: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def _tuple(x: Any) -> Any:
-    return tuple(x) if isinstance(x, list) else x
 
 
 def _locked(file: Any) -> bool:
