@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
@@ -32,6 +33,7 @@ def join(address: str | None, count: int | None, place: int | None, devices: int
         jax.config.update("jax_num_cpu_devices", max(1, devices // count))
     seconds = heartbeat or HEARTBEAT
     jax.distributed.initialize(address, count, place, initialization_timeout=60, heartbeat_timeout_seconds=seconds)
+    heed_signals()
     return jax.process_index() == 0
 
 
@@ -53,6 +55,12 @@ def mesh_of(extents: Sequence[int]) -> Mesh:
 #
 # Every process calls the same programs in the same order. Of an array that is given whole each process puts its own
 # blocks on its devices; what a caller of NumPy or xarray gets back is whole in every process.
+
+
+def heed_signals() -> None:
+    """Let SIGTERM do what it did before `jax.distributed.initialize`, whose own handler ends nothing."""
+    with contextlib.suppress(ValueError, TypeError):  # in another thread, and where another library handles it
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
 
 def taking_part() -> tuple[int, int, int, str]:

@@ -354,44 +354,43 @@ def iterate(
             first = whole(with_numbers(kept, one, [x[0] for x in further(kept)]))
             kept = stacked_dataset(first, numbers(kept), times, clock.units)
         return clock.dated(whole(last), n), kept
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), interrupts() as interrupt:
         state = with_numbers(state, [left_to_xla(jnp.array(x, copy=True)) for x in numbers(state)])
         loop = LOOPS.of(_loop_key(step, (state, record)), lambda: _checked_loop(step, state, *record))
-        with interrupts() as interrupt:
-            held: Checkpoints | None = None
-            if checkpoint_dir is not None:
-                with calls_of(None), alone():
-                    facts = {"step": digest_of_function(_digested(step), state, *record), "labels": labels}
-                facts |= {} if forced is None else {"forcing": forced.digest()}
-                facts |= {"dt": str(clock.step), "start": str(clock.start)}
-                counted = every is None or isinstance(every, (int, np.integer))
-                if not counted:
-                    facts["every"] = str(every)
-                facts["keep"] = str(bool(keep))
-                if chosen and keep is not True:
-                    facts["keep"] = digest_of_function(lambda parts: numbers(apart(chosen(whole(parts)))), state)
-                source = source_of(step)
-                held = Checkpoints(checkpoint_dir, numbers(state), facts, loop.agreement, checkpoint_every, source)
-                held.every = None if not keep or every is None else int(every) if counted else 1
-            try:
-                resumed = held.resumed(n) if held else None
-                if held and keep and every is None:
-                    held.every = held.every or _often(n)
-                    due = _due(held.every, clock, n)
-                done, carry = resumed or (0, numbers(state))
-                reported = due if callback or keep else ()
-                run = _Run(loop, n, reported, callback, chosen, clock, given, state, held, forced, interrupt)
-                if held and not resumed:
-                    held.save(0, carry)
-                if to is not None:
-                    leads = loop.agreement.leads  # who writes the file finds out if it may
-                    run.file = Snapshots(to, resumed is not None or not leads, done if leads else 0)
-                if is_shown(progress) and loop.agreement.leads:
-                    run.bar = Bar(n, patience=0.0 if progress else 0.5)
-                return run.ended(*run.advance(done, carry), on_interrupt)
-            finally:
-                if held:
-                    held.close()
+        held: Checkpoints | None = None
+        if checkpoint_dir is not None:
+            with calls_of(None), alone():
+                facts = {"step": digest_of_function(_digested(step), state, *record), "labels": labels}
+            facts |= {} if forced is None else {"forcing": forced.digest()}
+            facts |= {"dt": str(clock.step), "start": str(clock.start)}
+            counted = every is None or isinstance(every, (int, np.integer))
+            if not counted:
+                facts["every"] = str(every)
+            facts["keep"] = str(bool(keep))
+            if chosen and keep is not True:
+                facts["keep"] = digest_of_function(lambda parts: numbers(apart(chosen(whole(parts)))), state)
+            source = source_of(step)
+            held = Checkpoints(checkpoint_dir, numbers(state), facts, loop.agreement, checkpoint_every, source)
+            held.every = None if not keep or every is None else int(every) if counted else 1
+        try:
+            resumed = held.resumed(n) if held else None
+            if held and keep and every is None:
+                held.every = held.every or _often(n)
+                due = _due(held.every, clock, n)
+            done, carry = resumed or (0, numbers(state))
+            reported = due if callback or keep else ()
+            run = _Run(loop, n, reported, callback, chosen, clock, given, state, held, forced, interrupt)
+            if held and not resumed:
+                held.save(0, carry)
+            if to is not None:
+                leads = loop.agreement.leads  # who writes the file finds out if it may
+                run.file = Snapshots(to, resumed is not None or not leads, done if leads else 0)
+            if is_shown(progress) and loop.agreement.leads:
+                run.bar = Bar(n, patience=0.0 if progress else 0.5)
+            return run.ended(*run.advance(done, carry), on_interrupt)
+        finally:
+            if held:
+                held.close()
 
 
 def _digested(step: Callable[..., Any]) -> Callable[..., Any]:

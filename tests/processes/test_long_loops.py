@@ -61,10 +61,10 @@ def said(process, timeout=100):
     return facts
 
 
-def until_it_runs(processes):
+def until_it_runs(processes, word="began"):
     """Wait for the first report of each, behind what JAX's own libraries print."""
     for p in processes:
-        assert any("began" in line for line in p.stdout)
+        assert any(word in line for line in p.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,27 @@ def test_a_signal_stops_all_after_the_same_step(victims):
     stopped = [said(p, 30) for p in processes]
     assert stopped[0].get("stopped") == stopped[1].get("stopped") is not None, stopped
     assert {facts["signal"] for facts in stopped} == {signal.SIGTERM}
+
+
+def test_a_signal_while_programs_are_compiled_stops_all():
+    processes = start(2, steps=10**8)
+    until_it_runs(processes, "compiling")
+    for p in processes:
+        p.send_signal(signal.SIGTERM)
+    stopped = [said(p, 60) for p in processes]
+    assert stopped[0].get("stopped") == stopped[1].get("stopped") is not None, stopped
+
+
+def test_a_signal_while_a_checkpoint_is_written_stops_all_with_the_checkpoint(tmp_path):
+    options = {"rows": 24, "blocks": True, "folder": str(tmp_path), "checkpoint_every": 50, "slow_writes": 1.0}
+    processes = start(2, steps=10**8, **options)
+    until_newer(tmp_path, 0)
+    while not list(tmp_path.glob("checkpoint-*.partial")):
+        time.sleep(0.01)
+    processes[0].send_signal(signal.SIGTERM)
+    stopped = [said(p, 60) for p in processes]
+    assert stopped[0].get("stopped") == stopped[1].get("stopped") == checkpoints(tmp_path)[-1], stopped
+    assert not list(tmp_path.glob("*.partial"))
 
 
 @pytest.mark.parametrize("steps", [10**8, 200], ids=["on the way", "after the last step"])
@@ -128,25 +149,28 @@ def test_a_process_that_is_gone_is_said_and_the_run_goes_on_on_another_number(un
 
 @pytest.fixture(scope="module")
 def halfway(tmp_path_factory):
-    """The folder of a run of blocks on two processes, after 600 and 900 steps."""
+    """The folder of a run of blocks on two processes, after 900 steps and fewer, its end, and how many fewer."""
     folder = tmp_path_factory.mktemp("halfway")
     options = {"rows": 24, "blocks": True, "folder": str(folder), "checkpoint_every": 300, "every": 300, "pause": 0.2}
     ends = [said(p) for p in start(2, steps=900, **options)]
-    assert checkpoints(folder) == [600, 900] and ends[0]["digest"] == ends[1]["digest"]
-    return folder, ends[0]["digest"]
+    before, last = checkpoints(folder)
+    assert 0 < before < last == 900 and ends[0]["digest"] == ends[1]["digest"]
+    return folder, ends[0]["digest"], before
 
 
 def test_a_damaged_checkpoint_is_refused_by_all_and_the_one_before_is_taken(halfway, tmp_path):
-    folder, digest = halfway
+    folder, digest, before = halfway
     own = shutil.copytree(folder, tmp_path / "own")
     (own / "checkpoint-900" / "array_0" / "c" / "1" / "0" / "0").unlink()  # a block that one process alone reads
     ends = [said(p) for p in start(2, steps=900, rows=24, blocks=True, every=50, folder=str(own))]
     for facts in ends:
-        assert facts.get("digest") == digest and facts["began"] == 650, facts
+        assert facts.get("digest") == digest and facts["began"] == 50 * (before // 50 + 1), facts
     assert "is damaged (" in ends[0]["warned"] and (own / "checkpoint-900.damaged").is_dir()
 
 
-def test_each_process_writes_its_own_blocks(halfway):
+def test_each_process_writes_and_reads_its_own_blocks(halfway):
+    for facts in [said(p) for p in start(3, steps=900, rows=24, blocks=True, folder=str(halfway[0]))]:
+        assert facts["digest"] == halfway[1] and facts["read"] == 24 * 8 * 2 * 8 / 3, facts
     names = sorted(str(p.relative_to(halfway[0] / "checkpoint-900")) for p in halfway[0].rglob("checkpoint-900/**/c/*"))
     assert names == ["array_0/c/0", "array_0/c/1"]
 
@@ -157,7 +181,7 @@ def test_a_full_disk_of_one_process_ends_all_and_the_checkpoint_before_stays(hal
     first, second = [said(p) for p in start(2, steps=10**8, room=100, **options)]
     assert f"a checkpoint cannot be written to '{own}': File too large" in second["problem"], second
     assert "error[A48]: another process of this run ended with an error" in first["problem"]
-    assert checkpoints(own) == [600, 900]
+    assert checkpoints(own) == checkpoints(halfway[0])
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):
@@ -202,3 +226,36 @@ def test_a_run_on_two_processes_goes_on_from_one(undisturbed, tmp_path):
     assert [said(p)["done"] for p in start(1, steps=1000, folder=str(tmp_path))] == [1000]
     for facts in [said(p) for p in start(2, steps=STEPS, folder=str(tmp_path))]:
         assert facts.get("digest") == undisturbed and facts["began"] == 1050, facts
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_ten_thousand_steps_have_the_bits_of_one_process(count):
+    (alone,) = (said(p, 300) for p in start(1, steps=10_000, rows=24))
+    for facts in [said(p, 300) for p in start(count, steps=10_000, rows=24, blocks=True, slow=True)]:
+        assert facts.get("digest") == alone["digest"], facts
+
+
+@pytest.mark.nightly
+def test_ten_kills_along_other_numbers_of_processes_leave_the_bits_of_an_undisturbed_run(tmp_path):
+    (alone,) = (said(p, 300) for p in start(1, steps=6_000, rows=24))
+    options = {
+        "steps": 6_000,
+        "rows": 24,
+        "blocks": True,
+        "folder": str(tmp_path),
+        "checkpoint_every": 100,
+        "every": 20,
+    }
+    chain = random.Random(os.getpid())
+    for turn, count in enumerate((2, 2, 4, 3, 1, 4, 2, 1, 3, 2)):
+        at = max(checkpoints(tmp_path), default=-1)
+        processes = start(count, pause=0.02, **options)
+        until_newer(tmp_path, at)
+        time.sleep(chain.random())
+        processes[turn % count].kill()
+        for p in processes:
+            said(p, 60)
+    assert checkpoints(tmp_path)[-1] < 6_000
+    for facts in [said(p, 300) for p in start(2, **options)]:
+        assert facts.get("digest") == alone["digest"], facts

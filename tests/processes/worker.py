@@ -17,11 +17,32 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import tensorir as ti
 from lowering.distribution.meshes import on_host
+from lowering.loops.checkpoints import Checkpoints
 from stencils import library
 
 
 def say(**facts: Any) -> None:
     print(json.dumps(facts), flush=True)
+
+
+READ: list[int] = []
+"""Bytes of the parts of checkpoints that this process reads."""
+
+
+def watch(seconds: float) -> None:
+    """Count what is read of checkpoints, and let their writing take longer."""
+    placed, write = Checkpoints._placed, Checkpoints._write
+
+    def counting(self: Any, path: Any, *arguments: Any) -> Any:
+        made = placed(self, path, *arguments)
+        READ.extend(s.data.nbytes for s in made.addressable_shards)
+        return made
+
+    def slowly(self: Any, *arguments: Any) -> None:
+        time.sleep(seconds)
+        write(self, *arguments)
+
+    Checkpoints._placed, Checkpoints._write = counting, slowly
 
 
 def main() -> None:
@@ -41,12 +62,21 @@ def main() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (options["room"], resource.RLIM_INFINITY))
 
+    traced: list[Any] = []
+
+    def announce() -> None:
+        if not traced:
+            say(compiling=True)
+        traced.append(True)
+
     def step(u: Any) -> Any:
+        announce()
         return d(inp=u, coeff=c)["out"]
 
     if options.get("another"):
 
         def step(u: Any) -> Any:
+            announce()
             return 2.0 * d(inp=u, coeff=c)["out"]
 
     seen: list[int] = []
@@ -61,6 +91,7 @@ def main() -> None:
         if place == 1 and k >= options.get("fails", k + 1):
             raise ValueError("the disk of this process is full")
 
+    watch(options.get("slow_writes", 0) if place == 1 else 0)
     if "to" in options:
         _, kept = ti.iterate(
             step, u, options["steps"], every=50, keep=True, to=options["to"], checkpoint_dir=options.get("folder"),
@@ -79,7 +110,7 @@ def main() -> None:
             checkpoint_dir=options.get("folder"), checkpoint_every=options.get("checkpoint_every", "5 s"),
         )  # fmt: skip
         last = np.ascontiguousarray(on_host(last))
-        say(done=options["steps"], digest=hashlib.sha256(last.tobytes()).hexdigest())
+        say(done=options["steps"], read=sum(READ), digest=hashlib.sha256(last.tobytes()).hexdigest())
     except ti.Interrupted as stopped:
         say(stopped=stopped.steps, signal=stopped.signal)
     except (ti.DiagnosticError, ValueError) as problem:
