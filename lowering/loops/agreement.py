@@ -112,7 +112,7 @@ class Agreement:
 
     def any(self, own: bool) -> bool:
         """True if it is true in some process, once all are here."""
-        return bool(self.gathered(own).any())
+        return bool(self.gathered(own).any()) if self.several_processes else own
 
     def on_all(self, action: Callable[[], T]) -> T:
         """The result of an action that may fail; raises the error of this process, and A48 for that of another one."""

@@ -13,6 +13,7 @@ import hashlib
 import inspect
 import json
 import os
+import platform
 import re
 import shutil
 import sys
@@ -31,10 +32,12 @@ import jax
 import numpy as np
 
 import tensorir
+from lowering.distribution.meshes import on_host
 from lowering.labelled import is_key
 from lowering.loops.agreement import Agreement
 from lowering.loops.snapshots import nanoseconds_of, reason
 from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import DiagnosticError
 
 READABLE = ("dt", "start", "every", "versions")
 """What decides a run and is no digest."""
@@ -218,8 +221,8 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / "lock").open("a+")
         except OSError as problem:
-            why = f"'{self.folder}' cannot hold checkpoints: {problem.strerror}."
-            raise refuse("A30", why, "name a folder.") from None
+            message = f"'{self.folder}' cannot hold checkpoints: {problem.strerror}."
+            raise refuse("A30", message, "name a folder.") from None
         if not _locked(self._lock):
             self._lock.seek(0)
             owner = self._lock.read() or "another run"
@@ -227,7 +230,7 @@ class Checkpoints:
             message = f"'{self.folder}' is used by a run that is under way, {owner}."
             raise refuse("A30", message, "give each run a folder of its own, or end that one.")
         self._lock.truncate(0)
-        self._lock.write(f"process {os.getpid()} of {os.uname().nodename if hasattr(os, 'uname') else 'this machine'}")
+        self._lock.write(f"process {os.getpid()} of {platform.node()}")
         self._lock.flush()
         self._without_partial()
 
@@ -242,13 +245,11 @@ class Checkpoints:
             facts = held["facts"]
             if held["digest"] != _digest_of_facts(facts) or facts["steps"] != done:
                 raise ValueError("run.json is another one than was written")
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            self._damage = str(problem).splitlines()[0]
-            return None
-        self._check(facts["run"], int(facts["every"]), done, n, facts["source"])
-        try:
+            self._check(facts["run"], int(facts["every"]), done, n, facts["source"])
             return [self._placed(self._path(done) / f"array_{k}", x, *a) for k, (x, a) in
                     enumerate(zip(self.state, facts["arrays"], strict=True))]  # fmt: skip
+        except DiagnosticError:
+            raise
         except (ValueError, OSError, LookupError, TypeError) as problem:
             self._damage = str(problem).splitlines()[0].partition(" [tensorstore_spec")[0]
             return None
@@ -286,9 +287,8 @@ class Checkpoints:
         message = f"'{self.folder}' holds the checkpoint of a run that began with another {listed}"
         before = source if "step" in other else self.source
         lines = [*difflib.ndiff(before.splitlines(), self.source.splitlines())]
-        was, now = (next((x[2:].strip() for x in lines if x[0] == sign), "") for sign in "-+")
-        notes = [f"its step had the line: {was}"] if was else []
-        notes += [f"the step of this call has: {now}"] if now else []
+        words = {"-": "its step had the line", "+": "the step of this call has"}
+        notes = [f"{words[s]}: {x[2:].strip()}" for s in words for x in [x for x in lines if x[0] == s][:1]]
         raise refuse("A30", f"{message}.", "give each run a folder of its own, or remove it.", *notes)
 
     def _of_last_release(self, n: int) -> tuple[int, list[Any]] | None:
@@ -296,7 +296,7 @@ class Checkpoints:
         path = self.folder / "checkpoint.npz"
         if not path.exists():
             return None
-        raw = [np.asarray(x) for x in self.state]
+        raw = [on_host(_raw(x)) for x in self.state]
         own = {**self.run, "state": digest_of_arrays(jax.tree_util.tree_structure([*raw]), raw)}
         try:
             with np.load(path, allow_pickle=False) as file:
@@ -410,10 +410,8 @@ def _locked(file: Any) -> bool:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return True
+    except (ImportError, OSError) as problem:
+        return not isinstance(problem, BlockingIOError)
     return True
 
 

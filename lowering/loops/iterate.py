@@ -549,13 +549,12 @@ class _Run:
             if not self.file:
                 self.kept.append(left(kept))
                 self.times.append(done)
-            elif agreement.several_processes:
+            else:
                 place, file = bisect_left(self.due, done), self.file
                 snapshot, blocks = file.in_blocks(kept, moment, self.clock.units)
                 agreement.on_all(lambda: file.write(place, snapshot, blocks) if agreement.leads else None)
-                agreement.on_all(lambda: file.fill(place, blocks))
-            else:
-                self.file.write(bisect_left(self.due, done), dataset([left(kept)], [moment], self.clock.units))
+                if blocks:
+                    agreement.on_all(lambda: file.fill(place, blocks))
         if self.callback and done:
             self.callback(done, self._left(state, done))
 

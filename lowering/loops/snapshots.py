@@ -407,7 +407,6 @@ HELD = {".nc": NUMBERS, ".zarr": NUMBERS | {"float16", "complex64", "complex128"
 ENGINES = {".nc": "netcdf4", ".zarr": "zarr"}
 SENT_TO_ONE = 2**30
 """Bytes of a snapshot that several processes send to one, which writes it to a file that is no store."""
-NO_BLOCKS: Mapping[str, Any] = {}
 
 
 class Snapshots:
@@ -468,7 +467,7 @@ class Snapshots:
             message = f"a snapshot cannot be written to '{self.path}': {reason(problem)}"
             raise refuse("A31", f"{message}.", "make room, or close it where it is open.") from None
 
-    def write(self, at: int, snapshot: Any, blocks: Mapping[str, Any] = NO_BLOCKS) -> None:
+    def write(self, at: int, snapshot: Any, blocks: Any = ()) -> None:
         """A Dataset along an axis of one, the first of its variables, as the entry at a place, without `blocks`."""
         for name, variable in snapshot.data_vars.items():
             if variable.dtype.name not in HELD[self.path.suffix]:
@@ -487,8 +486,7 @@ class Snapshots:
             else:
                 snapshot.to_netcdf(self.path, engine="netcdf4", unlimited_dims=[axis])
         except (OSError, RuntimeError) as problem:  # the NetCDF library has no error of its own for a full disk
-            why = getattr(problem, "strerror", None) or str(problem).splitlines()[0]
-            told = f"a snapshot cannot be written to '{self.path}': {why}"
+            told = f"a snapshot cannot be written to '{self.path}': {reason(problem)}"
             raise refuse("A31", f"{told}.", "make room, or close it where it is open.") from None
         self.written = True
 
@@ -507,7 +505,7 @@ class Snapshots:
                 if variable.dims[:1] == (axis,):
                     file[name][at : at + 1] = np.asarray(encode_cf_variable(variable, name=name).data)
 
-    def _to_zarr(self, at: int, snapshot: Any, axis: str, blocks: Mapping[str, Any]) -> None:
+    def _to_zarr(self, at: int, snapshot: Any, axis: str, blocks: Any) -> None:
         how: dict[str, Any] = {"compute": False, "safe_chunks": False} if blocks else {}
         if not self.written:
             # version 2 of the format: all that read Zarr read it, its metadata in one place too
@@ -564,7 +562,8 @@ def _laid_out(x: Any) -> Any:
 def reason(problem: Exception) -> str:
     """The words of an operating system in what a store says."""
     number = re.search(r"(?:os_error_code='|OS error )(\d+)", str(problem))
-    return os.strerror(int(number[1])) if number else str(problem).splitlines()[0].rstrip(".")
+    own = os.strerror(int(number[1])) if number else getattr(problem, "strerror", None)
+    return own or str(problem).splitlines()[0].rstrip(".")
 
 
 def _with_times(file: Any) -> Any:

@@ -186,3 +186,33 @@ def test_chunks_are_parts_of_blocks_of_a_bounded_size(extent):
 
 
 SINGLE = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+
+def scaled(rate):
+    """A step, whose text differs from that of `halved` in one line."""
+
+    def step(u):
+        more = rate * u
+        return more + 1.0
+
+    return step
+
+
+def halved(rate):
+    def step(u):
+        more = u / rate
+        return more + 1.0
+
+    return step
+
+
+def test_the_line_that_differs_is_said(tmp_path):
+    ti.iterate(scaled(0.5), np.ones(3), 2, checkpoint_dir=tmp_path, progress=False)
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.iterate(halved(2.5), np.ones(3), 2, checkpoint_dir=tmp_path, progress=False)
+    assert str(refused.value) == (
+        f"error[A30]: '{tmp_path}' holds the checkpoint of a run that began with another step.\n"
+        "note: its step had the line: more = rate * u\n"
+        "note: the step of this call has: more = u / rate\n"
+        "help: give each run a folder of its own, or remove it."
+    )

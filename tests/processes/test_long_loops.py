@@ -259,3 +259,14 @@ def test_ten_kills_along_other_numbers_of_processes_leave_the_bits_of_an_undistu
     assert checkpoints(tmp_path)[-1] < 6_000
     for facts in [said(p, 300) for p in start(2, **options)]:
         assert facts.get("digest") == alone["digest"], facts
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_stands_still_ends_the_others_by_the_heartbeat(victim, tmp_path):
+    processes = start(2, steps=10**8, folder=str(tmp_path), checkpoint_every=50, heartbeat=5)
+    until_newer(tmp_path, 0)
+    processes[victim].send_signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    left = said(processes[1 - victim], 60)
+    assert left["code"] != 0 and time.monotonic() - begin < 40, left

@@ -48,8 +48,9 @@ def watch(seconds: float) -> None:
 def main() -> None:
     place, count, port = map(int, sys.argv[1:4])
     options = json.loads(sys.argv[4])
+    beat = options.get("heartbeat", 20)
     if count > 1:
-        jax.distributed.initialize(f"localhost:{port}", count, place, heartbeat_timeout_seconds=20)
+        jax.distributed.initialize(f"localhost:{port}", count, place, heartbeat_timeout_seconds=beat)
     mesh = jax.make_mesh((count,), ("px",))
     d = ti.distribute(library.load("hdiff"), mesh, {"I": "px"}, numerics="exact")
     rows = options.get("rows", 17)
