@@ -87,7 +87,12 @@ def blocks_of(array: Any, sharding: NamedSharding) -> jax.Array:
 
 
 def on_host(array: Any) -> np.ndarray[Any, Any]:
-    """An array as one of NumPy, whole in every process; all processes that have blocks of it call this together."""
+    """An array as one of NumPy, whole in every process; all processes that have blocks of it call this together.
+
+    Of random keys it is their numbers.
+    """
+    if isinstance(array, jax.Array) and jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
     if isinstance(array, jax.Array) and array.is_fully_replicated:
         array = array.addressable_data(0)
     elif isinstance(array, jax.Array) and not array.is_fully_addressable:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -40,27 +41,22 @@ class Vote(IntEnum):
     ERROR = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A process of a run, and the machine that it is on."""
+def ended(peers: Sequence[str]) -> str:
+    """The processes of a run that have ended, as far as this machine knows; `peers` is what `Agreement.peers` gives."""
+    each = [(place, *peer.split(" ", 1)) for place, peer in enumerate(peers)]
+    own = [p for p in each if p[2] == platform.node()] if Path("/proc/self/stat").exists() else []
+    for _ in range(10):  # connections are closed before the process is
+        if lost := [f"process {place} (number {n} on {machine})" for place, n, machine in own if _is_over(n)]:
+            return " and ".join(lost)
+        time.sleep(0.02)
+    return "another process"
 
-    place: int
-    number: str
-    machine: str
 
-    @property
-    def is_gone(self) -> bool:
-        """True if it has ended, as far as this machine knows."""
-        if self.machine != platform.node() or not Path("/proc/self/stat").exists():
-            return False
-        try:
-            state = Path(f"/proc/{self.number}/stat").read_text().rpartition(") ")[2][:1]
-        except OSError:
-            return True
-        return state in "ZX"  # nobody has asked yet how it ended
-
-    def __str__(self) -> str:
-        return f"process {self.place} (number {self.number} on {self.machine})"
+def _is_over(number: str) -> bool:
+    try:  # where it is a zombie, nobody has asked yet how it ended
+        return Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2][:1] in "ZX"
+    except OSError:
+        return True
 
 
 @dataclass(frozen=True)
@@ -130,12 +126,9 @@ class Agreement:
             raise refuse("A48", "another process of this run ended with an error.", "its own message says which.")
         return made  # type: ignore[return-value]
 
-    def peers(self) -> tuple[Peer, ...]:
-        """The processes of a run, by their numbers."""
-        if not self.several_processes:
-            return ()
-        every = of_all(f"{os.getpid()} {platform.node()}")
-        return tuple(Peer(k, *text.split(" ", 1)) for k, text in enumerate(every))
+    def peers(self) -> Sequence[str]:
+        """The numbers of the processes on their machines, and these."""
+        return of_all(f"{os.getpid()} {platform.node()}") if self.several_processes else ()
 
     @property
     def _mesh(self) -> Mesh:

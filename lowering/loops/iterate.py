@@ -49,7 +49,7 @@ from lowering.labelled import (
     whole,
     with_numbers,
 )
-from lowering.loops.agreement import Agreement, Peer, Vote
+from lowering.loops.agreement import Agreement, Vote, ended
 from lowering.loops.checkpoints import Checkpoints, digest_of_arrays, digest_of_function, source_of
 from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
@@ -449,7 +449,7 @@ class _Run:
     kept: list[Any] = field(default_factory=list[Any])
     times: list[int] = field(default_factory=list[int])
     signal: int = 0
-    peers: tuple[Peer, ...] = ()
+    peers: Sequence[str] = ()
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
@@ -534,8 +534,7 @@ class _Run:
             if not self.loop.agreement.several_processes:
                 raise
             leave_without_others()
-            gone = " and ".join(str(p) for p in self.peers if p.is_gone) or "another process"
-            message = f"{gone} of this run is gone: {str(problem).splitlines()[0]}"
+            message = f"{ended(self.peers)} of this run is gone: {str(problem).splitlines()[0]}"
             hint = "start it again, with checkpoint_dir=."
             if self.held and (names := self.held.names()):
                 begin = f"it goes on from {names[-1]:,} steps in '{self.held.folder}'"

@@ -11,6 +11,7 @@ news.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -82,7 +83,8 @@ def launched_here(arguments: Sequence[str]) -> None:
             aside: dict[str, Any] = {"stderr": errors[place - 1], "stdout": errors[place - 1]} if place else {}
             # of Ctrl-C on the terminal each hears once, by this process
             command = [*program, *placed(arguments, address, count, place)]
-            processes.append(subprocess.Popen(command, start_new_session=os.name == "posix", **aside))
+            aside |= {"start_new_session": True, "preexec_fn": _ends_with_parent} if os.name == "posix" else {}
+            processes.append(subprocess.Popen(command, **aside))
         for number in before:
             signal.signal(number, pass_on)
         try:
@@ -95,6 +97,12 @@ def launched_here(arguments: Sequence[str]) -> None:
         if any(codes):
             _pass_on_errors(errors, codes)
     raise SystemExit(next((code if code > 0 else 128 - code for code in (*codes[:1], *codes) if code), 0))
+
+
+def _ends_with_parent() -> None:
+    """Let a process get SIGTERM where that which started it is killed (Linux alone can be asked for it)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _pass_on_errors(errors: Sequence[IO[bytes]], codes: Sequence[int]) -> None:

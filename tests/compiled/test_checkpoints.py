@@ -153,6 +153,16 @@ def test_random_keys_and_numbers_of_any_type_go_on(tmp_path):
             assert a.dtype == b.dtype and _bits(a) == _bits(b)
 
 
+def test_random_keys_are_kept_as_numbers(tmp_path):
+    step = lambda s: {"key": jax.random.split(s["key"])[0], "x": s["x"] + 1.0}
+    for to in (None, tmp_path / "kept.nc", tmp_path / "kept.zarr"):
+        last, kept = ti.iterate(
+            step, {"key": jax.random.key(3), "x": np.zeros(2)}, 2, every=1, keep=True, to=to, progress=False
+        )
+        assert kept.key.dtype == np.uint32 and kept.sizes["time"] == 3
+        assert kept.key[2].values.tolist() == jax.random.key_data(last["key"]).tolist()
+
+
 def _bits(x):
     return np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x).tobytes()
 

@@ -11,21 +11,19 @@ import sys
 from collections import Counter
 from math import prod
 
-EXTENTS = tuple(map(int, sys.argv[1:]))
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={prod(EXTENTS)}"
 BLOCK = (16, 8)
 KINDS = ("collective-permute", "all-reduce", "all-gather", "all-to-all", "reduce-scatter")
 
 
-def figures(name):
+def figures(name, extents):
     import jax
 
     import tensorir as ti
     from stencils import library
 
-    mesh = jax.make_mesh(EXTENTS, ("px", "py")[: len(EXTENTS)])
+    mesh = jax.make_mesh(extents, ("px", "py")[: len(extents)])
     d = ti.distribute(library.load(name), mesh, dict(zip("IJ", mesh.axis_names, strict=False)), numerics="exact")
-    whole = [n * size for n, size in zip(EXTENTS, BLOCK, strict=False)]
+    whole = [n * size for n, size in zip(extents, BLOCK, strict=False)]
     sizes = dict(zip(("n", "m"), (*whole, *BLOCK[len(whole) :]), strict=True))
     sizes |= {n: 4 for n in d.program.size_names if n not in sizes}
     step = d.step_of(**sizes)
@@ -43,4 +41,7 @@ def figures(name):
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: figures(name) for name in ("hdiff", "advection_upwind", "vertical_advection", "heat")}))
+    given = tuple(map(int, sys.argv[1:]))
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={prod(given)}"
+    programs = ("hdiff", "advection_upwind", "vertical_advection", "heat")
+    print(json.dumps({name: figures(name, given) for name in programs}))

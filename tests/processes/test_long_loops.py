@@ -214,6 +214,13 @@ def test_what_is_kept_is_written_once_and_read_by_all(suffix, tmp_path):
         assert json.loads((tmp_path / "two.zarr" / "state" / ".zarray").read_text())["chunks"] == [1, 12, 8, 2]
 
 
+@pytest.mark.nightly
+def test_a_snapshot_that_is_too_large_for_one_process_is_refused_by_all(tmp_path):
+    for facts in [said(p) for p in start(2, steps=60, rows=24, blocks=True, to=str(tmp_path / "run.nc"), sent=100)]:
+        assert "error[A31]: a snapshot has 0.0 GiB, which would go through one process to '" in facts["problem"]
+        assert f"help: let each write its blocks: to='{tmp_path}/run.zarr'." in facts["problem"]
+
+
 def test_results_go_on_in_a_store_whose_chunks_two_processes_share(tmp_path):
     options = {"rows": 24, "blocks": True, "folder": str(tmp_path / "state"), "to": str(tmp_path / "kept.zarr")}
     for count, steps in ((2, 60), (3, 120)):

@@ -17,6 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import tensorir as ti
 from lowering.distribution.meshes import on_host
+from lowering.loops import snapshots
 from lowering.loops.checkpoints import Checkpoints
 from stencils import library
 
@@ -94,10 +95,15 @@ def main() -> None:
 
     watch(options.get("slow_writes", 0) if place == 1 else 0)
     if "to" in options:
-        _, kept = ti.iterate(
-            step, u, options["steps"], every=50, keep=True, to=options["to"], checkpoint_dir=options.get("folder"),
-            progress=False,
-        )  # fmt: skip
+        snapshots.SENT_TO_ONE = options.get("sent", snapshots.SENT_TO_ONE)
+        try:
+            _, kept = ti.iterate(
+                step, u, options["steps"], every=50, keep=True, to=options["to"], checkpoint_dir=options.get("folder"),
+                progress=False,
+            )  # fmt: skip
+        except ti.DiagnosticError as problem:
+            say(problem=str(problem))
+            return
         say(
             times=kept["time"].values.tolist(),
             means=kept["state"].mean(["state_0", "state_1", "state_2"]).values.tolist(),
