@@ -435,9 +435,14 @@ def with_numbers(parts: Any, some: Sequence[Any], more: Sequence[Any] | None = N
     return jax.tree_util.tree_map(one, parts, is_leaf=_is_whole)
 
 
+def is_key(x: Any) -> bool:
+    """True for random keys, which are no numbers of NumPy."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
 def blank(parts: Any) -> Any:
     """The pytree with arrays of the same shapes and types that take no memory."""
-    empty = [np.broadcast_to(np.zeros((), jnp.result_type(x)), np.shape(x)) for x in numbers(parts)]
+    empty = [x if is_key(x) else np.broadcast_to(np.zeros((), jnp.result_type(x)), np.shape(x)) for x in numbers(parts)]
     return with_numbers(parts, empty, [None] * len(further(parts)))
 
 

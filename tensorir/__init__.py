@@ -142,6 +142,7 @@ def iterate(
     progress: bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: Any = "5 s",
     on_interrupt: str = "raise",
 ) -> Any:
     """The state after n steps, which run inside XLA, with the labels that it had.
@@ -168,7 +169,9 @@ def iterate(
         progress: True or False for a bar always or never; by default on terminals if the run takes a while.
         to: path of a new .nc or .zarr file, which snapshots are written to as they come and not held in memory.
         checkpoint_dir: path of a folder from which the same call goes on after the process was killed, to the
-            same bits.
+            same bits, on any number of processes and devices. Two checkpoints are kept in it.
+        checkpoint_every: the number of steps between two checkpoints, or the time that they take ("10 min"); "5 s" by
+            default. They are written next to the steps.
         on_interrupt: "raise" (default) for `ti.Interrupted`, which has the state, at Ctrl-C and SIGTERM; or "return".
 
     Raises A19 for numbers of steps that are none, A20 for a step that returns another structure, other types, labels or
@@ -188,7 +191,7 @@ def iterate(
     return backend("jax").iterate(
         step, state, n, forcing=forcing, forcing_method=forcing_method, every=every, callback=callback, keep=keep,
         dt=dt, start=start, checkpoint=checkpoint, progress=progress, to=to, checkpoint_dir=checkpoint_dir,
-        on_interrupt=on_interrupt,
+        checkpoint_every=checkpoint_every, on_interrupt=on_interrupt,
     )  # fmt: skip
 
 

@@ -364,6 +364,7 @@ def iterate(
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str | datetime.timedelta = "5 s",
     on_interrupt: str = "raise",
 ) -> _State: ...
 @overload
@@ -383,6 +384,7 @@ def iterate(
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str | datetime.timedelta = "5 s",
     on_interrupt: str = "raise",
 ) -> tuple[_State, _State]: ...
 @overload
@@ -402,6 +404,7 @@ def iterate(
     progress: builtins.bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | str | datetime.timedelta = "5 s",
     on_interrupt: str = "raise",
 ) -> tuple[_State, _Kept]: ...
 

@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 from lowering.calls.compiled import Compiled
 from lowering.context import checked, raise_failures
 from lowering.distribution.halos import NO_TABLES, Tables
-from lowering.distribution.meshes import on_host
+from lowering.distribution.meshes import heed_signals, is_shared, on_host
 from lowering.distribution.step import Step
 from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op, tracing
 from lowering.tracing import refuse_narrow as refuse_narrow_types
@@ -632,6 +632,8 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     owners = partition_of(partition, axes, dict(mesh.shape))
     # blocks lie where this says, whatever the kinds of the caller's axes are
     mesh = Mesh(mesh.devices, mesh.axis_names)
+    if is_shared(mesh):
+        heed_signals()
     if isinstance(program, (FieldOperator, Program)):
         return DistributedOperator(program, mesh, axes, {**options, "partition": partition})
     if isinstance(program, Compiled):

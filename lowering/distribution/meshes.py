@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
@@ -18,11 +19,11 @@ from tensorir.runtime.errors import refusal
 
 # Meshes of the devices that there are, or of pretended ones on a CPU.
 
-HEARTBEAT = 20
-"""Seconds after which the processes know that one of them is gone, and end."""
+HEARTBEAT = 10
+"""Seconds after which the processes know that one of them stands still, and end."""
 
 
-def join(address: str | None, count: int | None, place: int | None, devices: int) -> bool:
+def join(address: str | None, count: int | None, place: int | None, devices: int, heartbeat: int | None) -> bool:
     """Join processes that have so many devices together; whether this is the first of them.
 
     Without an address Slurm, MPI or another launcher that JAX knows says who takes part. Raises ValueError where none
@@ -30,7 +31,9 @@ def join(address: str | None, count: int | None, place: int | None, devices: int
     """
     if count is not None:
         jax.config.update("jax_num_cpu_devices", max(1, devices // count))
-    jax.distributed.initialize(address, count, place, initialization_timeout=60, heartbeat_timeout_seconds=HEARTBEAT)
+    seconds = heartbeat or HEARTBEAT
+    jax.distributed.initialize(address, count, place, initialization_timeout=60, heartbeat_timeout_seconds=seconds)
+    heed_signals()
     return jax.process_index() == 0
 
 
@@ -54,6 +57,23 @@ def mesh_of(extents: Sequence[int]) -> Mesh:
 # blocks on its devices; what a caller of NumPy or xarray gets back is whole in every process.
 
 
+def heed_signals() -> None:
+    """Let SIGTERM do what it did before `jax.distributed.initialize`, whose own handler ends nothing."""
+    with contextlib.suppress(ValueError, TypeError):  # in another thread, and where another library handles it
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+
+
+def taking_part() -> tuple[int, int, int, str]:
+    """The number of this process and how many there are, its devices and their kind."""
+    return jax.process_index(), jax.process_count(), jax.local_device_count(), jax.devices()[0].device_kind
+
+
+def of_all(text: str) -> list[str]:
+    """A text of each process, of 200 bytes at most; all call this together."""
+    own = np.frombuffer(text.encode()[:200].ljust(200), np.uint8)
+    return [bytes(row).decode().strip() for row in np.asarray(multihost_utils.process_allgather(own)).reshape(-1, 200)]
+
+
 def is_shared(mesh: Mesh) -> bool:
     """True if some devices of a mesh are those of other processes."""
     return any(d.process_index != jax.process_index() for d in mesh.devices.flat)
@@ -67,8 +87,15 @@ def blocks_of(array: Any, sharding: NamedSharding) -> jax.Array:
 
 
 def on_host(array: Any) -> np.ndarray[Any, Any]:
-    """An array as one of NumPy, whole in every process; all processes that have blocks of it call this together."""
-    if isinstance(array, jax.Array) and not array.is_fully_addressable:
+    """An array as one of NumPy, whole in every process; all processes that have blocks of it call this together.
+
+    Of random keys it is their numbers.
+    """
+    if isinstance(array, jax.Array) and jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    if isinstance(array, jax.Array) and array.is_fully_replicated:
+        array = array.addressable_data(0)
+    elif isinstance(array, jax.Array) and not array.is_fully_addressable:
         array = multihost_utils.process_allgather(array, tiled=True)
     return np.array(array)
 

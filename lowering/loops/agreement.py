@@ -5,16 +5,20 @@ same number of times. So one collective goes along with each chunk of steps, in 
 the steps and whether a checkpoint is due are those of the first one, and a vote to stop is everybody's.
 
 >>> agreement = Agreement.of([], None)
->>> [agreement.decided(agreement.votes(8, False, vote)).tolist() for vote in (Vote.CONTINUE, Vote.SIGNAL)]
+>>> [agreement.decided(agreement.votes(8, 0, vote)).tolist() for vote in (Vote.CONTINUE, Vote.SIGNAL)]
 [[8, 0, 0], [0, 0, 1]]
 """
 
 from __future__ import annotations
 
+import os
+import platform
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +27,10 @@ from jax import lax
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from lowering.distribution.meshes import of_all
 from tensorir.binding.arrays import refuse
+
+T = TypeVar("T")
 
 
 class Vote(IntEnum):
@@ -32,6 +39,24 @@ class Vote(IntEnum):
     CONTINUE = 0
     SIGNAL = 1
     ERROR = 2
+
+
+def ended(peers: Sequence[str]) -> str:
+    """The processes of a run that have ended, as far as this machine knows; `peers` is what `Agreement.peers` gives."""
+    each = [(place, *peer.split(" ", 1)) for place, peer in enumerate(peers)]
+    own = [p for p in each if p[2] == platform.node()] if Path("/proc/self/stat").exists() else []
+    for _ in range(10):  # connections are closed before the process is
+        if lost := [f"process {place} (number {n} on {machine})" for place, n, machine in own if _is_over(n)]:
+            return " and ".join(lost)
+        time.sleep(0.02)
+    return "another process"
+
+
+def _is_over(number: str) -> bool:
+    try:  # where it is a zombie, nobody has asked yet how it ended
+        return Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2][:1] in "ZX"
+    except OSError:
+        return True
 
 
 @dataclass(frozen=True)
@@ -57,9 +82,12 @@ class Agreement:
         """True in the process whose clock counts, which writes files."""
         return not self.several_processes or jax.process_index() == self.devices[0].process_index
 
-    def votes(self, steps: int, due: bool, vote: Vote) -> Any:
-        """The votes of this process, one for each of its devices: steps, a checkpoint that is due, a stop."""
-        own = np.array([[steps if self.leads else -1, self.leads and due, vote]], np.int32)
+    def votes(self, steps: int, due: int, vote: Vote) -> Any:
+        """The votes of this process, one for each of its devices: steps, a checkpoint, a stop.
+
+        Of a checkpoint 1 says that it is due, and 2 that one is still being written.
+        """
+        own = np.array([[steps if self.leads else -1, due, vote]], np.int32)
         if not self.several_processes:
             return own
         along = NamedSharding(self._mesh, PartitionSpec("all"))
@@ -73,29 +101,34 @@ class Agreement:
             return agreed
         return lax.with_sharding_constraint(agreed, NamedSharding(self._mesh, PartitionSpec()))
 
-    def on_all(self, resumed: Callable[[], tuple[int, Any] | None], folder: str) -> tuple[int, Any] | None:
-        """The checkpoint that every process reads; raises the error of one in all, and A30 where they differ."""
-        if not self.several_processes:
-            return resumed()
-        problem, own = None, None
+    def gathered(self, *numbers: int) -> np.ndarray[Any, Any]:
+        """Some numbers of 32 bits of each process, a row for each; all call this together."""
+        own = np.array(numbers, np.int64)
+        return multihost_utils.process_allgather(own).reshape(-1, len(own)) if self.several_processes else own[None]
+
+    def any(self, own: bool) -> bool:
+        """True if it is true in some process, once all are here."""
+        return bool(self.gathered(own).any()) if self.several_processes else own
+
+    def on_all(self, action: Callable[[], T]) -> T:
+        """The result of an action that may fail; raises the error of this process, and A48 for that of another one."""
+        problem, made = None, None
         try:
-            own = resumed()
+            made = action()
         except Exception as error:  # the others wait in the same call
+            if not self.several_processes:
+                raise
             problem = error
-        done = -2 if problem else -1 if own is None else own[0]
-        every = np.asarray(multihost_utils.process_allgather(np.int64(done)))
+        failed = self.any(problem is not None)
         if problem is not None:
             raise problem
-        if (every != done).any():
-            message = f"the processes of this run read different checkpoints in '{folder}'"
-            raise refuse("A30", f"{message}.", "name a folder that all of them see.")
-        return own
+        if failed:
+            raise refuse("A48", "another process of this run ended with an error.", "its own message says which.")
+        return made  # type: ignore[return-value]
 
-    def met(self, failed: bool) -> bool:
-        """True if some process failed, once all are here: files that one of them writes are whole for the others."""
-        if not self.several_processes:
-            return failed
-        return bool(np.asarray(multihost_utils.process_allgather(np.int32(failed))).any())
+    def peers(self) -> Sequence[str]:
+        """The numbers of the processes on their machines, and these."""
+        return of_all(f"{os.getpid()} {platform.node()}") if self.several_processes else ()
 
     @property
     def _mesh(self) -> Mesh:

@@ -49,18 +49,11 @@ from lowering.labelled import (
     whole,
     with_numbers,
 )
-from lowering.loops.agreement import Agreement, Vote
+from lowering.loops.agreement import Agreement, Vote, ended
+from lowering.loops.checkpoints import Checkpoints, digest_of_arrays, digest_of_function, source_of
 from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
-from lowering.loops.snapshots import (
-    Checkpoints,
-    Clock,
-    Snapshots,
-    clock_of,
-    digest_of_arrays,
-    digest_of_function,
-    due_steps,
-)
+from lowering.loops.snapshots import Clock, Snapshots, clock_of, due_steps
 from lowering.loops.states import carried, dataset, entered, labelled_arrays, left, stacked_dataset
 from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, names_axes, op_by_op
 from tensorir.binding.arrays import refuse
@@ -308,6 +301,7 @@ def iterate(
     progress: bool | None = None,
     to: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
+    checkpoint_every: Any = "5 s",
     on_interrupt: str = "raise",
 ) -> Any:
     """Steps in XLA; its arguments are those of `ti.iterate`, where each is described.
@@ -358,7 +352,7 @@ def iterate(
             first = whole(with_numbers(kept, one, [x[0] for x in further(kept)]))
             kept = stacked_dataset(first, numbers(kept), times, clock.units)
         return clock.dated(whole(last), n), kept
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), interrupts() as interrupt:
         state = with_numbers(state, [left_to_xla(jnp.array(x, copy=True)) for x in numbers(state)])
         loop = LOOPS.of(_loop_key(step, (state, record)), lambda: _checked_loop(step, state, *record))
         held: Checkpoints | None = None
@@ -373,22 +367,28 @@ def iterate(
             facts["keep"] = str(bool(keep))
             if chosen and keep is not True:
                 facts["keep"] = digest_of_function(lambda parts: numbers(apart(chosen(whole(parts)))), state)
-            held = Checkpoints(checkpoint_dir, numbers(state), facts, leads=loop.agreement.leads)
+            source = source_of(step)
+            held = Checkpoints(checkpoint_dir, numbers(state), facts, loop.agreement, checkpoint_every, source)
             held.every = None if not keep or every is None else int(every) if counted else 1
-        resumed = loop.agreement.on_all(lambda: held.resumed(n), str(checkpoint_dir)) if held else None
-        if held and keep and every is None:
-            held.every = held.every or _often(n)
-            due = _due(held.every, clock, n)
-        done, carry = resumed or (0, numbers(state))
-        run = _Run(loop, n, due if callback or keep else (), callback, chosen, clock, given, state, held, forced)
-        if held and not resumed:
-            held.save(0, carry)
-        if to is not None:
-            leads = loop.agreement.leads  # who writes the file finds out if it may
-            run.file = Snapshots(to, resumed is not None or not leads, done if leads else 0)
-        if is_shown(progress):
-            run.bar = Bar(n, patience=0.0 if progress else 0.5)
-        return run.ended(*run.advance(done, carry), on_interrupt)
+        try:
+            resumed = held.resumed(n) if held else None
+            if held and keep and every is None:
+                held.every = held.every or _often(n)
+                due = _due(held.every, clock, n)
+            done, carry = resumed or (0, numbers(state))
+            reported = due if callback or keep else ()
+            run = _Run(loop, n, reported, callback, chosen, clock, given, state, held, forced, interrupt)
+            if held and not resumed:
+                held.save(0, carry)
+            if to is not None:
+                leads = loop.agreement.leads  # who writes the file finds out if it may
+                run.file = Snapshots(to, resumed is not None or not leads, done if leads else 0)
+            if is_shown(progress) and loop.agreement.leads:
+                run.bar = Bar(n, patience=0.0 if progress else 0.5)
+            return run.ended(*run.advance(done, carry), on_interrupt)
+        finally:
+            if held:
+                held.close()
 
 
 def _digested(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -450,50 +450,71 @@ class _Run:
     """The same as steps get it, without a date that changes."""
     held: Checkpoints | None
     forcing: Forcing | None
+    interrupt: Interrupt
     file: Snapshots | None = None
     bar: Bar | None = None
     kept: list[Any] = field(default_factory=list[Any])
     times: list[int] = field(default_factory=list[int])
     signal: int = 0
+    peers: Sequence[str] = ()
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
-        several, stop, problem = self.loop.agreement.several_processes, Vote.CONTINUE, None
+        agreement, stop, problem, records, unsaved = self.loop.agreement, Vote.CONTINUE, None, None, None
+        several = agreement.several_processes
+        self.peers = agreement.peers()
         try:
-            with interrupts() as interrupt:
-                if not done and self.due[:1] == (0,):
-                    problem = self._tried(self._look, 0, state)
-                while done < self.n and not stop:
-                    vote = Vote.ERROR if problem else Vote.SIGNAL if interrupt.asked else Vote.CONTINUE
-                    if vote and not several:
-                        break
-                    later = bisect_right(self.due, done)
-                    target = self.due[later] if later < len(self.due) else self.n
-                    some, records = self.loop.pace.chunk(target - done), None
-                    if self.forcing is not None:
-                        records, some = self.forcing.window(done, some)
-                    begin = time.perf_counter()
-                    votes = self.loop.agreement.votes(some, self.held is not None and self.held.due(), vote)
-                    state, decided = self._together(state, votes, records)
-                    count, save, stop = np.asarray(decided).tolist()
-                    self.loop.pace.measured(some, time.perf_counter() - begin)
-                    done += count
-                    if stop:
-                        break
-                    if self.bar:
-                        self.bar.move(done)
-                    if done == target and later < len(self.due):
-                        problem = self._tried(self._look, done, state)
-                    if self.held and (save or done == self.n):
-                        problem = self._tried(self.held.save, done, state) or problem
-                self.signal = interrupt.signal or (signal.SIGTERM if stop == Vote.SIGNAL else 0)
+            if (forcing := self.forcing) is not None and done < self.n:
+                agreement.on_all(lambda: forcing.window(done, 1))
+            if not done and self.due[:1] == (0,):
+                problem = self._tried(self._look, 0, state)
+            while done < self.n and not stop:
+                later = bisect_right(self.due, done)
+                target = self.due[later] if later < len(self.due) else self.n
+                some, saving = self.loop.pace.chunk(target - done), 0
+                if self.held:
+                    some = min(some, self.held.most(done))
+                if forcing is not None:
+                    try:
+                        records, some = forcing.window(done, some)
+                    except Exception as error:
+                        if not several or records is None:
+                            raise
+                        problem = error
+                if self.held:
+                    saving = self.held.vote(done + some)
+                    problem = problem or self.held.problem
+                vote = Vote.ERROR if problem else Vote.SIGNAL if self.interrupt.asked else Vote.CONTINUE
+                if vote and not several:
+                    break
+                begin = time.perf_counter()
+                state, decided = self._together(state, agreement.votes(some, saving, vote), records)
+                count, save, stop = np.asarray(decided).tolist()
+                self.loop.pace.measured(some, time.perf_counter() - begin)
+                done += count
+                if stop:
+                    break
+                if self.bar:
+                    self.bar.move(done)
+                if self.held and save < 2:
+                    self.held.named()
+                if done == target and later < len(self.due):
+                    problem = self._tried(self._look, done, state)
+                if self.held and (save == 1 or done == self.n):
+                    problem = self._tried(self.held.save, done, state) or problem
+            self.signal = self.interrupt.signal or (signal.SIGTERM if stop == Vote.SIGNAL else 0)
+            if self.held and done < self.n and not (problem and not several):
+                problem = self._tried(self.held.save, done, state) or problem
         finally:
             if self.bar:
                 self.bar.close()
-        if self.held and done < self.n and not (problem and not several):
-            problem = self._tried(self.held.save, done, state) or problem
+            if self.held and not several:
+                unsaved = self.held.end()
+        if self.held and several:
+            unsaved = self.held.end()
+        problem = problem or unsaved
         jax.effects_barrier()
-        failed = self.loop.agreement.met(problem is not None)
+        failed = agreement.any(problem is not None)
         if problem is not None:
             raise problem
         if failed or stop == Vote.ERROR:
@@ -520,23 +541,33 @@ class _Run:
             if not self.loop.agreement.several_processes:
                 raise
             leave_without_others()
-            reason = str(problem).splitlines()[0]
-            kept = " from its last checkpoint" if self.held else ""
-            message = f"another process of this run is gone: {reason}"
-            raise refuse("A48", message, f"start it again, on as many processes; it goes on{kept}.") from None
+            message = f"{ended(self.peers)} of this run is gone: {str(problem).splitlines()[0]}"
+            hint = "start it again, with checkpoint_dir=."
+            if self.held and (names := self.held.names()):
+                begin = f"it goes on from {names[-1]:,} steps in '{self.held.folder}'"
+                hint = f"start it again, on any number of processes: {begin}."
+            raise refuse("A48", message, hint) from None
 
     def _look(self, done: int, state: Any) -> None:
         if self.keep:
-            with explained():
-                dated = self.clock.dated(whole(with_numbers(self.given, state)), done)
-                now = left(apart(self.keep(dated)))
-            if self.file and self.loop.agreement.leads:
-                self.file.write(bisect_left(self.due, done), dataset([now], [self.clock.at(done)], self.clock.units))
-            elif not self.file:
-                self.kept.append(now)
+            agreement, moment = self.loop.agreement, self.clock.at(done)
+            kept = agreement.on_all(lambda: self._kept(done, state))
+            if not self.file:
+                self.kept.append(left(kept))
                 self.times.append(done)
+            else:
+                place, file = bisect_left(self.due, done), self.file
+                snapshot, blocks = file.in_blocks(kept, moment, self.clock.units)
+                agreement.on_all(lambda: file.write(place, snapshot, blocks) if agreement.leads else None)
+                if blocks:
+                    agreement.on_all(lambda: file.fill(place, blocks))
         if self.callback and done:
             self.callback(done, self._left(state, done))
+
+    def _kept(self, done: int, state: Any) -> Any:
+        assert self.keep is not None
+        with explained():
+            return apart(self.keep(self.clock.dated(whole(with_numbers(self.given, state)), done)))
 
     def _left(self, state: Any, done: int) -> Any:
         """The state for the caller, with the date after these steps."""

@@ -17,26 +17,22 @@ that holds all of them to the end of the loop: dates of the year 1500 have micro
 from __future__ import annotations
 
 import datetime
-import hashlib
 import importlib.util
-import json
 import os
 import re
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import jax
 import numpy as np
 
-import tensorir
 from lowering.distribution.meshes import on_host
-from lowering.loops.states import labelled_arrays
+from lowering.labelled import numbers, with_numbers
+from lowering.loops.states import labelled_arrays, left, names_of, stacked_dataset
 from tensorir.binding.arrays import PACKING, refuse
 from tensorir.binding.labels import calendar_of
 from tensorir.runtime.errors import DiagnosticError
@@ -279,7 +275,7 @@ def due_steps(every: Any, clock: Clock, n: int) -> Sequence[int]:
     offset = _offset(every)
     if offset is None and not isinstance(every, (str, np.timedelta64, datetime.timedelta)):
         return _steps_at(_axis(every, clock), every, clock, n)
-    length = _length_of(every if offset is None else offset)
+    length = nanoseconds_of(every if offset is None else offset)
     if length is None and offset is None:
         hint = 'write a number of steps, every="1 D", "MS", or dates.'
         raise refuse("A19", f"every is {every!r}, which is no number of steps, length, frequency or dates.", hint)
@@ -307,7 +303,7 @@ def _offset(every: Any) -> Any:
             return None
 
 
-def _length_of(every: Any) -> int | None:
+def nanoseconds_of(every: Any) -> int | None:
     """The nanoseconds of a length, of an offset of as many as that; None for others."""
     import pandas as pd
 
@@ -399,148 +395,6 @@ def _steps_to(time: Any, every: Any, clock: Clock) -> tuple[int, int]:
     raise refuse("A19", message, "give times of its kind, or a number of steps.")
 
 
-# States of a time loop on disk: what a run that was killed goes on from, bit for bit.
-#
-# One file, replaced as a whole: whenever the process ends, the folder holds a state that is complete. With it stands
-# all that decides the run, and a call that differs in any of it is refused by name.
-
-NAME = "checkpoint.npz"
-READABLE = ("dt", "start", "every", "versions")
-"""What decides a run and is no digest."""
-SECONDS = 5.0
-"""How much work a kill may cost, about."""
-
-
-class Checkpoints:
-    """The checkpoints of one run in a folder of its own."""
-
-    def __init__(
-        self, folder: str | os.PathLike[str], state: Any, run: Mapping[str, str], seconds: float = SECONDS,
-        leads: bool = True,
-    ) -> None:  # fmt: skip
-        """`run` has what decides the run besides the state, by the words of the caller.
-
-        Of several processes the one that `leads` writes; all call each method together, and see the same folder.
-        """
-        self.path, self.leads = Path(folder) / NAME, leads
-        self.seconds, self.saved = seconds, time.monotonic()
-        self.leaves, self.structure = jax.tree_util.tree_flatten(state)
-        leaves = [_whole_on_host(x) for x in self.leaves]
-        self.kinds = [(tuple(x.shape), np.dtype(x.dtype)) for x in leaves]
-        versions = f"tensorir {tensorir.__version__}, jax {jax.__version__}"
-        self.run = {"state": digest_of_arrays(self.structure, leaves), **run, "versions": versions}
-        self.every: int | None = None
-        """After how many steps snapshots are taken, where there are any."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise refuse("A30", f"'{folder}' cannot hold checkpoints: {problem.strerror}.", "name a folder.") from None
-
-    def resumed(self, n: int) -> tuple[int, Any] | None:
-        """The number of steps and the state that the folder holds, None where it holds none.
-
-        Raises A30 for a checkpoint of another run, and for one of more than n steps.
-        """
-        if not self.path.exists():
-            return None
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                done, every, run = int(file["steps"]), int(file["every"]), json.loads(str(file["run"]))
-                same = run == self.run
-                raw = [file[f"leaf_{k}"] for k in range(len(self.kinds))] if same else []
-        except (OSError, ValueError, KeyError, EOFError) as problem:
-            raise refuse("A30", f"'{self.path}' is no checkpoint: {problem}.", "remove it.") from None
-        if not same:
-            self._refuse_another(run, self.run)
-        if done > n:
-            told = f"'{self.path.parent}' holds the state after {done:,} steps, and {n:,} are asked for"
-            raise refuse("A30", f"{told}.", "ask for as many or more, or give each run a folder of its own.")
-        if self.every is None:
-            self.every = every or None
-        elif every != self.every:
-            self._refuse_another({"every": str(every)}, {"every": str(self.every)})
-        leaves = [np.frombuffer(r.tobytes(), d).reshape(s) for r, (s, d) in zip(raw, self.kinds, strict=True)]
-        placed = [_placed_as(x, own) for x, own in zip(leaves, self.leaves, strict=True)]
-        return done, jax.tree_util.tree_unflatten(self.structure, placed)
-
-    def _refuse_another(self, run: Mapping[str, str], own: Mapping[str, str]) -> None:
-        other = [n for n, value in own.items() if run.get(n) != value]
-        if "versions" in other:  # on which the digest of a step depends
-            other = ["versions"]
-        words = [f"{n} ({run.get(n)}, and here {own[n]})" if n in READABLE else n for n in other]
-        listed = " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
-        told = f"'{self.path.parent}' holds the checkpoint of a run that began with another {listed}"
-        raise refuse("A30", f"{told}.", "give each run a folder of its own, or remove it.")
-
-    def due(self) -> bool:
-        """True if so much was computed since the last one that another is worth it."""
-        return time.monotonic() - self.saved >= self.seconds
-
-    def save(self, done: int, state: Any) -> None:
-        """Replace the checkpoint; raises A30 where the disk is full, and keeps the one before."""
-        whole = [_whole_on_host(x) for x in jax.tree_util.tree_leaves(state)]
-        self.saved = time.monotonic()
-        if not self.leads:
-            return
-        leaves = [np.frombuffer(x.tobytes(), np.uint8) for x in whole]
-        partial = self.path.with_suffix(f".{os.getpid()}")
-        try:
-            with partial.open("wb") as file:
-                entries: dict[str, Any] = {f"leaf_{k}": x for k, x in enumerate(leaves)}
-                np.savez(file, steps=done, every=self.every or 0, run=json.dumps(self.run), **entries)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, self.path)
-        except OSError as problem:
-            partial.unlink(missing_ok=True)
-            told = f"a checkpoint cannot be written to '{self.path.parent}': {problem.strerror}"
-            raise refuse("A30", f"{told}.", f"make room; the one of before is whole: {self.path}.") from None
-        self.saved = time.monotonic()
-
-
-def _whole_on_host(x: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(x) if getattr(x, "is_fully_addressable", True) else on_host(x)
-
-
-def _placed_as(x: np.ndarray[Any, Any], own: Any) -> Any:
-    """An array on the devices on which another one is."""
-    if getattr(own, "is_fully_addressable", True):
-        return jax.numpy.array(x, copy=True)
-    return jax.make_array_from_callback(x.shape, own.sharding, lambda part: x[part])
-
-
-def digest_of_arrays(structure: Any, arrays: Iterable[Any]) -> str:
-    """A digest of the arrays in a structure, equal in any process."""
-    digest = hashlib.sha256(_without_addresses(str(structure)).encode())
-    for x in map(np.asarray, arrays):
-        digest.update(f"{x.shape}{x.dtype}".encode())
-        digest.update(repr(x.tolist()).encode() if x.dtype.hasobject else x.tobytes())
-    return digest.hexdigest()
-
-
-def digest_of_function(function: Callable[..., Any], *arguments: Any) -> str:
-    """A digest of a function of some arguments, equal in any process: of its StableHLO, with all that it reads.
-
-    Of a function that cannot be traced it is the code.
-    """
-    try:
-        lowered = jax.jit(lambda *given: function(*given)).lower(*arguments)
-        text = f"{lowered.out_tree} {lowered.as_text()}"
-    except Exception:  # it is the caller's, and may do anything
-        code = getattr(function, "__code__", None)
-        text = repr(function) if code is None else _text_of(code)
-    return hashlib.sha256(_without_addresses(text).encode()).hexdigest()
-
-
-def _text_of(code: CodeType) -> str:
-    constants = (_text_of(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts)
-    return f"{code.co_code.hex()} {code.co_names} {' '.join(constants)}"
-
-
-def _without_addresses(text: str) -> str:
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
-
-
 # Snapshots of a time loop in a file, appended along time as they come: NetCDF, or Zarr where it is installed.
 #
 # All of them go through xarray's encoding by the CF conventions, the first as those behind it. What is returned reads
@@ -551,6 +405,8 @@ NUMBERS = frozenset({"bool", "float32", "float64", *(f"{u}int{n}" for u in ("", 
 HELD = {".nc": NUMBERS, ".zarr": NUMBERS | {"float16", "complex64", "complex128"}}
 """The element types of each format."""
 ENGINES = {".nc": "netcdf4", ".zarr": "zarr"}
+SENT_TO_ONE = 2**30
+"""Bytes of a snapshot that several processes send to one, which writes it to a file that is no store."""
 
 
 class Snapshots:
@@ -572,26 +428,65 @@ class Snapshots:
         if not self.path.parent.is_dir():
             raise refuse("A31", f"there is no folder '{self.path.parent}' to write '{self.path.name}' to.")
 
-    def write(self, at: int, snapshot: Any) -> None:
-        """A Dataset along an axis of one, the first of its variables, as the entry at a place."""
+    def in_blocks(self, parts: Any, time: Any, units: str | None) -> tuple[Any, dict[str, Any]]:
+        """A Dataset along an axis of one of what several processes keep, and its arrays that stay in their blocks.
+
+        Raises A31 for what is too large to go through one process.
+        """
+        some = [x for x in numbers(parts) if isinstance(x, jax.Array) and not x.is_fully_replicated]
+        size = sum(x.nbytes for x in some)
+        if self.path.suffix != ".zarr" and size > SENT_TO_ONE:
+            message = f"a snapshot has {size / 2**30:.1f} GiB, which would go through one process to '{self.path}'"
+            raise refuse("A31", f"{message}.", f"let each write its blocks: to='{self.path.with_suffix('.zarr')}'.")
+        whole = [on_host(x) if self.path.suffix != ".zarr" else x for x in numbers(parts)]
+        while True:
+            blank = [_blank(x) for x in whole]
+            first = left(with_numbers(parts, blank))
+            snapshot = stacked_dataset(first, [x[None] for x in blank], [time], units)
+            each = zip(names_of(first), whole, blank, strict=True)
+            blocks = {n: x for n, x, own in each if not own.flags.writeable}
+            if all(snapshot[n].shape[1:] == x.shape for n, x in blocks.items()):
+                return snapshot, blocks
+            whole = [on_host(x) for x in whole]  # labels that others do not have are filled in the whole array
+
+    def fill(self, at: int, blocks: Mapping[str, Any]) -> None:
+        """Write the blocks that this process holds into the entry at a place, which `write` has laid out."""
+        import tensorstore
+
+        try:
+            writes: list[Any] = []
+            for name, x in blocks.items():
+                place = {"driver": "file", "path": f"{self.path / name}/"}
+                array = tensorstore.open({"driver": "zarr", "kvstore": place}, open=True).result()
+                kind = array.dtype.numpy_dtype
+                own = [(s.index, np.asarray(s.data)) for s in x.addressable_shards if s.replica_id == 0]
+                writes += [array[(at, *index)].write(block.astype(kind)) for index, block in own]
+            for write in writes:
+                write.result()
+        except ValueError as problem:
+            message = f"a snapshot cannot be written to '{self.path}': {reason(problem)}"
+            raise refuse("A31", f"{message}.", "make room, or close it where it is open.") from None
+
+    def write(self, at: int, snapshot: Any, blocks: Any = ()) -> None:
+        """A Dataset along an axis of one, the first of its variables, as the entry at a place, without `blocks`."""
         for name, variable in snapshot.data_vars.items():
             if variable.dtype.name not in HELD[self.path.suffix]:
                 told = f"'{name}' is {variable.dtype}, which '{self.path}' cannot hold"
                 raise refuse("A31", f"{told}.", "convert what is kept: keep=lambda s: ti.astype(s, ti.float32).")
         # numbers that were not unpacked have their packing as attributes, and it was made for those of the start
         own = {n: {k: a for k, a in v.attrs.items() if k not in PACKING} for n, v in snapshot.data_vars.items()}
-        snapshot = snapshot.assign({n: (v.dims, v.values, own[n]) for n, v in snapshot.data_vars.items()})
+        data = {n: _laid_out(blocks[n]) if n in blocks else v.values for n, v in snapshot.data_vars.items()}
+        snapshot = snapshot.assign({n: (v.dims, data[n], own[n]) for n, v in snapshot.data_vars.items()})
         axis = next(iter(snapshot.data_vars.values())).dims[0]
         try:
             if self.path.suffix == ".zarr":
-                self._to_zarr(at, snapshot, axis)
+                self._to_zarr(at, snapshot, axis, blocks)
             elif self.written:
                 self._to_netcdf(at, snapshot, axis)
             else:
                 snapshot.to_netcdf(self.path, engine="netcdf4", unlimited_dims=[axis])
         except (OSError, RuntimeError) as problem:  # the NetCDF library has no error of its own for a full disk
-            why = getattr(problem, "strerror", None) or str(problem).splitlines()[0]
-            told = f"a snapshot cannot be written to '{self.path}': {why}"
+            told = f"a snapshot cannot be written to '{self.path}': {reason(problem)}"
             raise refuse("A31", f"{told}.", "make room, or close it where it is open.") from None
         self.written = True
 
@@ -610,20 +505,22 @@ class Snapshots:
                 if variable.dims[:1] == (axis,):
                     file[name][at : at + 1] = np.asarray(encode_cf_variable(variable, name=name).data)
 
-    def _to_zarr(self, at: int, snapshot: Any, axis: str) -> None:
+    def _to_zarr(self, at: int, snapshot: Any, axis: str, blocks: Any) -> None:
+        how: dict[str, Any] = {"compute": False, "safe_chunks": False} if blocks else {}
         if not self.written:
             # version 2 of the format: all that read Zarr read it, its metadata in one place too
-            to_zarr(snapshot, self.path, mode="w", zarr_format=2)
+            to_zarr(snapshot, self.path, mode="w", zarr_format=2, **how)
             return
         with _read(self.path) as there:
             known = at < there.sizes[axis]
-        along = snapshot.drop_vars([n for n, v in snapshot.variables.items() if axis not in v.dims])
+        along = snapshot.drop_vars([n for n, v in snapshot.variables.items() if axis not in v.dims or n in blocks])
         with _far_dates():
             if known:
-                to_zarr(along, self.path, region={axis: slice(at, at + 1)})
+                if along.data_vars:
+                    to_zarr(along, self.path, region={axis: slice(at, at + 1)})
                 self._write_labels(at, along, axis)
             else:
-                to_zarr(snapshot, self.path, append_dim=axis)
+                to_zarr(snapshot, self.path, append_dim=axis, **how)
 
     def _write_labels(self, at: int, along: Any, axis: str) -> None:
         """The labels of an entry that is written again, which xarray leaves out of regions."""
@@ -646,6 +543,27 @@ class Snapshots:
                 lazy = LazilyIndexedArray(_entries(self.path, str(name), v.shape, v.dtype))
                 entries[str(name)] = xr.Variable(v.dims, lazy, v.attrs)
             return _with_times(xr.Dataset(entries, file.coords, file.attrs).drop_encoding())
+
+
+def _blank(x: Any) -> np.ndarray[Any, Any]:
+    """An array of NumPy; of one in blocks of several processes only its shape and type, which cannot be written to."""
+    if isinstance(x, jax.Array) and not x.is_fully_addressable and not x.is_fully_replicated:
+        return np.broadcast_to(np.zeros((), x.dtype), x.shape)
+    return on_host(x)
+
+
+def _laid_out(x: Any) -> Any:
+    """An entry whose chunks in a store are the blocks of an array, so that no two processes write to one."""
+    import dask.array
+
+    return dask.array.zeros((1, *x.shape), dtype=x.dtype, chunks=(1, *x.sharding.shard_shape(x.shape)))
+
+
+def reason(problem: Exception) -> str:
+    """The words of an operating system in what a store says."""
+    number = re.search(r"(?:os_error_code='|OS error )(\d+)", str(problem))
+    own = os.strerror(int(number[1])) if number else getattr(problem, "strerror", None)
+    return own or str(problem).splitlines()[0].rstrip(".")
 
 
 def _with_times(file: Any) -> Any:

@@ -251,9 +251,8 @@ def stacked_dataset(first: Any, stacked: Sequence[Any], times: Sequence[Any], un
     """The same of the first snapshot and of the numbers of all, stacked along time by leaf."""
     import xarray as xr
 
-    paths = jax.tree_util.tree_leaves_with_path(taken_apart(first), is_leaf=is_named)
-    names = [str(name_of(path) or getattr(x, "name", None) or "state") for path, x in paths]
-    models = [_as_array(x, name) for name, (_, x) in zip(names, paths, strict=True)]
+    names, leaves = names_of(first), jax.tree_util.tree_leaves(taken_apart(first), is_leaf=is_named)
+    models = [_as_array(x, name) for name, x in zip(names, leaves, strict=True)]
     taken = {*names, *(str(n) for a in models for n in (*a.dims, *(c for c in a.coords if a[c].dims)))}
     axis = next(n for n in ("time", "elapsed", *(f"elapsed_{k}" for k in range(len(taken)))) if n not in taken)
     columns: dict[str, Any] = {}
@@ -270,6 +269,12 @@ def stacked_dataset(first: Any, stacked: Sequence[Any], times: Sequence[Any], un
         return whole
     ordered = in_order(whole.data_vars, first)
     return whole.assign(ordered)[list(ordered)].assign_attrs(first.attrs)
+
+
+def names_of(kept: Any) -> list[str]:
+    """The names of the variables of a snapshot, in the order of its numbers."""
+    paths = jax.tree_util.tree_leaves_with_path(taken_apart(kept), is_leaf=is_named)
+    return [str(name_of(path) or getattr(x, "name", None) or "state") for path, x in paths]
 
 
 def _on_common_labels(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -123,9 +123,9 @@ def run(
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="Go on from the state that a run left which Ctrl-C or SIGTERM stopped; with --chunks after the blocks "
-            "that are done. Refused for another program, options or version, and for inputs that have changed since: "
-            "whose files have other names, sizes or times of change."
+            help="Go on from the folder of --checkpoint, or from the state that a run left which Ctrl-C or SIGTERM "
+            "stopped; with --chunks after the blocks that are done. Refused for another program, options or version, "
+            "and for inputs that have changed since: whose files have other names, sizes or times of change."
         ),
     ] = None,
     chunks: Annotated[
@@ -142,8 +142,23 @@ def run(
     processes: Annotated[
         str | None,
         typer.Option(
-            help="Devices of several processes: auto under Slurm or MPI, or HOST:PORT,4,0 for the first of 4."
+            help="Several processes: 4 on this machine, HOST:PORT,4,0 for the first of 4, or auto where a launcher "
+            "says who takes part; under srun and mpirun nothing."
         ),
+    ] = None,
+    heartbeat: Annotated[
+        int | None,
+        typer.Option(help="Seconds after which a process that stands still is given up. Default: 10.", min=1),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for checkpoints of the steps, from which the same command goes on after its processes have "
+            "ended, on any number of them."
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        str | None, typer.Option(help="Steps between two checkpoints, or the time that they take: 1000, or '10 min'.")
     ] = None,
     func: Annotated[str | None, typer.Option(help="Of a kernel (.py): which function.")] = None,
     name: Constants = None,
@@ -182,6 +197,7 @@ def run(
         request = Request(
             program, None, given, out, tuple(set or ()), steps, tuple(next or ()), False, plot, "jax", every,
             tuple(rename or ()), dt=dt, start=start, forcing=tuple(forcing or ()), forcing_method=forcing_method,
+            checkpoint=checkpoint, checkpoint_every=checkpoint_every,
         )  # fmt: skip
         operators.run(named, request, aside if out == STANDARD else say)
         return
@@ -191,7 +207,8 @@ def run(
             "--every": every, "--dt": dt, "--start": start, "--forcing": forcing, "--forcing-method": forcing_method,
             "--func": func, "--name": name, "--checked": checked, "--random": random, "--grid": grid, "--seed": seed,
             "--rename": rename, "--resume": resume, "--chunks": chunks,
-            "--devices": devices, "--dims": dims, "--processes": processes,
+            "--devices": devices, "--dims": dims, "--processes": processes, "--checkpoint": checkpoint,
+            "--checkpoint-every": checkpoint_every,
         })  # fmt: skip
         iterators.run(program, given, out, tuple(set or ()), say)
         return
@@ -200,7 +217,8 @@ def run(
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start, "--forcing": forcing, "--forcing-method": forcing_method,
             "--name": name, "--random": random, "--rename": rename, "--resume": resume, "--chunks": chunks,
-            "--devices": devices, "--dims": dims, "--processes": processes,
+            "--devices": devices, "--dims": dims, "--processes": processes, "--checkpoint": checkpoint,
+            "--checkpoint-every": checkpoint_every,
         })  # fmt: skip
         tiles.run(program, func, given, out, tuple(set or ()), grid, checked, seed, say)
         return
@@ -210,7 +228,8 @@ def run(
             "--fencil": fencil, "--steps": steps, "--next": next, "--cast": cast, "--plot": plot, "--backend": backend,
             "--every": every, "--dt": dt, "--start": start, "--forcing": forcing, "--forcing-method": forcing_method,
             "--rename": rename, "--resume": resume, "--chunks": chunks,
-            "--devices": devices, "--dims": dims, "--processes": processes,
+            "--devices": devices, "--dims": dims, "--processes": processes, "--checkpoint": checkpoint,
+            "--checkpoint-every": checkpoint_every,
         })  # fmt: skip
         kernels.run(program, func, given, out, tuple(set or ()), tuple(name or ()), random, checked, say)
         return
@@ -219,8 +238,8 @@ def run(
     execute(
         Request(
             program, fencil, given, out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
-            backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes),
-            dt, start, tuple(chunks or ()), tuple(forcing or ()), forcing_method,
+            backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes, heartbeat),
+            dt, start, tuple(chunks or ()), tuple(forcing or ()), forcing_method, checkpoint, checkpoint_every,
         ),
         aside if out == STANDARD else say,
         aside,
@@ -417,6 +436,23 @@ def lower(
 
 
 @app.command()
+def doctor(
+    processes: Annotated[str | None, typer.Option(help="Who takes part, as for `tensorir run`.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="A folder that all processes are to see.")] = None,
+) -> None:
+    """Say what runs on several processes need, and whether it is there: start it as the run is to be started.
+
+    The exit code is 1 where something is missing. Example:
+
+    srun tensorir doctor --folder /scratch/run
+    """
+    from stencils.cli.doctor import examine
+
+    if not examine(processes, folder, say):
+        raise typer.Exit(1)
+
+
+@app.command()
 def info(program: Fencils, fencil: Name = None, set: Sizes = None) -> None:
     """Print types, halos and cost of a program."""
     from stencils.cli import look
@@ -428,6 +464,11 @@ def main(arguments: list[str] | None = None) -> None:
     """The entry point: exit code 2 and diagnostics for bad input, 1 where the program ran and failed."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, leave)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] in (["run"], ["doctor"]) and any(word.startswith("--processes") for word in words):
+        from stencils.cli.processes import launched_here
+
+        launched_here(words)
     try:
         app(args=arguments, standalone_mode=True, prog_name="tensorir")
     except DiagnosticError as found:
@@ -435,6 +476,8 @@ def main(arguments: list[str] | None = None) -> None:
 
         text = printable(f"{DiagnosticError(tuple(map(spelled, found.diagnostics)))}\n")
         sys.stderr.write(coloured(text) if takes_colours(sys.stderr) else text)
+        if any(d.code == "A48" for d in found.diagnostics):
+            raise SystemExit(75) from None  # a temporary failure, in the words of sysexits
         raise SystemExit(1 if all(d.code.startswith(("R", "TR", "TH")) for d in found.diagnostics) else 2) from None
     except (OSError, UnicodeError) as found:
         sys.stderr.write(printable(f"error[F04]: {found}\n"))

@@ -132,6 +132,9 @@ def _stepped(
     options: dict[str, Any] = {"dt": dt, "start": start}
     if forcing:
         options |= {"forcing": dict(forcing), "forcing_method": request.forcing_method or "linear"}
+    if request.checkpoint is not None:
+        options |= {"checkpoint_dir": request.checkpoint, "checkpoint_every": request.often}
+        options |= {} if request.every is None else {"to": request.checkpoint / "snapshots.zarr"}
     if request.every is None:
         last = ti.iterate(step, dict(arrays), request.steps, **options)
         return {n: last[n] for n in feedback}

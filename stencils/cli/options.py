@@ -15,6 +15,7 @@ What options say: `--set` as names with values, and options that do not go with 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorir as ti
+from stencils.cli.processes import launched
 from tensorir.binding.arrays import refuse
 from tensorir.ir.build import closure, fencil
 from tensorir.ir.nodes import Fencil
@@ -129,17 +131,24 @@ class Devices:
     along: dict[str, int]
     processes: str | None = None
     """Who takes part: "auto", or an address, how many there are and which of them this is."""
+    heartbeat: int | None = None
+    """Seconds after which a process that stands still is given up."""
 
     @classmethod
-    def of(cls, devices: str | None, dims: str | None, processes: str | None = None) -> Devices | None:
-        """The devices that the options say.
+    def of(
+        cls, devices: str | None, dims: str | None, processes: str | None = None, heartbeat: int | None = None
+    ) -> Devices | None:
+        """The devices that the options say; with several processes and one dim, a device for each without them.
 
-        >>> Devices.of("2x3", "I,J")
-        Devices(along={'I': 2, 'J': 3}, processes=None)
+        >>> Devices.of("2x3", "I,J").along, Devices.of(None, "I", "localhost:1234,4,0").along
+        ({'I': 2, 'J': 3}, {'I': 4})
         """
         if devices is None and dims is None and processes is None:
             return None
         names = [d for d in (dims or "").split(",") if d]
+        taking_part = re.fullmatch(r"\S+:\d+,([1-9]\d*),\d+", processes or "")
+        if devices is None and len(names) == 1 and taking_part:
+            devices = taking_part[1]
         if devices is None or not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", devices):
             alone = "--processes" if dims is None else "--dims"
             given = f"{alone} alone" if devices is None else f"--devices {devices}"
@@ -148,23 +157,23 @@ class Devices:
         if len(set(names)) != len(counts):
             told = f"--devices {devices} is for {len(counts)} dims, and --dims {dims or ''} names {len(set(names))}."
             raise refuse("C03", told.replace("1 dims", "1 dim"), f"write --dims {','.join('IJK'[: len(counts)])}.")
-        return cls(dict(zip(names, counts, strict=True)), processes)
+        return cls(dict(zip(names, counts, strict=True)), processes, heartbeat)
 
     def join(self) -> bool:
         """Join the other processes; whether this is the first, which writes and speaks for all."""
         from lowering.distribution.meshes import join
 
-        if self.processes is None:
+        processes = self.processes or ("auto" if launched(os.environ) else None)
+        if processes is None:
             return True
-        asked = re.fullmatch(r"auto|(\S+:\d+),([1-9]\d*),(\d+)", self.processes)
+        asked = re.fullmatch(r"auto|(\S+:\d+),([1-9]\d*),(\d+)", processes)
         if asked is None or (asked[2] and int(asked[3]) >= int(asked[2])):
             told = f"--processes {self.processes} does not say who takes part."
-            raise refuse(
-                "C03", told, "write --processes HOST:PORT,4,0 for the first of four, or auto under Slurm or MPI."
-            )
+            hint = "write --processes 4 for four on this machine, HOST:PORT,4,0 for the first of four, or auto."
+            raise refuse("C03", told, hint)
         count, place = (None, None) if asked[2] is None else (int(asked[2]), int(asked[3]))
         try:
-            return join(asked[1], count, place, prod(self.along.values()))
+            return join(asked[1], count, place, prod(self.along.values()), self.heartbeat)
         except ValueError as found:
             told = f"--processes auto finds no launcher of processes: {found}"
             raise refuse("C03", told, "write --processes HOST:PORT,4,0 for the first of four.") from None

@@ -64,6 +64,38 @@ class Steps:
     """Arrays along time, by the parameter that takes them."""
     method: str = "linear"
     clock: Clock | None = None
+    folder: Path | None = None
+    often: int | str = "5 s"
+    """Where checkpoints are kept, and how often there is one."""
+
+    def kept(self, bar: Any) -> Progress:
+        """All steps, or those until the user stops them, with checkpoints, and snapshots in a store beside them."""
+        assert self.folder is not None
+        leaves = lambda now: {f"{n}.{j}": x for n, v in now.items() for j, x in enumerate(v)}
+        options: dict[str, Any] = {"checkpoint_dir": self.folder, "checkpoint_every": self.often, "every": self.every}
+        if self.every:
+            options |= {"keep": leaves, "to": self.folder / "snapshots.zarr"}
+        if self.clock is not None:
+            options |= {"dt": self.clock.step, "start": self.clock.start}
+        if self.forcing:
+            options |= {"forcing": dict(self.forcing), "forcing_method": self.method}
+        look = bar and (lambda k, _: bar.move(k))
+        try:
+            made = ti.iterate(self._once, dict(self.state), self.count, callback=look, progress=False, **options)
+        except Interrupted as stopped:
+            return Progress(stopped.steps, _held(stopped.state), (), stopped.signal)
+        finally:
+            if bar:
+                bar.close()
+        if not self.every:
+            return Progress(self.count, _held(made))
+        last, stored = made
+        snapshots: list[tuple[int, State]] = []
+        for k in range(self.every, self.count + 1, self.every):
+            now = stored.isel({next(iter(stored.data_vars.values())).dims[0]: k // self.every})
+            held = {n: tuple(now[f"{n}.{j}"].values for j, _ in enumerate(v)) for n, v in self.state.items()}
+            snapshots.append((k, held))
+        return Progress(self.count, _held(last), tuple(snapshots))
 
     def advance(self, begun: Progress, bar: Any) -> Progress:
         """The steps that are left, or those until the user stops them."""
@@ -89,21 +121,21 @@ class Steps:
                 bar.close()
         return Progress(done, _held(state), tuple(snapshots), signal)
 
+    def _once(self, now: State, forcing: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
+        forced = {n: (x.data,) for n, x in (forcing or {}).items()}
+        given = {n: nested(self.step[n].type.element, v) for n, v in {**self.constants, **now, **forced}.items()}
+        results = self.run(**given)
+        return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
+
     def _some(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
         """So many steps, or fewer: how many, the state after them, and the signal that stopped them."""
-
-        def once(now: State, forcing: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
-            forced = {n: (x.data,) for n, x in (forcing or {}).items()}
-            given = {n: nested(self.step[n].type.element, v) for n, v in {**self.constants, **now, **forced}.items()}
-            results = self.run(**given)
-            return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
 
         if self.backend != "jax":
             with interrupts() as interrupt:
                 for k in range(some):
                     if interrupt.asked:
                         return k, state, interrupt.signal
-                    state = once(state)
+                    state = self._once(state)
                     look(before + k + 1, state)
             return some, state, 0
         options: dict[str, Any] = {}
@@ -117,7 +149,7 @@ class Steps:
             options["start"] = self.clock.at(before) if dated else None
         try:
             last = ti.iterate(
-                once, dict(state), some, every=self.every, callback=lambda k, now: look(before + k, now),
+                self._once, dict(state), some, every=self.every, callback=lambda k, now: look(before + k, now),
                 progress=False, **options,
             )  # fmt: skip
         except Interrupted as stopped:

@@ -141,6 +141,14 @@ class Request:
     chunks: tuple[str, ...] = ()
     forcing: tuple[str, ...] = ()
     forcing_method: str | None = None
+    checkpoint: Path | None = None
+    checkpoint_every: str | None = None
+
+    @property
+    def often(self) -> int | str:
+        """The number of steps between two checkpoints, or a length of time."""
+        given = self.checkpoint_every or "5 s"
+        return int(given) if given.isdecimal() else given
 
     @property
     def command(self) -> str:
@@ -164,6 +172,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
 
     Where Ctrl-C or SIGTERM stops a loop its last whole state is written, for `--resume`; the exit code is 130 or 143.
     """
+    if request.resume is not None and request.resume.is_dir() and not request.chunks:
+        request = replace(request, checkpoint=request.resume, resume=None)
     check_target(request.out, ARRAYS)
     check_target(request.plot, (".png", ".svg", ".pdf"))
     check_steps(request)
@@ -206,6 +216,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     try:
         found = _mapped(program, inside, {n: names.inside(v) for n, v in forcing.items()}, request)
     except Stopped as stopped:
+        if request.checkpoint is not None:
+            warn(f"{stopped}; the same command goes on from there.")
+            raise SystemExit(128 + stopped.progress.signal) from None
         place = (request.out or Path(program.name)).with_suffix(".resume.npz")
         kept = keep(stopped, place, request.resume)
         warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
@@ -238,6 +251,14 @@ def check_steps(request: Request) -> None:
         raise refuse("C03", told, "write --steps 100.")
     if request.every is not None and request.every < 1:
         raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
+    for option, value in {"--checkpoint": request.checkpoint, "--checkpoint-every": request.checkpoint_every}.items():
+        if value is not None and request.steps is None:
+            raise refuse("C03", f"{option} is about steps, and no number of them is given.", "add --steps 100.")
+    if request.checkpoint_every is not None and request.checkpoint is None:
+        raise refuse("C03", "--checkpoint-every is given, and no folder for them.", "add --checkpoint checkpoints.")
+    if request.checkpoint is not None and request.backend != "jax":
+        told = f"--checkpoint is for programs that XLA runs, and --backend {request.backend} is given."
+        raise refuse("C03", told, "leave one of them out.")
     if request.resume is not None:
         if request.steps is None and not request.chunks:
             raise refuse("C03", "--resume is about steps, and no number of them is given.", "add --steps 100.")
@@ -400,8 +421,9 @@ def _mapped(program: Any, arguments: dict[str, Any], forcing: dict[str, Any], re
             }
             for some in (arguments, forcing)
         )
+        own = request if request.checkpoint is None else replace(request, checkpoint=request.checkpoint / f"{dim}-{k}")
         last = len(extra) == 1
-        inner = _stepped(program, at, forced, request, False) if last else _mapped(program, at, forced, request)
+        inner = _stepped(program, at, forced, own, False) if last else _mapped(program, at, forced, own)
         parts.append(inner)
         if bar:
             bar.move(k + 1)
@@ -497,13 +519,14 @@ def _repeat(
         step, {n: ready.arrays[n] for n in pairs},
         {n: v for n, v in ready.arrays.items() if n not in pairs and n not in forced},
         request.steps, request.every, request.backend, _ready(step, request),
-        forced, request.forcing_method or "linear", clock,
+        forced, request.forcing_method or "linear", clock, request.checkpoint, request.often,
     )  # fmt: skip
     arrays = {n: tuple(np.asarray(a) for a in v) for n, v in ready.arrays.items()}
     arrays |= {f"{n} at times": (v.values, *(v[c].values for c in v.coords)) for n, v in forced.items()}
     run = identity(step, arrays, f"{request.every} {steps.method} {clock}" if forced else request.every)
     begun = resumed(request.resume, run, steps) if request.resume else Progress(0, steps.state)
-    end = steps.advance(begun, _bar(request.steps, "steps") if show else None)
+    bar = _bar(request.steps, "steps") if show else None
+    end = steps.kept(bar) if request.checkpoint else steps.advance(begun, bar)
     if end.done < request.steps:
         if not show:
             raise KeyboardInterrupt

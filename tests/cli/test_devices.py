@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -47,7 +48,7 @@ REFUSED = {
     "2x2 --dims I": "error[C03]: --devices 2x2 is for 2 dims, and --dims I names 1.\nhelp: write --dims I,J.",
     "2 --dims I --processes here": (
         "error[C03]: --processes here does not say who takes part.\n"
-        "help: write --processes HOST:PORT,4,0 for the first of four, or auto under Slurm or MPI."
+        "help: write --processes 4 for four on this machine, HOST:PORT,4,0 for the first of four, or auto."
     ),
     "9999 --dims I": "error[C03]: --devices 9999 asks for more devices than there are: there is 1.",
     "1 --dims Q": "error[D02]: 'average' has no dim Q to distribute.\nhelp: known here: 'I', 'J'.",
@@ -84,3 +85,46 @@ def test_two_processes_write_one_file(folder):
     assert "written to y.npz" in told[0][0] and "written" not in told[1][0]
     with np.load("y.npz") as data:
         np.testing.assert_allclose(data["out"], stepped(4), rtol=1e-15)
+
+
+def tensorir(*words, **options):
+    return subprocess.run([sys.executable, "-m", "tensorir", *words], capture_output=True, text=True, **options)
+
+
+@pytest.mark.nightly
+def test_two_processes_of_one_command_go_on_from_their_checkpoints(folder):
+    command = ["run", "average.fencil", "-i", "x.npz", "--next", "x=out", "--dims", "I", "--processes", "2"]
+    command += ["--checkpoint", "kept", "-o", "y.npz", "--overwrite", "--every", "10"]
+    run = lambda steps: tensorir(*command, "--steps", str(steps), cwd=folder, timeout=300)
+    for steps in (20, 40):
+        done = run(steps)
+        assert done.returncode == 0 and done.stdout.count("written to y.npz") == 1, done
+    with np.load("y.npz") as data:
+        np.testing.assert_allclose(data["out"], [stepped(k) for k in (10, 20, 30, 40)], rtol=1e-15)
+    refused = run(10)
+    assert refused.returncode == 2 and refused.stderr.count("error[A30]") == 1
+
+
+@pytest.mark.nightly
+def test_sigterm_of_a_command_reaches_its_processes_and_it_goes_on(folder):
+    command = ["run", "average.fencil", "-i", "x.npz", "--next", "x=out", "--dims", "I", "--processes", "2"]
+    command += ["--checkpoint", "kept", "--checkpoint-every", "1000", "--steps", str(10**9)]
+    with subprocess.Popen([sys.executable, "-m", "tensorir", *command], stderr=subprocess.PIPE, text=True) as running:
+        while not any((folder / "kept").glob("checkpoint-[1-9]*")) and running.poll() is None:
+            time.sleep(0.1)
+        running.terminate()
+        error = running.communicate(timeout=60)[1]
+    assert running.returncode == 143 and "the same command goes on from there" in error
+
+
+@pytest.mark.nightly
+def test_doctor_says_what_processes_see(folder):
+    done = tensorir("doctor", "--processes", "2", "--folder", "shared", cwd=folder, timeout=300)
+    assert done.returncode == 0 and "MISSING" not in done.stdout
+    assert "2 processes: as --processes says" in done.stdout and "'shared' is shared" in done.stdout
+
+
+def test_doctor_finds_what_is_missing(folder):
+    (folder / "file").touch()
+    done = tensorir("doctor", "--folder", "file", cwd=folder, timeout=300)
+    assert done.returncode == 1 and "MISSING 'file' is not shared: process 0: File exists" in done.stdout

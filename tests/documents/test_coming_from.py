@@ -57,7 +57,7 @@ def test_a_row_of_the_tables_runs_and_gives_what_the_peer_gives(names, peer, col
         assert result is not None or capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("page", "count"), [("first_gradient", 5), ("labels", 9)])
+@pytest.mark.parametrize(("page", "count"), [("first_gradient", 5), ("labels", 9), ("ensembles", 5)])
 def test_programs_print_what_their_comments_say(page, count, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")

@@ -1,0 +1,460 @@
+"""Checkpoints of a time loop on disk: what a run that was killed goes on from, bit for bit, on any number of processes.
+
+A checkpoint is a folder with an array of Zarr for each array of the state, whose chunks are parts of blocks with a
+checksum each, and with `run.json`: all that decides the run, with a digest. Each process writes the blocks of its own
+devices, next to the next steps, under a name that nobody reads. That becomes the name of a checkpoint when all of them
+have written, so whenever processes end, the folder holds states that are complete.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import textwrap
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, inf, prod
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import jax
+import numpy as np
+
+import tensorir
+from lowering.distribution.meshes import on_host
+from lowering.labelled import is_key
+from lowering.loops.agreement import Agreement
+from lowering.loops.snapshots import nanoseconds_of, reason
+from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import DiagnosticError
+
+READABLE = ("dt", "start", "every", "versions")
+"""What decides a run and is no digest."""
+CHUNK = 2**24
+"""Bytes of a chunk, about: a process that holds another part of the state reads little besides it."""
+KEPT = 2
+"""The number of checkpoints in a folder."""
+
+
+# Arrays in blocks, on disk and as numbers that identify them.
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An array in a store: its element type is that of Zarr which has as many bits."""
+
+    shape: tuple[int, ...]
+    type: str
+    chunks: tuple[int, ...]
+
+    @staticmethod
+    def of(x: Any) -> Stored:
+        """The array in chunks that are parts of its blocks."""
+        block = tuple(x.sharding.shard_shape(x.shape))
+        first, size = (block or (1,))[0], prod(block) * x.dtype.itemsize
+        most = max(1, ceil(size / CHUNK))
+        parts = next((k for k in range(most, 4 * most) if first % k == 0), 1)
+        kind = x.dtype.name if np.dtype(x.dtype).kind in "biufc" else f"uint{8 * x.dtype.itemsize}"
+        return Stored(x.shape, kind, tuple(max(1, n // (1 if k else parts)) for k, n in enumerate(block)))
+
+    def opened(self, path: Path, **how: bool) -> Any:
+        """The array at a place; a chunk that is not there is an error, and none of zeros."""
+        import tensorstore
+
+        grid = {"name": "regular", "configuration": {"chunk_shape": list(self.chunks)}}
+        codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+        kind = {"shape": list(self.shape), "data_type": self.type, "chunk_grid": grid, "codecs": codecs}
+        place = {"driver": "file", "path": f"{path}/"}
+        spec = {"driver": "zarr3", "kvstore": place, "metadata": kind, "fill_missing_data_reads": False}
+        return tensorstore.open({**spec, "store_data_equal_to_fill_value": True, **how}).result()
+
+
+def _raw(x: Any) -> Any:
+    """The numbers of an array, of random keys too."""
+    return jax.random.key_data(x) if is_key(x) else x
+
+
+def _blocks(x: Any, leads: bool) -> Iterator[tuple[tuple[slice, ...], Any]]:
+    """The blocks of an array that this process writes: each block is one process's."""
+    if leads or not x.is_fully_addressable:
+        yield from ((s.index, s.data) for s in x.addressable_shards if s.replica_id == 0)
+
+
+def _mixed(z: Any) -> Any:
+    """Whole numbers of 64 bits, each bit of which depends on all of the given ones."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def digest_of_blocks(arrays: Sequence[Any], agreement: Agreement) -> str:
+    """A digest of arrays, equal on any number of processes: a sum over bits and places, and none needs the whole."""
+    digest = hashlib.sha256()
+    for x in map(_raw, arrays):
+        several = not x.is_fully_addressable
+        own = sum(_sum_of_bits(np.asarray(b), at, x.shape) for at, b in _blocks(x, True)) % 2**64
+        halves = agreement.gathered(own >> 32, own % 2**32) if several else np.array([[own >> 32, own % 2**32]])
+        total = sum((int(high) << 32) + int(low) for high, low in halves) % 2**64
+        digest.update(f"{tuple(x.shape)}{x.dtype}{total}".encode())
+    return digest.hexdigest()
+
+
+def _sum_of_bits(block: np.ndarray[Any, Any], at: Sequence[slice], shape: Sequence[int]) -> int:
+    """Of a block of an array, modulo 2**64."""
+    wide = max(1, block.dtype.itemsize // 8)  # complex numbers are two
+    starts, extents = [s.start or 0 for s in at] or [0], [*shape] or [1]
+    starts[-1], extents[-1] = wide * starts[-1], wide * extents[-1]
+    bits = np.ascontiguousarray(np.atleast_1d(block)).view(f"u{block.dtype.itemsize // wide}")
+    rows, total = max(1, 2**18 // max(1, prod(bits.shape[1:]))), 0
+    for begin in range(0, bits.shape[0], rows):
+        part, place = bits[begin : begin + rows].astype(np.uint64), np.uint64(1)
+        for k, n in enumerate(part.shape):
+            first = starts[k] + (0 if k else begin)
+            axis = np.arange(first, first + n, dtype=np.uint64) * np.uint64(prod(extents[k + 1 :]))
+            place = place + axis.reshape(-1, *[1] * (part.ndim - 1 - k))
+        total += int(_mixed(part ^ _mixed(place * np.uint64(0x9E3779B97F4A7C15))).sum(dtype=np.uint64))
+    return total
+
+
+# The checkpoints of a run.
+
+
+def often(every: Any) -> tuple[float, int]:
+    """The seconds and the steps between two checkpoints, one of which bounds them; raises A19 for anything else.
+
+    >>> often("2 min"), often(500)
+    ((120.0, 0), (inf, 500))
+    """
+    if isinstance(every, (int, np.integer)) and not isinstance(every, (bool, np.timedelta64)) and every > 0:
+        return inf, int(every)
+    length = None if isinstance(every, (int, float, np.number)) else nanoseconds_of(every)
+    if not length or length < 0:
+        hint = 'write checkpoint_every=1000 for steps, or "10 min" for the time that they take.'
+        raise refuse("A19", f"checkpoint_every is {every!r}, which is no number of steps, and no length of time.", hint)
+    return length / 1e9, 0
+
+
+class Checkpoints:
+    """The checkpoints of one run in a folder of its own."""
+
+    def __init__(
+        self, folder: str | os.PathLike[str], state: Sequence[Any], run: Mapping[str, str], agreement: Agreement,
+        every: Any = "5 s", source: str = "",
+    ) -> None:  # fmt: skip
+        """`run` has what decides the run besides the state, by the words of the caller, and `every` is `often`.
+
+        All processes call each method together, and see the same folder; the one that leads gives names.
+        """
+        self.folder, self.agreement, self.state, self.source = Path(folder), agreement, state, source
+        self.seconds, self.steps = often(every)
+        self.saved, self.last = time.monotonic(), -1
+        versions = f"tensorir {tensorir.__version__}, jax {jax.__version__}"
+        self.run = {"state": digest_of_blocks(state, agreement), **run, "versions": versions}
+        self.every: int | None = None
+        """After how many steps snapshots are taken, where there are any."""
+        self.pending: tuple[int, list[Stored]] | None = None
+        """A checkpoint that is written, and has no name yet."""
+        self.problem: Exception | None = None
+        self._thread: threading.Thread | None = None
+        self._lock: Any = None
+        self._damage = ""
+
+    def names(self) -> list[int]:
+        """The numbers of steps after which the folder has checkpoints."""
+        found = (re.fullmatch(r"checkpoint-(\d+)", name) for name in os.listdir(self.folder))
+        return sorted(int(m[1]) for m in found if m)
+
+    def _path(self, done: int, suffix: str = "") -> Path:
+        return self.folder / f"checkpoint-{done}{suffix}"
+
+    # Going on.
+
+    def resumed(self, n: int) -> tuple[int, list[Any]] | None:
+        """The number of steps and the state that the folder holds, None where it holds none.
+
+        A checkpoint that one process cannot read is refused by all, and the one before it is taken. Raises A30 for a
+        checkpoint of another run, for one of more than n steps, and for a folder in which a run is under way.
+        """
+        self.agreement.on_all(self._taken)
+        before = inf
+        while True:
+            done = max((k for k in self.names() if k < before), default=-1)
+            if (self.agreement.gathered(done) != done).any():
+                message = f"the processes of this run read different checkpoints in '{self.folder}'"
+                raise refuse("A30", f"{message}.", "name a folder that all of them see.")
+            if done < 0 and before == inf:
+                return self.agreement.on_all(lambda: self._of_last_release(n))
+            if done < 0:
+                message = f"'{self.folder}' holds no checkpoint that is whole: {self._damage}"
+                raise refuse("A30", f"{message}.", "remove it, and the run begins anew.")
+            state = self.agreement.on_all(lambda k=done: self._read(k, n))
+            if not self.agreement.any(state is None):
+                break
+            before = done
+            if self.agreement.leads:
+                why = self._damage or "another process cannot read it"
+                warnings.warn(f"'{self._path(done)}' is damaged ({why}), and the one before is taken", stacklevel=4)
+        if self.agreement.leads and before < inf:
+            for damaged in [k for k in self.names() if k > done]:
+                shutil.rmtree(self._path(damaged, ".damaged"), ignore_errors=True)
+                self._path(damaged).rename(self._path(damaged, ".damaged"))
+        self.last = done
+        assert state is not None
+        return done, state
+
+    def _taken(self) -> None:
+        """The folder, which no other run may use until this one ends."""
+        if not self.agreement.leads:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / "lock").open("a+")
+        except OSError as problem:
+            message = f"'{self.folder}' cannot hold checkpoints: {problem.strerror}."
+            raise refuse("A30", message, "name a folder.") from None
+        if not _locked(self._lock):
+            self._lock.seek(0)
+            owner = self._lock.read() or "another run"
+            self.close()
+            message = f"'{self.folder}' is used by a run that is under way, {owner}."
+            raise refuse("A30", message, "give each run a folder of its own, or end that one.")
+        self._lock.truncate(0)
+        self._lock.write(f"process {os.getpid()} of {platform.node()}")
+        self._lock.flush()
+        self._without_partial()
+
+    def _without_partial(self) -> None:
+        for left in self.folder.glob("checkpoint-*.partial"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _read(self, done: int, n: int) -> list[Any] | None:
+        """The state of a checkpoint; None of one that is damaged."""
+        try:
+            held = json.loads((self._path(done) / "run.json").read_text())
+            facts = held["facts"]
+            if held["digest"] != _digest_of_facts(facts) or facts["steps"] != done:
+                raise ValueError("run.json is another one than was written")
+            self._check(facts["run"], int(facts["every"]), done, n, facts["source"])
+            return [self._placed(self._path(done) / f"array_{k}", x, *a) for k, (x, a) in
+                    enumerate(zip(self.state, facts["arrays"], strict=True))]  # fmt: skip
+        except DiagnosticError:
+            raise
+        except (ValueError, OSError, LookupError, TypeError) as problem:
+            self._damage = str(problem).splitlines()[0].partition(" [tensorstore_spec")[0]
+            return None
+
+    def _placed(self, path: Path, own: Any, shape: Any, kind: str, chunks: Any) -> Any:
+        """An array on the devices on which another one is, of which each process reads its own blocks."""
+        raw, array = _raw(own), Stored(tuple(shape), kind, tuple(chunks)).opened(path, open=True)
+
+        def block(at: Any) -> np.ndarray[Any, Any]:
+            return array[at].read().result().view(raw.dtype)
+
+        if len(own.sharding.device_set) == 1:
+            made = jax.numpy.array(block(()), copy=True)
+        else:
+            made = jax.make_array_from_callback(raw.shape, raw.sharding, block)
+        return made if raw is own else jax.random.wrap_key_data(made, impl=jax.random.key_impl(own))
+
+    def _check(self, run: Mapping[str, str], every: int, done: int, n: int, source: str = "") -> None:
+        if run != self.run:
+            self._refuse_another(run, self.run, source)
+        if done > n:
+            message = f"'{self.folder}' holds the state after {done:,} steps, and {n:,} are asked for"
+            raise refuse("A30", f"{message}.", "ask for as many or more, or give each run a folder of its own.")
+        if self.every is None:
+            self.every = every or None
+        elif every != self.every:
+            self._refuse_another({"every": str(every)}, {"every": str(self.every)})
+
+    def _refuse_another(self, run: Mapping[str, str], own: Mapping[str, str], source: str = "") -> None:
+        other = [n for n, value in own.items() if run.get(n) != value]
+        if "versions" in other:  # on which the digest of a step depends
+            other = ["versions"]
+        words = [f"{n} ({run.get(n)}, and here {own[n]})" if n in READABLE else n for n in other]
+        listed = " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+        message = f"'{self.folder}' holds the checkpoint of a run that began with another {listed}"
+        before = source if "step" in other else self.source
+        lines = [*difflib.ndiff(before.splitlines(), self.source.splitlines())]
+        words = {"-": "its step had the line", "+": "the step of this call has"}
+        notes = [f"{words[s]}: {x[2:].strip()}" for s in words for x in [x for x in lines if x[0] == s][:1]]
+        raise refuse("A30", f"{message}.", "give each run a folder of its own, or remove it.", *notes)
+
+    def _of_last_release(self, n: int) -> tuple[int, list[Any]] | None:
+        """The checkpoint of a run of version 0.1, one file with the whole state."""
+        path = self.folder / "checkpoint.npz"
+        if not path.exists():
+            return None
+        raw = [on_host(_raw(x)) for x in self.state]
+        own = {**self.run, "state": digest_of_arrays(jax.tree_util.tree_structure([*raw]), raw)}
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                done, every, run = int(file["steps"]), int(file["every"]), json.loads(str(file["run"]))
+                bits = [file[f"leaf_{k}"].tobytes() for k in range(len(raw)) if f"leaf_{k}" in file]
+        except (OSError, ValueError, KeyError, EOFError) as problem:
+            raise refuse("A30", f"'{path}' is no checkpoint: {problem}.", "remove it.") from None
+        if {**run, "versions": ""} != {**own, "versions": ""}:
+            self._refuse_another({**run, "versions": own["versions"]}, own)
+        self._check(self.run, every, done, n)
+        self.last = done
+        made = [np.frombuffer(b, x.dtype).reshape(x.shape) for b, x in zip(bits, raw, strict=True)]
+        return done, [jax.numpy.array(x, copy=True) for x in made]
+
+    # Saving.
+
+    def vote(self, done: int) -> int:
+        """2 while this process writes a checkpoint; 1 where the next is due at the end of a chunk; else 0."""
+        if self._thread is not None and self._thread.is_alive():
+            return 2
+        if not self.agreement.leads or self.pending:
+            return 0
+        by_steps = self.steps > 0 and done - self.last >= self.steps
+        return int(by_steps or time.monotonic() - self.saved >= self.seconds)
+
+    def most(self, done: int) -> int:
+        """The number of steps after which a checkpoint is due by their number, if it is one."""
+        left = self.last + self.steps - done
+        return left if left > 0 and self.steps else sys.maxsize
+
+    def save(self, done: int, state: Sequence[Any]) -> None:
+        """Begin to write the blocks that this process holds, a copy of them, once for a number of steps."""
+        if done == self.last:
+            return
+        self._wait()
+        raw = [_raw(x) for x in state]
+        own = [[(at, np.array(b)) for at, b in _blocks(x, self.agreement.leads)] for x in raw]
+        self.last, self.saved = done, time.monotonic()
+        self.pending = done, [Stored.of(x) for x in raw]
+        self._begin(self._write, self._path(done, ".partial"), self.pending[1], own)
+
+    def named(self) -> None:
+        """All processes have written: the one that leads gives the checkpoint its name."""
+        if self.pending and self.agreement.leads:
+            self._begin(self._name, *self.pending)
+        self.pending = None
+
+    def end(self) -> Exception | None:
+        """Wait until all processes have written, and the checkpoint has its name; the error of this one."""
+        self._wait()
+        if not self.agreement.any(self.problem is not None):
+            self.named()
+            self._wait()
+        return self.problem
+
+    def close(self) -> None:
+        """Give the folder to other runs."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def _begin(self, action: Callable[..., None], *arguments: Any) -> None:
+        def tried() -> None:
+            try:
+                action(*arguments)
+            except Exception as problem:  # all processes learn of it with the next chunk of steps
+                message = f"a checkpoint cannot be written to '{self.folder}': {reason(problem)}"
+                whole = [f"; the one of before is whole: {self._path(k)}" for k in self.names()[-1:]]
+                self.problem = refuse("A30", f"{message}.", f"make room{''.join(whole)}.")
+
+        self._thread = threading.Thread(target=tried, daemon=True)
+        self._thread.start()
+
+    def _write(self, partial: Path, arrays: Sequence[Stored], blocks: Sequence[Any]) -> None:
+        how = {"create": True} if self.agreement.leads else {"open": True, "assume_metadata": True}
+        writes: list[Any] = []
+        for k, (stored, own) in enumerate(zip(arrays, blocks, strict=True)):
+            array = stored.opened(partial / f"array_{k}", **how)
+            kind = array.dtype.numpy_dtype
+            writes += [array[at].write(b.view(kind), can_reference_source_data_indefinitely=True) for at, b in own]
+        for write in writes:
+            write.result()
+
+    def _name(self, done: int, arrays: Sequence[Stored]) -> None:
+        partial = self._path(done, ".partial")
+        kinds = [(a.shape, a.type, a.chunks) for a in arrays]
+        facts = {"steps": done, "every": self.every or 0, "run": self.run, "source": self.source, "arrays": kinds}
+        partial.mkdir(exist_ok=True)
+        with (partial / "run.json").open("w") as file:
+            json.dump({"facts": facts, "digest": _digest_of_facts(facts)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(self._path(done))
+        for old in self.names()[:-KEPT]:
+            shutil.rmtree(self._path(old))
+        self._without_partial()
+        (self.folder / "checkpoint.npz").unlink(missing_ok=True)
+
+
+def _digest_of_facts(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _locked(file: Any) -> bool:
+    """True if nobody else has a file; where there are no locks, nobody has."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError) as problem:
+        return not isinstance(problem, BlockingIOError)
+    return True
+
+
+# Digests of what decides a run.
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """The source of a function, as far as it is known."""
+    try:
+        return textwrap.dedent(inspect.getsource(inspect.unwrap(function)))
+    except (OSError, TypeError):
+        return ""
+
+
+def digest_of_arrays(structure: Any, arrays: Iterable[Any]) -> str:
+    """A digest of the arrays in a structure, equal in any process."""
+    digest = hashlib.sha256(_without_addresses(str(structure)).encode())
+    for x in map(np.asarray, arrays):
+        digest.update(f"{x.shape}{x.dtype}".encode())
+        digest.update(repr(x.tolist()).encode() if x.dtype.hasobject else x.tobytes())
+    return digest.hexdigest()
+
+
+def digest_of_function(function: Callable[..., Any], *arguments: Any) -> str:
+    """A digest of a function of some arguments, equal in any process: of its StableHLO, with all that it reads.
+
+    Of a function that cannot be traced it is the code. The devices that arguments lie on have no part in it.
+    """
+    kind = lambda x: jax.typeof(x).update(sharding=None) if isinstance(x, jax.Array) else x
+    arguments = jax.tree_util.tree_map(kind, arguments)
+    try:
+        lowered = jax.jit(lambda *given: function(*given)).lower(*arguments)
+        text = f"{lowered.out_tree} {lowered.as_text()}"
+    except Exception:  # it is the caller's, and may do anything
+        code = getattr(function, "__code__", None)
+        text = repr(function) if code is None else _text_of(code)
+    return hashlib.sha256(_without_addresses(text).encode()).hexdigest()
+
+
+def _text_of(code: CodeType) -> str:
+    constants = (_text_of(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts)
+    return f"{code.co_code.hex()} {code.co_names} {' '.join(constants)}"
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
