@@ -331,6 +331,7 @@ NO_THRESHOLDS = {
     "PER_THREAD": "how finely threads share a kernel",
     "WIDTH": "the width of registers",
     "AHEAD": "a page of memory",
+    "THIN": "what compiles in time",
     "MOST_PIECES": "what compiles in time",
     "MOST_COMPILED": "what compiles in time",
     "MOST_ROWS": "the largest offset between stages",
