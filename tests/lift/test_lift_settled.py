@@ -9,9 +9,9 @@ import pytest
 
 from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import conjuncts
-from tensorir.lifting.accesses.space import counted
+from tensorir.lifting.accesses.space import counted, spread_where
 from tensorir.lifting.nests.bounded import sums_bounded
-from tensorir.lifting.nests.linear import settled
+from tensorir.lifting.nests.linear import affine_of, settled
 from tensorir.lifting.nests.terms import Index, Linear, Number, Op, Term, show, values
 from tensorir.lifting.nests.unknowns import bounds
 
@@ -75,7 +75,10 @@ def test_what_counting_and_bounds_tell_holds_where_conditions_do(seed: int):
         wanted, found = (np.broadcast_to(values(t, GRID), held.shape)[held] for t in (term, made))
         assert np.array_equal(wanted, found), f"{show(term)} became {show(made)} where {[*map(show, guards)]}"
         told += made is not term
-        for a, (low, high) in sums_bounded(guards, RANGES).items():
+        spreads = dict(sums_bounded(guards, RANGES))
+        if (a := affine_of(term)) is not None and (spread := spread_where(a, guards, RANGES)) is not None:
+            spreads[a] = spread
+        for a, (low, high) in spreads.items():
             inside = np.broadcast_to(values(Linear(a, INT32), GRID), held.shape)[held]
             assert low <= inside.min() <= inside.max() <= high, f"{a} where {[*map(show, guards)]}"
     assert told

@@ -212,6 +212,18 @@ def _whole(q: Quotient, conditions: Sequence[Term], ranges: Ranges) -> Affine | 
     return None if spread is None or spread[0] // q.by != spread[1] // q.by else coarse.plus(number(spread[0] // q.by))
 
 
+def spread_where(a: Affine, guards: Sequence[Term], ranges: Ranges) -> tuple[int, int] | None:
+    """The least and the greatest value of a sum where conditions hold, counted where points are few.
+
+    >>> tiles = variable("r").plus(Affine(((Quotient(variable("t"), 3), 2),)))
+    >>> spread_where(tiles, [], {"t": (0, 3), "r": (0, 2)})
+    (0, 4)
+    """
+    telling = [g for g in guards if not index_names(g).isdisjoint(a.names) and not loads(g)]
+    found = _spread_at_points(a, telling, ranges)
+    return a.range(ranges) if found is None else found
+
+
 def _spread_at_points(a: Affine, conditions: Sequence[Term], ranges: Ranges) -> tuple[int, int] | None:
     """The least and the greatest value of a sum where conditions hold; None where that is nowhere, or not counted."""
     names = sorted(a.names.union(*map(index_names, conditions)))

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from math import prod
+from functools import reduce
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
-from tensorir.integers.affine import Affine, Quotient, Ranges, variable
-from tensorir.ir.types import BOOL, INT32, INT64
-from tensorir.lifting.accesses.space import hull_of, sum_of
-from tensorir.lifting.nests.linear import affine_of, settled
+from tensorir.integers.affine import Affine, Quotient, Ranges, number, variable
+from tensorir.ir.types import BOOL, INT32, INT64, Interval
+from tensorir.lifting.accesses.space import Space, hull_of, interval_of, spread_where, substituted, sum_of
+from tensorir.lifting.nests.bounded import by_multiple
+from tensorir.lifting.nests.linear import affine_of, settled, term_of
 from tensorir.lifting.nests.nest import Check, Leaf, Loop, Node, Store, changed, leaves, ranges_of
 from tensorir.lifting.nests.terms import (
     Buffer,
     Linear,
     Load,
+    Number,
     Op,
     Term,
     buffers_of,
     index_names,
+    indexed_by_data,
     loads,
     rebuilt,
+    sums_in,
     values,
     walk,
 )
@@ -38,6 +43,19 @@ def own(statements: Sequence[Leaf]) -> set[Buffer]:
     named = {b.memory for b in every}
     plain = (b for b in every if not (b.argument or b.loops or b.copies or b.memory) and b.value is None)
     return {b for b in plain if b not in named}
+
+
+def with_multiples(term: Term, wholes: Mapping[str, Affine]) -> Term:
+    """A term whose sums hold multiples of others, under names for these."""
+
+    def rule(t: Term) -> Term | None:
+        match t:
+            case Linear(a, element):
+                return Linear(reduce(lambda left, one: by_multiple(left, one[1], one[0]), wholes.items(), a), element)
+            case _:
+                return None
+
+    return rebuilt(term, rule) if wholes else term
 
 
 def without(node: Node, gone: Collection[Store]) -> Node | None:
@@ -226,11 +244,159 @@ def _columns(
     return [list(dict.fromkeys(way)) for way in ways]
 
 
+# Storage that only hands on goes away, and what every iteration fills anew is stored once.
+#
+# A buffer of the program's own whose every element has one value is read through: a read of it tells the iteration of
+# the store that made the element. Where that copied an element of what never changes, the read is one of that
+# element. Where it computed something from `i` and `j + r` only, whatever else its place tells, the buffer gets those
+# as coordinates, so that what neighbouring iterations computed twice is computed once.
+
+# Coordinates
+
+
+def by_what_it_needs(leaf: Leaf, node: Store, space: Space) -> tuple[Node, Load] | None:
+    """The store with the sums that its value depends on as coordinates, and a read of it; None where it has them."""
+    places = [a.names for t in space.location if (a := affine_of(t)) is not None]
+    before = space.dims
+    space, told = _in_fewer(replace(space, location=()))
+    sums = proportional([space.value, *space.guards], space.dims, not indexed_by_data(space.value))
+    if sums is None or len(sums) >= len(before):
+        return None
+    # in the order in which the place names them, whatever that of the loops is
+    sums.sort(key=lambda s: next((k for k, names in enumerate(places) if s.names & names), len(places)))
+    names = [f"{node.buffer.name}_{k}" for k in range(len(sums))]
+    values: dict[str, Affine] = {}
+    box: dict[str, Interval] = {}
+    for a, name in zip(sums, names, strict=True):
+        spread = a.range(space.ranges)
+        if spread is None:
+            return None
+        box[name] = Interval(spread[0], spread[1] + 1)
+        values.update({n: number(0) for n in a.names})
+        # the sum stands for the variable that it has once
+        if (alone := next((n for n, c in a.terms if isinstance(n, str) and c == 1), None)) is not None:
+            values[alone] = variable(name)
+    doubled = {n: a for n, a in zip(names, sums, strict=True) if all(abs(c) > 1 for _, c in a.terms)}
+    space = replace(space, value=with_multiples(space.value, doubled))
+    made = substituted(space, values, box, [with_multiples(g, doubled) for g in space.guards])
+    guards: list[Term] = []
+    for guard in made.guards:
+        inside, left = interval_of(guard, box)
+        box, guards = (box if inside is None else inside), [*guards, *([] if left is None else [left])]
+    shape = tuple(len(box[n]) for n in names)
+    if prod(shape) >= prod(len(i) for i in before.values()):
+        return None
+    buffer = replace(node.buffer, shape=shape, private=())
+    lows = [box[n].start for n in names]
+    location = tuple(term_of(variable(n).plus(number(-low)), INT32) for n, low in zip(names, lows, strict=True))
+    new: Node = Store(buffer, location, made.value, tuple(guards), node.span)
+    for name, low, extent in reversed(list(zip(names, lows, shape, strict=True))):
+        span = leaf.loops[0].span
+        new = Loop(name, Number(low, INT32), Number(extent, INT32), (new,), True, span, name)
+    read = tuple(term_of(a.replaced(told, {}).plus(number(-low)), INT32) for a, low in zip(sums, lows, strict=True))
+    return new, Load(buffer, read, node.span)
+
+
+def _in_fewer(space: Space) -> tuple[Space, dict[str, Affine]]:
+    """The space in sums of its variables where value and guards need nothing else of these, and what the sums are.
+
+    What is divided hides it: `w + (w + r) // 2` is `(3 * w + r) // 2`, and needs no more than `3 * w + r`.
+    """
+    told: dict[str, Affine] = {}
+    while (found := _one_fewer(space)) is not None:
+        space, name, a = found
+        told[name] = a.replaced(told, {})
+    return space, told
+
+
+def _one_fewer(space: Space) -> tuple[Space, str, Affine] | None:
+    """The space with a sum in the place of one of its variables, which another variable does not outlive.
+
+    The quotient of a variable stands in the place of one of which nothing else is needed.
+    """
+    sums = sums_in((space.value, *space.guards)) or ()
+    if all(a.is_linear for a in sums):
+        return None
+    for name, i in space.dims.items():
+        if (by := _divisor(name, (space.value, *space.guards))) > 1:
+            dims = {**space.dims, name: Interval(i.start // by, (i.stop - 1) // by + 1)}
+            new = substituted(space, {name: variable(name).times(by)}, dims, space.guards)
+            return new, name, Affine(((Quotient(variable(name), by), 1),))
+    for a in sums:
+        if len(a.terms) < 2 or not a.names <= space.dims.keys():
+            continue
+        bare = Affine(a.terms)
+        spread = bare.range(space.ranges) if a.is_linear else spread_where(bare, space.guards, space.ranges)
+        name = a.bare_name
+        if name is None or a.coefficient(name) != 1 or spread is None:
+            continue
+        value = variable(name).times(2).minus(bare)
+        new = substituted(space, {name: value}, {**space.dims, name: Interval(spread[0], spread[1] + 1)}, space.guards)
+        outlived = a.names - {name}
+        if not a.is_linear and not indexed_by_data(new.value):
+            # what is never read may hold anything, if only it can be computed
+            new = replace(new, guards=tuple(g for g in new.guards if not index_names(g) & outlived))
+        needed = set[str]().union(*map(index_names, (new.value, *new.guards)))
+        if not outlived & needed:
+            return replace(new, dims={n: i for n, i in new.dims.items() if n in needed or n not in a.names}), name, bare
+    return None
+
+
+def _divisor(name: str, terms: Sequence[Term]) -> int:
+    """By what a variable is divided wherever it stands; 0 where it stands for itself, or in other sums."""
+    found = 0
+    pending = [t.affine for term in terms for t in walk(term) if isinstance(t, Linear)]
+    while pending:
+        for atom, _ in pending.pop().terms:
+            match atom:
+                case Quotient(inner, by) if inner == variable(name):
+                    found = gcd(found, by)
+                case Quotient(inner):
+                    pending.append(inner)
+                case _ if atom == name:
+                    return 0
+                case _:
+                    pass
+    return found
+
+
+def proportional(terms: Sequence[Term], dims: Collection[str], gaps: bool) -> list[Affine] | None:
+    """The sums of variables that terms need: variables whose coefficients have one ratio everywhere are in one sum.
+
+    One of several variables counts the elements in between as well where terms need every other one, if there may be
+    `gaps`: a window of every other element is one of all, some of which nobody reads.
+
+    None where terms hold variables that are in no normal form, or a sum that has no variable once.
+    """
+    sums = sums_in(terms)
+    if sums is None:
+        return None
+    ratios: dict[tuple[int, ...], list[tuple[str, int]]] = {}
+    for n in dims:
+        coefficients = [a.coefficient(n) for a in sums]
+        factor = gcd(*coefficients)
+        if factor:
+            first = next(c for c in coefficients if c)
+            factor = factor if first > 0 else -factor
+            ratios.setdefault(tuple(c // factor for c in coefficients), []).append((n, factor))
+    found: list[Affine] = []
+    for members in ratios.values():
+        common = gcd(*(c for _, c in members))
+        a = Affine(tuple((n, c // common) for n, c in members))
+        if not any(c == 1 for _, c in a.terms):
+            return None
+        found.append(a.times(2) if gaps and common == 2 and len(members) > 1 else a)
+    return found
+
+
+# Replacing
+
 # Storage that holds parts of other storage, in places that no sum tells: what is read there is read from there.
 #
 # `S[q(t)] = A[p(t)]` makes what is read of S an element of A, and where it is the one at `y + o`, whatever iteration
 # t stored it, it is read there. A tile that begins and ends within rows, in shared memory, is of another size in
-# every block, and no sum says which elements it holds: these are counted, block by block.
+# every block, and no sum says which elements it holds: these are counted, block by block. What tiles hold of
+# something that is computed is computed once for all of them, and read from there.
 
 
 def read_through(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -257,9 +423,12 @@ def _without_one(nodes: tuple[Node, ...]) -> tuple[Node, ...] | None:
         readers = [x for x in touching[node.buffer] if x is not leaf]
         if not all(_only_reads(x, node.buffer) and leaf.place < x.place for x in readers):
             continue
-        source = _source(leaf, node)
-        if source is not None and (instead := _instead(source, leaf, readers)) is not None:
-            return _with(nodes, node, instead)
+        found = _source(leaf, node)
+        if found is None:
+            continue
+        first, source = found
+        if (instead := _instead(source, leaf, readers)) is not None:
+            return _with(nodes, node, leaf.place[0], first, instead)
     return None
 
 
@@ -277,18 +446,27 @@ def _may_move(leaf: Leaf, node: Store, statements: Sequence[Leaf]) -> bool:
     )
 
 
-def _source(leaf: Leaf, node: Store) -> Load | None:
-    """The element that a statement copies in each of its iterations; None where it does not, or sums say all of it."""
+def _source(leaf: Leaf, node: Store) -> tuple[tuple[Node, ...], Load] | None:
+    """A source of a statement's elements, in each of its iterations, and the statements that fill it before.
+
+    None where that is nothing else, or where sums say all of it.
+    """
     ranges = ranges_of(leaf.loops)
-    sums = [affine_of(settled(i, ranges)) for i in node.indices]
+    stored = tuple(settled(i, ranges) for i in node.indices)
+    sums = [affine_of(i) for i in stored]
     gaps = any(a is not None and _has_gaps(a, ranges) for a in sums)
     match node.value:
         case Load(_, indices) if not any(loads(i) for i in indices):
             places = [*sums, *(affine_of(settled(i, ranges)) for i in indices)]
             told = not gaps and all(a is not None and a.is_linear for a in places)
-            return None if told else node.value
-        case _:
+            return None if told else ((), node.value)
+        case _ if not gaps and None not in sums:
             return None
+        case _:
+            dims, guards = hull_of(leaf.loops, ranges)
+            held = tuple(settled(g, ranges) for g in (*guards, *node.guards))
+            made = by_what_it_needs(leaf, node, Space(dims, stored, settled(node.value, ranges), held))
+            return None if made is None else ((made[0],), made[1])
 
 
 def _has_gaps(index: Affine, ranges: Ranges) -> bool:
@@ -311,15 +489,37 @@ def _instead(source: Load, w: Leaf, readers: Sequence[Leaf]) -> dict[tuple[Node,
     for (x, _), load in places.items():
         if any(loads(i) for i in load.indices):
             return None
-        found = stored_with(source.indices, w, x, load)
+        found = stored_with(source.indices, w, x, load) or _row_by_row(source, w, x, load)
         if found is None:
             return None
         instead[x.node, load] = Load(source.buffer, found, load.span)
     return instead
 
 
-def _with(nodes: Sequence[Node], gone: Store, read: Mapping[tuple[Node, Load], Load]) -> tuple[Node, ...]:
-    """The nodes without a statement, and with other reads."""
+def _row_by_row(source: Load, w: Leaf, x: Leaf, load: Load) -> tuple[Term, ...] | None:
+    """The indices of what is read instead, where its place row by row is a sum and they are none by themselves."""
+    shape = source.buffer.shape
+    if len(shape) < 2:
+        return None
+    place: Term = source.indices[0]
+    for index, extent in zip(source.indices[1:], shape[1:], strict=True):
+        place = Op("plus", (Op("multiplies", (place, Number(extent, INT32)), INT32), index), INT32)
+    found = stored_with((place,), w, x, load)
+    if found is None:
+        return None
+    (rest,), indices = found, list[Term]()
+    for extent in reversed(shape[1:]):
+        size = Number(extent, INT32)
+        indices.append(Op("mod", (rest, size), INT32))
+        rest = Op("floordiv", (rest, size), INT32)
+    ranges = ranges_of(x.loops)
+    return tuple(settled(i, ranges) for i in (rest, *reversed(indices)))
+
+
+def _with(
+    nodes: Sequence[Node], gone: Store, at: int, first: Sequence[Node], read: Mapping[tuple[Node, Load], Load]
+) -> tuple[Node, ...]:
+    """The nodes without a statement, with others in front of one of them, and other reads."""
 
     def inner(n: Node) -> Node:
         def over(t: Term) -> Term:
@@ -327,4 +527,8 @@ def _with(nodes: Sequence[Node], gone: Store, read: Mapping[tuple[Node, Load], L
 
         return changed(n, over, inner, lambda b: b, lambda b: ())
 
-    return tuple(inner(kept) for node in nodes if (kept := without(node, (gone,))) is not None)
+    found: list[Node] = []
+    for k, node in enumerate(nodes):
+        found += first if k == at else ()
+        found += [] if (kept := without(node, (gone,))) is None else [inner(kept)]
+    return tuple(found)
