@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 OLDEST = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests" / "oldest.txt").read_text(encoding="utf-8"), re.M))
 PROMISED = [*PROJECT["dependencies"], *EXTRAS["cli"], *EXTRAS["plot"], *EXTRAS["export"]]
-FLOORS = [re.fullmatch(r"([\w-]+)>=([\d.]+)", text) for text in PROMISED]
+FLOORS = [re.fullmatch(r"([\w-]+)>=([\d.]+)(;.*)?", text) for text in PROMISED]
 
 
 @pytest.mark.parametrize("floor", FLOORS, ids=lambda m: m[1])

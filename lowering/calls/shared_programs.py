@@ -72,6 +72,9 @@ def shared(function: Callable[..., Any], *arguments: Any, donate: bool = False) 
         traced = jax.jit(with_outside, donate_argnums=donated, keep_unused=True).trace(*arguments, outside)
     lowered = traced.lower()
     text = lowered.as_text()
+    if "mhlo.num_partitions = 1 :" not in text:
+        # a program in it is on several devices, and arrays go there with the call
+        return jax.jit(program, donate_argnums=donated, compiler_options=options)
     weak = [x.weak_type for x in traced.jaxpr.out_avals]
     digest = hashlib.blake2b(repr((weak, options, donate)).encode())
     digest.update(text.encode())

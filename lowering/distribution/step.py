@@ -27,8 +27,9 @@ from lowering.distribution.halos import (
 )
 from lowering.distribution.meshes import agree, is_shared
 from lowering.distribution.meshes import blocks_of as blocks_of_process
+from lowering.kernels import parted_as_a_whole
 from lowering.rules.elementwise import SCALAR
-from lowering.tracing import concrete, inside_jit, left_to_xla, varying
+from lowering.tracing import concrete, inside_jit, left_to_xla, op_by_op, varying
 from tensorir.analysis.absence import SkipValues
 from tensorir.binding.calls import refuse_absent_outputs
 from tensorir.distribution.exchange import Exchange, exchange, part_of_exchange
@@ -336,7 +337,17 @@ class Step:
         return step(dict(fields), dict(views))
 
     def _block(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
-        """The program of one device."""
+        """The program of one device: one kernel of all its parts, where those are kernels of stencils."""
+        if op_by_op() or not any(e.is_grid and e.in_kernels for e in self._executables):
+            return self._in_parts(fields, views)
+        flat, structure = jax.tree_util.tree_flatten((fields, views))
+        run = lambda *flat: self._in_parts(*jax.tree_util.tree_unflatten(structure, flat))
+        closed, shapes = jax.make_jaxpr(run, return_shape=True)(*flat)
+        results = parted_as_a_whole(closed, flat)
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shapes), results)
+
+    def _in_parts(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
+        """The same part by part, each a program of its own."""
         local, plan = part_of_exchange(self.local, self.exchange, set(fields)) if views else (self.local, self.exchange)
         known = with_halos(fields, local, plan)
         known.update(as_they_are(views, {v.param.name: v for v in self.local.views}))

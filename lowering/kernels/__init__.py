@@ -8,8 +8,19 @@ Pallas (`emit.py`). On CPUs scans alone are: in the text of LLVM (`native.py`, `
 """
 
 from lowering.kernels.custom_calls import is_available
-from lowering.kernels.primitive import bound, in_kernels, interpreted, plan_of_steps, repeated
+from lowering.kernels.primitive import bound, in_kernels, interpreted, parted_as_a_whole, plan_of_steps, repeated
 from lowering.kernels.regions import Parts, parted
 from lowering.kernels.report import told
 
-__all__ = ["Parts", "bound", "in_kernels", "interpreted", "is_available", "parted", "plan_of_steps", "repeated", "told"]
+__all__ = [
+    "Parts",
+    "bound",
+    "in_kernels",
+    "interpreted",
+    "is_available",
+    "parted",
+    "parted_as_a_whole",
+    "plan_of_steps",
+    "repeated",
+    "told",
+]

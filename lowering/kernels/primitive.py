@@ -48,9 +48,17 @@ def bound(closed: ClosedJaxpr, operands: Sequence[Any], native: bool = False) ->
 
     `native` for kernels on CPUs.
     """
-    if closed.effects or not parted(closed, native).any_kernels:
+    # an axis of devices that is named does nothing by itself
+    effects = [e for e in closed.effects if type(e).__name__ != "NamedAxisEffect"]
+    if effects or not parted(closed, native).any_kernels:
         return jaxpr_as_fun(closed)(*operands)
     return kernels.bind(*operands, body=closed, count=len(operands), native=native)
+
+
+def parted_as_a_whole(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
+    """The results of a program with kernels for CPUs, parted anew; of one that is not, as it stands."""
+    whole = in_steps(closed)[0] is not None
+    return bound(closed, operands, native=True) if whole else jaxpr_as_fun(closed)(*operands)
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -238,7 +246,10 @@ def _derivative(body: ClosedJaxpr, varied: Sequence[int]) -> Function:
     return tangents
 
 
-DEAR = frozenset(["dot_general", "conv_general_dilated", "sort", "scan", "while", "cond", "rounds", "swept", "fft"])
+DEAR = frozenset([
+    "dot_general", "conv_general_dilated", "sort", "scan", "while", "cond", "rounds", "swept", "fft", "ppermute",
+    "psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant", "all_to_all",
+])  # fmt: skip
 """Primitives that are not computed again for a derivative; JAX differentiates programs with these."""
 
 

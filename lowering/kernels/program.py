@@ -205,6 +205,8 @@ def _integers(v: Variable, maker: Mapping[Variable, JaxprEqn]) -> list[int] | No
         case JaxprEqn(primitive=primitive, invars=[x]) if primitive.name == "broadcast_in_dim":
             one = _integers(x, maker)
             return one * prod(shape_of(v)) if one is not None and len(one) == 1 else None
+        case JaxprEqn(primitive=primitive, invars=[x]) if primitive.name in ("pvary", "copy", "stop_gradient"):
+            return _integers(x, maker)
         case JaxprEqn(primitive=primitive, invars=parts) if primitive.name == "concatenate":
             numbers = [_integers(x, maker) for x in parts]
             return None if None in numbers else [n for some in numbers if some for n in some]

@@ -15,7 +15,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
-from lowering.kernels.equations import NATIVE, Operand, Unplaced, folded, gathered, is_fusible
+from lowering.kernels.equations import MOVING, NATIVE, Operand, Unplaced, folded, gathered, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
 from lowering.kernels.layouts import turned
 from lowering.kernels.positions import Box, Index, Position, identity
@@ -42,6 +42,8 @@ MOST_INSTANCES = 400
 """Variables at positions that one kernel computes: more would not stay in registers, and compile slowly."""
 
 
+MOST_IN_GRID = 1600
+"""The same of all pieces of a stage, on CPUs."""
 LARGEST = 16
 """One point in so many may be computed for some of the results of a kernel only."""
 
@@ -197,9 +199,9 @@ def pays(parts: Parts) -> bool:
     stages = [s for r in parts.regions if isinstance(r, Staged) for s in r.stages.values()]
     moves = any(len(at) > 1 for s in stages for at in s.loads.values()) or any(len(s.pieces) > 1 for s in stages)
     points = max((prod(s.shape) for s in stages), default=0)
-    # of what is left XLA reads or writes no more than a part, or at an index
-    by_index = "dynamic_slice", "dynamic_update_slice"
-    left = [v for e in parts.left if e.primitive.name not in by_index for v in (*e.invars, *e.outvars)]
+    # what XLA computes or folds besides is small: it would fuse it with stencils
+    moved = MOVING | {"dynamic_slice", "dynamic_update_slice", "ppermute", "pvary"}
+    left = [v for e in parts.left if e.primitive.name not in moved for v in (*e.invars, *e.outvars)]
     return moves and all(prod(shape_of(v)) * FUSED <= points for v in left)
 
 
@@ -331,7 +333,7 @@ class _Choice:
             (v,) = e.outvars
             size[v] = 1 + folded(e) * sum(size.get(x, 1) for x in self._inlined(e))
             read = len(views.get(v, ()))
-            if size[v] <= MOST_INSTANCES and (read < 2 or v in self.stored):
+            if size[v] <= self._most and (read < 2 or v in self.stored):
                 continue
             inlined = self._shortened(e)
             size[v] = inlined.count
@@ -380,9 +382,13 @@ class _Choice:
             values = [self._folded(v) for v in results]
             roots = [Operand(v, identity(len(shape_of(v))), _whole(v)) for v in values]
             try:
-                return instances_of(self.program, roots, self.stored, MOST_INSTANCES, results)
+                return instances_of(self.program, roots, self.stored, self._most, results)
             except Unplaced as wrong:
                 self.stored.add(wrong.variable)
+
+    @property
+    def _most(self) -> int:
+        return MOST_IN_GRID if self.grids else MOST_INSTANCES
 
     def _folded(self, v: Variable) -> Variable:
         """The value that is computed point by point: of a fold of rows, its operand."""

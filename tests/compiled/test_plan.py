@@ -332,6 +332,7 @@ NO_THRESHOLDS = {
     "WIDTH": "the width of registers",
     "AHEAD": "a page of memory",
     "THIN": "what compiles in time",
+    "MOST_IN_GRID": "what compiles in time",
     "MOST_PIECES": "what compiles in time",
     "MOST_COMPILED": "what compiles in time",
     "MOST_ROWS": "the largest offset between stages",

@@ -245,6 +245,10 @@ def several_steps() -> None:
         said("seven steps of a function that is compiled", np.array_equal(ti.iterate(jitted, u, 7), want))
         fields = [ti.as_field({"I": 16, "J": 12, "K": 2}, np.asarray(a)) for a in (u, coeff)]
         said("seven steps of a Field", np.array_equal(loop(d, 7, fields[1])(fields[0]).data, want))
+        large, around = jnp.asarray(rng.random((50, 12, 2))), jnp.full((50, 12, 2), 0.02)
+        steps, several = loop(d, 7, around), loop(exact, 7, around)
+        twice = [np.array_equal(steps(x), several(x)) for x in (large, several(large))]
+        said("steps of arrays of one device, which an outside one is beside", twice)
         one, two = jnp.asarray(rng.random(17)), jnp.asarray(rng.random(17))
 
         def moved(run: Any) -> Any:

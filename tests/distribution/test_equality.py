@@ -36,6 +36,7 @@ FOUND = {
     "what its steps send": "['f64[1]'], and before them ['f64[1]']",
     "seven steps of a function that is compiled": "True",
     "seven steps of a Field": "True",
+    "steps of arrays of one device, which an outside one is beside": "[True, True]",
     "two levels of time": "True",
     "gradient of steps at once": "True",
     "a step that does more": (
