@@ -8,7 +8,15 @@ Pallas (`emit.py`). On CPUs scans alone are: in the text of LLVM (`native.py`, `
 """
 
 from lowering.kernels.custom_calls import is_available
-from lowering.kernels.primitive import bound, in_kernels, interpreted, parted_as_a_whole, plan_of_steps, repeated
+from lowering.kernels.primitive import (
+    bound,
+    in_kernels,
+    interpreted,
+    parted_as_a_whole,
+    plan_of_steps,
+    repeated,
+    without_kernels,
+)
 from lowering.kernels.regions import Parts, parted
 from lowering.kernels.report import told
 
@@ -23,4 +31,5 @@ __all__ = [
     "plan_of_steps",
     "repeated",
     "told",
+    "without_kernels",
 ]

@@ -13,7 +13,9 @@ What derivatives need of the way forward they compute again, which takes less ti
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -35,6 +37,19 @@ Function = Callable[..., list[jax.Array]]
 
 kernels = Primitive("kernels")
 kernels.multiple_results = True
+
+
+PLAIN: ContextVar[bool] = ContextVar("programs are lowered without kernels", default=False)
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """Programs that are lowered in here have no kernels: those depend on the processor and on the number of threads."""
+    token = PLAIN.set(True)
+    try:
+        yield
+    finally:
+        PLAIN.reset(token)
 
 
 def in_kernels(function: Function) -> Function:
@@ -360,7 +375,7 @@ def _lowered(context: Any, *operands: Any, here: bool, **params: Any) -> Any:
     # within shard_map over all axes a program is that of one device
     manual = getattr(axes, "manual_axes", None)
     alone = manual == frozenset(axes.mesh.axis_names) if manual else getattr(axes, "num_devices", None) in (None, 1)
-    if params["native"] != here or not alone or module.lowering_parameters.for_export:
+    if params["native"] != here or not alone or module.lowering_parameters.for_export or PLAIN.get():
         return _in_lax(context, *operands, **params)
     with warnings.catch_warnings():
         # users have no say in it: from JAX 0.11 on Triton is to be left for Mosaic

@@ -33,6 +33,7 @@ import numpy as np
 
 import tensorir
 from lowering.distribution.meshes import on_host
+from lowering.kernels import without_kernels
 from lowering.labelled import is_key
 from lowering.loops.agreement import Agreement
 from lowering.loops.snapshots import nanoseconds_of, reason
@@ -443,8 +444,9 @@ def digest_of_function(function: Callable[..., Any], *arguments: Any) -> str:
     kind = lambda x: jax.typeof(x).update(sharding=None) if isinstance(x, jax.Array) else x
     arguments = jax.tree_util.tree_map(kind, arguments)
     try:
-        lowered = jax.jit(lambda *given: function(*given)).lower(*arguments)
-        text = f"{lowered.out_tree} {lowered.as_text()}"
+        with without_kernels():
+            lowered = jax.jit(lambda *given: function(*given)).lower(*arguments)
+            text = f"{lowered.out_tree} {lowered.as_text()}"
     except Exception:  # it is the caller's, and may do anything
         code = getattr(function, "__code__", None)
         text = repr(function) if code is None else _text_of(code)

@@ -1,6 +1,7 @@
 """Checkpoints by block: of any type, on any devices, damaged, of a full disk, of the last release."""
 
 import hashlib
+import importlib.util
 import json
 import os
 import signal
@@ -226,3 +227,27 @@ def test_the_line_that_differs_is_said(tmp_path):
         "note: the step of this call has: more = u / rate\n"
         "help: give each run a folder of its own, or remove it."
     )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+def test_a_run_goes_on_with_other_kernels(tmp_path, monkeypatch):
+    program = ti.compile(ti.parse("""f(y: tensor<float, I[0:n], J[0:m]>, x: tensor<float, I[0:n], J[0:m]>) {
+      y ← x; y[I[1:n-1], J[0:m]] ← 0.25 × ⟪I, 1⟫(x) + 0.5 × x; }"""))  # fmt: skip
+    x = np.random.default_rng(0).normal(size=(60, 50))
+
+    def run(threads, steps):
+        # the text of a kernel has the number of its threads in it
+        monkeypatch.setattr("lowering.kernels.custom_calls.threads", lambda: threads)
+        step = lambda h: program(x=h)["y"]
+        return ti.iterate(step, x, steps, callback=stop, every=4, checkpoint_dir=tmp_path, progress=False)
+
+    def stop(done, state):
+        if done == 4 and fails:
+            raise RuntimeError("the disk is full")
+
+    fails = True
+    with pytest.raises(RuntimeError):
+        run(1, 12)
+    fails = False
+    found = run(2, 12)
+    np.testing.assert_array_equal(found, ti.iterate(lambda h: program(x=h)["y"], x, 12, progress=False))
