@@ -250,7 +250,7 @@ class Reach:
             for v, at in stage.loads.items():
                 offsets = [p[0].offset for p in at if p and p[0].symbol == 0]
                 if v not in self.region.stages and offsets:
-                    low, high = ends.get(v, (0, 0))
+                    low, high = ends.get(v, (offsets[0], offsets[0]))
                     ends[v] = min(low, *offsets), max(high, *offsets)
         return total + sum((high - low) * row_bytes(v) for v, (low, high) in ends.items())
 
