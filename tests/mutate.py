@@ -1,4 +1,4 @@
-"""Mutations of the source: which faults of one character the nearest tests find.
+"""Mutations of the source: which small faults the nearest tests find.
 
     python -m tests.mutate --count 40 --seed 1
 
@@ -11,41 +11,18 @@ from __future__ import annotations
 
 import argparse
 import ast
-import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import near
+
 __all__ = ["Mutant", "mutants", "outcome"]
 
 ROOT = Path(__file__).parent.parent
-NEAREST = {
-    "tensorir/ir": ("tests/text/test_notation_diagnostics.py", "tests/text/test_typing_rules.py"),
-    "tensorir/passes": ("tests/passes", "tests/inspection/test_explanations.py"),
-    "lowering/raising": ("tests/lowering/test_raising_guards.py", "tests/lowering"),
-    "tensorir/lifting/rewrites": ("tests/lift/test_lift_rewrites.py", "tests/lift"),
-    "tensorir/lifting/region": ("tests/lift/region",),
-    "tensorir/lifting": ("tests/lift/textbook", "tests/lift/test_lift_conformance.py", "tests/lift"),
-    "tensorir/tir/script": ("tests/tir", "tests/tir_check"),
-    "tensorir/tir/check": ("tests/tir_check",),
-    "tensorir/tir/interpret": ("tests/tir_interpret",),
-    "tensorir/tenstorrent": ("tests/tenstorrent",),
-    "tensorir/tir/tiles": ("tests/tilelang",),
-    "tensorir/tir/lift": ("tests/lift/test_lift_relax.py", "tests/lift"),
-    "tensorir/tir": ("tests/tir", "tests/tir_check", "tests/tir_interpret", "tests/lift"),
-    "tensorir/tile/lift": ("tests/tile/test_tile_lift.py", "tests/peers/test_cutile_lift.py"),
-    "tensorir/tile/verify": ("tests/tile_verify", "tests/tile"),
-    "tensorir/tile": ("tests/tile", "tests/tile_numerics"),
-    "lowering": ("tests/calls", "tests/lowering/test_elementwise.py", "tests/compiled", "tests/lowering"),
-}
-"""The tests of each folder, those that find most first, after the examples of the file itself; the first row of a file
-is its row."""
-
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -127,47 +104,36 @@ def _changed(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def outcome(mutant: Mutant, limit: float) -> str:
-    """What the tests near a mutant say: "found", "survived", or "out of time", which counts as not found."""
-    folder = next(f for f in NEAREST if mutant.path.startswith(f))
+    """What the tests near a mutant say: "killed", "survived", or "out of time", which counts as not killed."""
     with tempfile.TemporaryDirectory() as place:
-        for part in ("tensorir", "lowering", "stencils", "tests"):
+        for part in (*near.PACKAGES, "tests"):
             shutil.copytree(ROOT / part, Path(place) / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", place)
         (Path(place) / mutant.path).write_text(mutant.text, encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": place, "JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
-        # first the examples of the file, then folder by folder, so that most mutants are found soon
-        for tests in (mutant.path, *NEAREST[folder]):
-            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", tests]
-            try:
-                done = subprocess.run(command, cwd=place, env=environment, capture_output=True, timeout=limit)
-            except subprocess.TimeoutExpired:
-                return "out of time"
-            if done.returncode not in (0, 5):  # 5: the file has no examples
-                return "found"
-    return "survived"
+        # tests at the line first, since one that enters the function is the likeliest to fail
+        tests = dict.fromkeys((*near.nearest(f"{mutant.path}:{mutant.line}"), *near.nearest(mutant.path)))
+        status = near.run(list(tests), limit, Path(place), quiet=True)
+    return "out of time" if status is None else "survived" if status in (0, 5) else "killed"
 
 
 def main() -> None:
     """Draw mutants, run the tests on each, and print who survived and the score."""
-    parser = argparse.ArgumentParser(description="Which one-character faults do the nearest tests find?")
+    parser = argparse.ArgumentParser(description="Which small faults do the nearest tests find?")
     parser.add_argument("--count", type=int, default=40, help="how many mutants are drawn")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds for the tests of one mutant and folder")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for the tests of one mutant")
     parser.add_argument("--under", default="", help="only files whose path begins so")
     asked = parser.parse_args()
-    files = sorted(
-        {p.relative_to(ROOT).as_posix() for f in NEAREST for p in (ROOT / f).rglob("*.py") if p.name != "__init__.py"}
-    )
-    every = [m for f in files if f.startswith(asked.under) for m in mutants(f, (ROOT / f).read_text(encoding="utf-8"))]
+    files = {file: text for file, text in near.sources().items() if not file.endswith("__init__.py")}
+    every = [m for file, text in files.items() if file.startswith(asked.under) for m in mutants(file, text)]
     drawn = random.Random(asked.seed).sample(every, min(asked.count, len(every)))
-    found = 0
+    killed = 0
     for mutant in drawn:
-        told = outcome(mutant, asked.limit)
-        found += told == "found"
-        print(f"{told} {mutant.path}:{mutant.line}: {mutant.before} -> {mutant.after}", flush=True)
-    print(
-        f"{found} of {len(drawn)} found ({100 * found / max(1, len(drawn)):.0f} %), of {len(every)}, seed {asked.seed}"
-    )
+        result = outcome(mutant, asked.limit)
+        killed += result == "killed"
+        print(f"{result} {mutant.path}:{mutant.line}: {mutant.before} -> {mutant.after}", flush=True)
+    share = 100 * killed / max(1, len(drawn))
+    print(f"{killed} of {len(drawn)} killed ({share:.0f} %), of {len(every)}, seed {asked.seed}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def reduce(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) -> 
     place = m.some(need, 8)
     args: list[Expr] = []
     inside = Scope(scope.variables, scope.forbidden, scope.outer, True, scope.moving)
-    holes = m.chance(2)
+    holes = not m.chance(3)
     around = inside if holes else scope
     # an operator may be the step where one argument has the element of the state
     alone = m.chance(2)
@@ -54,7 +54,7 @@ def reduce(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) -> 
     if f is None:
         return None
     # an extreme that starts a fold by max or min adds nothing where its first slot is there
-    extreme = isinstance(f, Operator) and f.op in ("max", "min") and m.chance(2)
+    extreme = isinstance(f, Operator) and f.op in ("max", "min") and not m.chance(3)
     init = _least(f.op, element) if extreme else m.expr(element, m.some(place, 2), min(depth, 1), scope)
     return call("reduce", f, init, *args, static=(dim,))
 
@@ -79,8 +79,8 @@ def _step(
     """A function of a state and of one level of some arguments."""
     levels = [a.type.on(a.type.dims.without(dim)) for a in args]
     element = state.element
-    if len(args) == 1 and levels[0].element == element and isinstance(element, Scalar) and m.chance(2):
-        ops = ["and", "or", "xor"] if element == BOOL else ["plus", "multiplies", "min", "max", "minus"]
+    if len(args) == 1 and levels[0].element == element and isinstance(element, Scalar) and not m.chance(4):
+        ops = ["and", "or", "xor"] if element == BOOL else ["max", "min", "plus", "multiplies", "max", "min", "minus"]
         second = (
             levels[0] if all(n in state.dims and i.covers(state.dims[n]) for n, i in levels[0].dims.items) else None
         )
