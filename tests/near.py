@@ -137,11 +137,16 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         early_config.pluginmanager.register(recorder)
 
 
+def _environment(**own: str) -> dict[str, str]:
+    """The environment of a run of its own, also where a run of this plugin starts it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("NEAR_")} | own
+
+
 def record(tests: Sequence[str], to: Path = RECORD) -> int:
     """Run tests under the hook and write the record; the status of the run."""
     with tempfile.TemporaryDirectory() as place:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.near", "-n", "2", "--dist", "loadfile", *tests]
-        status = subprocess.run(command, cwd=ROOT, env={**os.environ, "NEAR_RECORD": place}).returncode
+        status = subprocess.run(command, cwd=ROOT, env=_environment(NEAR_RECORD=place)).returncode
         to.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(to, "wt", encoding="utf-8") as out:
             for part in sorted(Path(place).glob("*.jsonl")):
@@ -277,7 +282,7 @@ def run(tests: Sequence[str], limit: float, root: Path = ROOT, quiet: bool = Fal
         listed.write_text(json.dumps(list(tests)), encoding="utf-8")
         modules = [path for path in dict.fromkeys(t.partition("::")[0] for t in tests) if (root / path).exists()]
         command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "tests.near", *modules]
-        env = {**os.environ, "NEAR_TESTS": str(listed), "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = _environment(NEAR_TESTS=str(listed), PYTHONPATH=str(root), PYTHONDONTWRITEBYTECODE="1")
         try:
             return subprocess.run(command, cwd=root, env=env, capture_output=quiet, timeout=limit).returncode
         except subprocess.TimeoutExpired:
