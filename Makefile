@@ -14,7 +14,7 @@ COMPILED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tensorir/tests-$(MACHINE)
 KEPT := JAX_COMPILATION_CACHE_DIR="$(COMPILED)" JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
     JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
-.PHONY: demo test test-oldest test-newest nightly check docs fuzz mutate bench bench-compare bench-gpu test-gpu clean
+.PHONY: demo test test-oldest test-newest nightly check docs fuzz mutate near bench bench-compare bench-gpu test-gpu clean
 
 demo: $(DEMO)
 	$(BIN)/python -m stencils.demo
@@ -26,9 +26,10 @@ test: $(STAMP)
 	$(MAKE) check
 
 # everything that takes too long for each change: all generated programs, XLA's own settings throughout, the sweep over
-# TVM's operators under schedules, a batch of each fuzzer, and the table of benchmarks
+# TVM's operators under schedules, a batch of each fuzzer, which functions tests enter, and the table of benchmarks
 nightly: $(VENV)/.bench
 	NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m tests.near record
 	$(BIN)/python -m tests.peers.sweep --values
 	$(BIN)/python -m tests.padding.sweep_of_sizes
 	$(BIN)/python -m tests.fuzz build/fuzz 1
@@ -57,6 +58,10 @@ check: $(STAMP)
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz
+
+# the tests nearest to a file, a folder, a builtin or a pass, within a minute: `make near FILE=lowering/rules/folds.py`
+near: $(STAMP)
+	$(BIN)/python -m tests.near $(FILE)
 
 mutate: $(STAMP)
 	$(BIN)/python -m tests.mutate

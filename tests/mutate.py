@@ -1,173 +1,200 @@
-"""Mutations of the source: which faults of one character the nearest tests find.
+"""Mutations of the source: which small faults the nearest tests find.
 
     python -m tests.mutate --count 40 --seed 1
 
-Each mutant changes one operator, comparison, constant or condition of a file, and the tests nearest to that file run on
-it with a time limit; a mutant that no test fails on has survived and is printed. Sources are never touched: a mutant is
-a copy of everything in a folder of its own.
+Each mutant changes one operator or constant (by one), drops or turns a condition, swaps two arguments or removes a
+statement. The tests nearest to its line and its file run on it with a time limit; a mutant that no test fails on has
+survived and is printed. Sources are never touched: a mutant is a copy of everything in a folder of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import os
+import heapq
 import random
+import re
 import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-__all__ = ["Mutant", "mutants", "outcome"]
+from tests import near
+
+__all__ = ["Mutant", "draw", "mutants", "outcome"]
 
 ROOT = Path(__file__).parent.parent
-NEAREST = {
-    "tensorir/ir": ("tests/text/test_notation_diagnostics.py", "tests/text/test_typing_rules.py"),
-    "tensorir/passes": ("tests/passes", "tests/inspection/test_explanations.py"),
-    "lowering/raising": ("tests/lowering/test_raising_guards.py", "tests/lowering"),
-    "tensorir/lifting/rewrites": ("tests/lift/test_lift_rewrites.py", "tests/lift"),
-    "tensorir/lifting/region": ("tests/lift/region",),
-    "tensorir/lifting": ("tests/lift/textbook", "tests/lift/test_lift_conformance.py", "tests/lift"),
-    "tensorir/tir/script": ("tests/tir", "tests/tir_check"),
-    "tensorir/tir/check": ("tests/tir_check",),
-    "tensorir/tir/interpret": ("tests/tir_interpret",),
-    "tensorir/tenstorrent": ("tests/tenstorrent",),
-    "tensorir/tir/tiles": ("tests/tilelang",),
-    "tensorir/tir/lift": ("tests/lift/test_lift_relax.py", "tests/lift"),
-    "tensorir/tir": ("tests/tir", "tests/tir_check", "tests/tir_interpret", "tests/lift"),
-    "tensorir/tile/lift": ("tests/tile/test_tile_lift.py", "tests/peers/test_cutile_lift.py"),
-    "tensorir/tile/verify": ("tests/tile_verify", "tests/tile"),
-    "tensorir/tile": ("tests/tile", "tests/tile_numerics"),
-    "lowering": ("tests/calls", "tests/lowering/test_elementwise.py", "tests/compiled", "tests/lowering"),
-}
-"""The tests of each folder, those that find most first, after the examples of the file itself; the first row of a file
-is its row."""
-
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
     ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
+MESSAGES = re.compile(r"span|help|notes?|message|severity|at|start|stop|end|place|begin")
+"""Keywords of diagnostics."""
+REFUSALS = re.compile(r"(?i)diagnostic|error|fail|wrong|refus|complain|_note|unsupported|leaves")
+"""Calls that make diagnostics: a change in them seldom moves more than a caret, and is drawn a quarter as often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """One change of a file."""
 
+    kind: str
     path: str
     line: int
     before: str
     after: str
     text: str
     """The whole file with the change."""
+    weight: float = 1.0
 
 
 def mutants(path: str, text: str) -> Iterator[Mutant]:
     """Every change of a text, each alone; what only says something (messages, types, `__all__`) stays.
 
-    >>> for m in mutants("p.py", "def f(x):\\n    return not x and x + 1 > 2\\n"):
-    ...     print(m.line, m.before, "->", m.after)
-    2 not x and x + 1 > 2 -> not x or x + 1 > 2
-    2 not x -> x
-    2 x + 1 > 2 -> x + 1 >= 2
-    2 x + 1 -> x - 1
-    2 1 -> 2
-    2 2 -> 3
+    >>> for m in mutants("p.py", "def f(x):\\n    g(x, 1)\\n    return not x and x + 1 > 2\\n"):
+    ...     print(m.kind, m.line, m.before, "->", m.after)
+    statement 2 g(x, 1) -> pass
+    arguments 2 g(x, 1) -> g(1, x)
+    constant 2 1 -> 2
+    constant 2 1 -> 0
+    operator 3 not x and x + 1 > 2 -> not x or x + 1 > 2
+    condition 3 not x and x + 1 > 2 -> x + 1 > 2
+    condition 3 not x and x + 1 > 2 -> not x
+    operator 3 not x -> x
+    operator 3 x + 1 > 2 -> x + 1 >= 2
+    operator 3 x + 1 -> x - 1
+    constant 3 1 -> 2
+    constant 3 1 -> 0
+    constant 3 2 -> 3
+    constant 3 2 -> 1
     """
-    tree = ast.parse(text)
+    data = text.encode()
     starts = [0]
-    for line in text.encode().splitlines(keepends=True):
+    for line in data.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    for node in _code(tree):
-        for new in _changed(node):
-            assert isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None
-            start = starts[node.lineno - 1] + node.col_offset
-            stop = starts[node.end_lineno - 1] + node.end_col_offset
-            data = text.encode()
+    for node, weight in _code(ast.parse(text)):
+        for kind, old, new in _changed(node):
+            assert old.end_lineno is not None and old.end_col_offset is not None
+            start, stop = starts[old.lineno - 1] + old.col_offset, starts[old.end_lineno - 1] + old.end_col_offset
+            if isinstance(old, ast.If) and not data[start:stop].startswith(b"if"):
+                continue  # an `elif` goes with what is before it
             after = ast.unparse(new)
-            made = data[:start] + f"({after})".encode() + data[stop:]
-            yield Mutant(path, node.lineno, ast.unparse(node), after, made.decode())
+            changed = data[:start] + (after if isinstance(new, ast.stmt) else f"({after})").encode() + data[stop:]
+            yield Mutant(kind, path, old.lineno, ast.unparse(old), after, changed.decode(), weight)
 
 
-def _code(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run, without annotations, messages and calls that only make diagnostics."""
-    stack: list[ast.AST] = [tree]
+def _code(tree: ast.AST) -> Iterator[tuple[ast.AST, float]]:
+    """The nodes that run, without annotations and messages, and the weight of each."""
+    stack: list[tuple[ast.AST, float]] = [(tree, 1.0)]
     while stack:
-        node = stack.pop()
-        yield node
+        node, weight = stack.pop()
+        yield node, weight
+        if isinstance(node, ast.Call) and REFUSALS.search(ast.unparse(node.func)):
+            weight = 0.25
         for name, value in reversed(list(ast.iter_fields(node))):
-            said = isinstance(node, (ast.Raise, ast.JoinedStr))
-            if said or name in ("annotation", "returns", "decorator_list", "keywords"):
+            if isinstance(node, ast.JoinedStr) or name in ("annotation", "returns", "decorator_list"):
                 continue
-            stack += [v for v in reversed(value if isinstance(value, list) else [value]) if isinstance(v, ast.AST)]
+            parts = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, ast.AST)]
+            parts = [v for v in parts if not (isinstance(v, ast.keyword) and MESSAGES.fullmatch(v.arg or ""))]
+            stack += [(v, weight) for v in reversed(parts)]
 
 
-def _changed(node: ast.AST) -> Iterator[ast.expr]:
+def _changed(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.expr | ast.stmt]]:
+    """Changes at a node by kind: what is there, and what takes its place."""
     match node:
         case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
-            yield ast.BinOp(left, _OPERATORS[type(op)](), right)
+            yield "operator", node, ast.BinOp(left, _OPERATORS[type(op)](), right)
         case ast.BoolOp(op, values):
-            yield ast.BoolOp(_OPERATORS[type(op)](), values)
+            yield "operator", node, ast.BoolOp(_OPERATORS[type(op)](), values)
+            for k in range(len(values)):
+                rest = [*values[:k], *values[k + 1 :]]
+                yield "condition", node, ast.BoolOp(op, rest) if len(rest) > 1 else rest[0]
         case ast.Compare(left, [op, *ops], rest) if type(op) in _OPERATORS:
-            yield ast.Compare(left, [_OPERATORS[type(op)](), *ops], rest)
+            yield "operator", node, ast.Compare(left, [_OPERATORS[type(op)](), *ops], rest)
         case ast.UnaryOp(ast.Not() | ast.USub(), operand):
-            yield operand
-        case ast.Constant(bool() as value):
-            yield ast.Constant(not value)
-        case ast.Constant(int() as value):
-            yield ast.Constant(value + 1)
+            yield "operator", node, operand
         case ast.IfExp(test, body, other):
-            yield ast.IfExp(test, other, body)
+            yield "condition", node, ast.IfExp(test, other, body)
+        case ast.comprehension(ifs=[_, *_] as tests):
+            yield from (("condition", test, ast.Constant(True)) for test in tests)
+        case ast.match_case(guard=ast.expr() as guard):
+            yield "condition", guard, ast.Constant(True)
+        case ast.Constant(bool() as value):
+            yield "constant", node, ast.Constant(not value)
+        case ast.Constant(int() as value):
+            yield from (("constant", node, ast.Constant(value + by)) for by in (1, -1))
+        case ast.Slice(lower, upper):
+            bounds = [b for b in (lower, upper) if b is not None and not isinstance(b, ast.Constant)]
+            yield from (("constant", b, ast.BinOp(b, ast.Add(), ast.Constant(1))) for b in bounds)
+        case ast.Call(ast.Name("range"), [*_, stop]) if not isinstance(stop, ast.Constant):
+            yield "constant", stop, ast.BinOp(stop, ast.Sub(), ast.Constant(1))
+        case ast.Call(func, arguments, keywords) if not any(isinstance(a, ast.Starred) for a in arguments):
+            for k, (a, b) in enumerate(pairwise(arguments)):
+                if ast.dump(a) != ast.dump(b):
+                    swapped = [*arguments[:k], b, a, *arguments[k + 2 :]]
+                    yield "arguments", node, ast.Call(func, swapped, keywords)
+        case ast.Expr(ast.Call()) | ast.AugAssign() | ast.If(orelse=[]) | ast.Continue():
+            yield "statement", node, ast.Pass()
+        case ast.Assign(targets=[ast.Subscript() | ast.Attribute()]):
+            yield "statement", node, ast.Pass()
         case _:
             return
 
 
+def draw(every: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Mutants by a seed: as many of each kind as far as there are, and fewer of those that move carets.
+
+    >>> every = [Mutant(kind, "p.py", k, "", "", "") for kind, n in (("a", 90), ("b", 30)) for k in range(n)]
+    >>> sum(m.kind == "a" for m in draw(every, 40, 1)) in range(12, 29)
+    True
+    """
+    numbers = Counter(m.kind for m in every)
+    chance = random.Random(seed)
+    drawn = [(chance.random() ** (numbers[m.kind] / m.weight / len(every)), k) for k, m in enumerate(every)]
+    return [every[k] for _, k in heapq.nlargest(count, drawn)]
+
+
 def outcome(mutant: Mutant, limit: float) -> str:
-    """What the tests near a mutant say: "found", "survived", or "out of time", which counts as not found."""
-    folder = next(f for f in NEAREST if mutant.path.startswith(f))
+    """What the tests near a mutant say: "killed", "survived", or "out of time", which counts as not killed."""
     with tempfile.TemporaryDirectory() as place:
-        for part in ("tensorir", "lowering", "stencils", "tests"):
-            shutil.copytree(ROOT / part, Path(place) / part, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", place)
+        for part in ROOT.iterdir():
+            if part.name in (*near.PACKAGES, "tests"):
+                shutil.copytree(part, Path(place) / part.name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif not part.name.startswith(".") and part.name != "build":
+                (Path(place) / part.name).symlink_to(part)
         (Path(place) / mutant.path).write_text(mutant.text, encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": place, "JAX_PLATFORMS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
-        # first the examples of the file, then folder by folder, so that most mutants are found soon
-        for tests in (mutant.path, *NEAREST[folder]):
-            command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", tests]
-            try:
-                done = subprocess.run(command, cwd=place, env=environment, capture_output=True, timeout=limit)
-            except subprocess.TimeoutExpired:
-                return "out of time"
-            if done.returncode not in (0, 5):  # 5: the file has no examples
-                return "found"
-    return "survived"
+        # tests at the line first, since one that enters the function is the likeliest to fail
+        tests = dict.fromkeys((*near.nearest(f"{mutant.path}:{mutant.line}"), *near.nearest(mutant.path)))
+        status = near.run(list(tests), limit, Path(place), quiet=True)
+    return "out of time" if status is None else "survived" if status in (0, 5) else "killed"
 
 
 def main() -> None:
     """Draw mutants, run the tests on each, and print who survived and the score."""
-    parser = argparse.ArgumentParser(description="Which one-character faults do the nearest tests find?")
+    parser = argparse.ArgumentParser(description="Which small faults do the nearest tests find?")
     parser.add_argument("--count", type=int, default=40, help="how many mutants are drawn")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds for the tests of one mutant and folder")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for the tests of one mutant")
     parser.add_argument("--under", default="", help="only files whose path begins so")
     asked = parser.parse_args()
-    files = sorted(
-        {p.relative_to(ROOT).as_posix() for f in NEAREST for p in (ROOT / f).rglob("*.py") if p.name != "__init__.py"}
-    )
-    every = [m for f in files if f.startswith(asked.under) for m in mutants(f, (ROOT / f).read_text(encoding="utf-8"))]
-    drawn = random.Random(asked.seed).sample(every, min(asked.count, len(every)))
-    found = 0
+    files = {file: text for file, text in near.sources().items() if not file.endswith("__init__.py")}
+    every = [m for file, text in files.items() if file.startswith(asked.under) for m in mutants(file, text)]
+    drawn = draw(every, asked.count, asked.seed)
+    killed: Counter[str] = Counter()
     for mutant in drawn:
-        told = outcome(mutant, asked.limit)
-        found += told == "found"
-        print(f"{told} {mutant.path}:{mutant.line}: {mutant.before} -> {mutant.after}", flush=True)
-    print(
-        f"{found} of {len(drawn)} found ({100 * found / max(1, len(drawn)):.0f} %), of {len(every)}, seed {asked.seed}"
-    )
+        result = outcome(mutant, asked.limit)
+        killed[mutant.kind] += result == "killed"
+        change = " -> ".join(" ".join(side.split())[:90] for side in (mutant.before, mutant.after))
+        print(f"{result} {mutant.kind} {mutant.path}:{mutant.line}: {change}", flush=True)
+    for kind, number in sorted(Counter(m.kind for m in drawn).items()):
+        print(f"{kind}: {killed[kind]} of {number} killed")
+    share = 100 * killed.total() / max(1, len(drawn))
+    print(f"{killed.total()} of {len(drawn)} killed ({share:.0f} %), of {len(every)}, seed {asked.seed}")
 
 
 if __name__ == "__main__":

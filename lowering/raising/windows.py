@@ -43,7 +43,7 @@ def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     x = args[0]
     if len(x) != 1 or not isinstance(x[0], Dense):
         return None
-    found = _sliced(x[0], node.static.dims, node.args[1:], node.tensor.dims)
+    found = _sliced(x[0], node)
     if found is None:
         return None
     leaf, source, seen = found
@@ -52,18 +52,17 @@ def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     return (leaf,)
 
 
-def _sliced(
-    x: Dense, names: Sequence[str], indices: Sequence[Expr], need: Dims
-) -> tuple[Leaf, Dense, tuple[Window, ...]] | None:
+def _sliced(x: Dense, node: Call) -> tuple[Leaf, Dense, tuple[Window, ...]] | None:
     """x at constants and sums of coordinates, and which windows of what that is; None for other indices."""
-    known = [affine_index(i) for i in indices]
+    names, inside = node.static.dims, node.args[0].tensor.dims
+    known = [affine_index(i) for i in node.args[1:]]
     found: list[tuple[str, AffineIndex]] = []
     used: set[str] = set(x.dims.without(*names))
     for name, c in zip(names, known, strict=True):
         if c is None or name not in x.dims or len(c.terms) > 2 or used & set(c.terms):
             return None
         low, high = c.range
-        if low < x.dims[name].start or high >= x.dims[name].stop or any(not i for i in c.intervals.values()):
+        if low < inside[name].start or high >= inside[name].stop or any(not i for i in c.intervals.values()):
             return None
         if len(c.terms) == 2 and min(len(c.intervals[n]) for n in c.terms) > MOST_POINTS:
             return None
@@ -80,7 +79,7 @@ def _sliced(
         if len(c.terms) == 2:
             leaf, window = _at_two(leaf, f"{name}'", c)
             seen.append(window)
-    return cut(leaf, need), source, tuple(seen)
+    return cut(leaf, node.tensor.dims), source, tuple(seen)
 
 
 def _named_apart(x: Dense, names: Sequence[str]) -> Dense:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tensorir.ir.build import call, function, literal, operator, var
-from tensorir.ir.nodes import Expr, Function, Var
+from tensorir.ir.nodes import Expr, Function, Operator, Var
 from tensorir.ir.types import BOOL, INT32, Dims, Element, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import highest_neighbour
 
@@ -18,18 +20,21 @@ def reduce(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) -> 
     place = m.some(need, 8)
     args: list[Expr] = []
     inside = Scope(scope.variables, scope.forbidden, scope.outer, True, scope.moving)
-    holes = m.chance(2)
+    holes = not m.chance(3)
     around = inside if holes else scope
+    # an operator may be the step where one argument has the element of the state
+    alone = m.chance(2)
+    first = element if alone else m.element()
     if m.chance(3):
         dim, extent = m.fresh(need), m.interval()
         args.append(
             full(
-                exactly(m.expr(m.element(), place.with_interval(dim, extent), depth, around), Dims(((dim, extent),))),
+                exactly(m.expr(first, place.with_interval(dim, extent), depth, around), Dims(((dim, extent),))),
                 Dims(((dim, extent),)),
             )
         )
     else:
-        shifted = partial_shift(m, m.element(), place, depth, around)
+        shifted = partial_shift(m, first, place, depth, around)
         if shifted is None:
             return None
         args.append(shifted)
@@ -37,7 +42,7 @@ def reduce(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) -> 
         extent = shifted.type.dims[dim]
         if dim in need:
             return None
-    for _ in range(m.integer(0, 2)):
+    for _ in range(0 if alone else m.integer(0, 2)):
         box = m.some(place, 6)
         if m.chance(3):
             args.append(m.expr(m.element(), box, depth, scope))
@@ -48,7 +53,17 @@ def reduce(m: Maker, element: Element, need: Dims, depth: int, scope: Scope) -> 
     f = _step(m, state, args, dim, depth, scope, moving=scope.moving and not holes)
     if f is None:
         return None
-    return call("reduce", f, m.expr(element, m.some(place, 2), min(depth, 1), scope), *args, static=(dim,))
+    # an extreme that starts a fold by max or min adds nothing where its first slot is there
+    extreme = isinstance(f, Operator) and f.op in ("max", "min") and not m.chance(3)
+    init = _least(f.op, element) if extreme else m.expr(element, m.some(place, 2), min(depth, 1), scope)
+    return call("reduce", f, init, *args, static=(dim,))
+
+
+def _least(op: str, element: Scalar) -> Expr:
+    """The value that a fold by max or min leaves for any other."""
+    if element.is_float:
+        return literal(-np.inf if op == "max" else np.inf, element)
+    return literal(element.range.start if op == "max" else element.range.stop - 1, element)
 
 
 def _step(
@@ -64,8 +79,8 @@ def _step(
     """A function of a state and of one level of some arguments."""
     levels = [a.type.on(a.type.dims.without(dim)) for a in args]
     element = state.element
-    if len(args) == 1 and levels[0].element == element and isinstance(element, Scalar) and m.chance(2):
-        ops = ["and", "or", "xor"] if element == BOOL else ["plus", "multiplies", "min", "max", "minus"]
+    if len(args) == 1 and levels[0].element == element and isinstance(element, Scalar) and not m.chance(4):
+        ops = ["and", "or", "xor"] if element == BOOL else ["max", "min", "plus", "multiplies", "max", "min", "minus"]
         second = (
             levels[0] if all(n in state.dims and i.covers(state.dims[n]) for n, i in levels[0].dims.items) else None
         )

@@ -167,6 +167,10 @@ def test_a_part_is_taken_by_intervals():
     np.testing.assert_array_equal(part.coords["I"], [1, 2])
     bare = xr.DataArray(np.arange(4.0), dims="I").tensorir.on({"I": (2, 4)})
     assert bare.tensorir.intervals == {"I": ti.Interval(2, 4)}
+    elsewhere = xr.DataArray([1.0, 2.0, 4.0], dims="I", coords={"I": [5, 6, 7]}).tensorir
+    for (start, stop), values in (((5, 7), [1.0, 2.0]), ((6, 7), [2.0]), ((5, 8), [1.0, 2.0, 4.0])):
+        part = elsewhere.on({"I": (start, stop)})
+        assert part.values.tolist() == values and part["I"].values.tolist() == list(range(start, stop))
     for domain, message in (
         ({J: (0, 1)}, "error[A05]: the array has no dim J, only I."),
         ({I: (1, 9)}, "error[A06]: I[1:9] is asked for, and the array has I[0:5]."),

@@ -74,6 +74,10 @@ def test_a_fold_up_to_the_smaller_of_two_sizes_is_refused_at_its_place():
             "'merge_dims' counts by the extent of B, which is a size.",
         ),
         (
+            "f(y: tensor<float, A[0:4], B[0:n]>, x: tensor<float, I[0:4*n]>) { y ← split_dim(I, A, B, n)(x); }",
+            "'split_dim' parts I by what depends on a size.",
+        ),
+        (
             "f(y: tensor<float, V[0:4]>, x: tensor<float, E[0:4]>, t: tensor<int, V[0:4], _NB_E[0:n]>) {"
             " y ← reduce(+, 0.0)(⟪t⟫(x)); }",
             "how many neighbours there are along _NB_0 is a size.",

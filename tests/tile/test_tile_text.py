@@ -128,6 +128,22 @@ def test_hints_that_no_architecture_knows_are_noted():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("hint", "right", "wrong", "said"), [
+    ("allow_tma", ("true", "false"), ("3",), "true or false"),
+    ("latency", ("1", "10"), ("0", "11", "true"), "1 to 10"),
+])  # fmt: skip
+def test_values_of_hints_are_noted_beyond_each_side_of_their_range(hint, right, wrong, said):
+    text = """entry @f(%p: tile<ptr<f32>>, %i: tile<i32>) {{
+  %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+  %w = make_partition_view %v : partition_view<tile=(8), padding_value = nan, tensor_view<64xf32, strides=[1]>>
+  %x, %t = load_view_tko weak %w[%i] optimization_hints = <sm_100 = {{{}}}>
+    : partition_view<tile=(8), padding_value = nan, tensor_view<64xf32, strides=[1]>>, tile<i32> -> tile<8xf32>, token
+}}"""
+    for value in (*right, *wrong):
+        notes = [note.message for note in tile.verify(tile.parse(text.format(f"{hint} = {value}")))]
+        assert notes == ([] if value in right else [f"the hint '{hint}' for sm_100 is {said}."])
+
+
 @pytest.mark.parametrize(("element", "literal", "value"), [
     ("f32", "0x7F800000", np.inf), ("f16", "1.0e9", np.inf), ("bf16", "3.140625", 3.140625), ("f64", "0.1", 0.1),
     ("i8", "255", -1), ("i8", "0x80", -128), ("i64", "-9223372036854775808", -(2**63)), ("i1", "-1", True),

@@ -178,6 +178,11 @@ def test_what_no_value_can_be_is_refused_where_it_is_read(lines: str, told: str)
     assert str(caught.value.diagnostics[0]).splitlines()[0] == f"<tir>:{told}"
 
 
+def test_numbers_that_stand_alone_have_the_widths_of_python():
+    text = '@R.function\ndef main(x: R.Tensor((4,), "float64")):\n    y = R.clip(x, 0.0, 1)\n    return y\n'
+    assert "R.clip(x, T.float64(0.0), 1)" in str(parse(text)).replace("T.int64(1)", "1")
+
+
 REPEATED = {
     "a name that is bound twice": ["with R.dataflow():", "    a = R.add(x, y)", "    a = R.multiply(a, y)",
                                    "    R.output(a)", "return a"],

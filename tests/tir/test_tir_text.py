@@ -77,6 +77,17 @@ def test_neutral_elements_vanish_and_the_functions_of_operators_keep_them():
     assert isinstance(plain.value, n.Var) and isinstance(kept.value, n.Add)  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("symbols", "neutral", "result"), [
+    ("+ -", "0", "n"), ("* //", "1", "n"), ("*", "0", "0"), ("%", "1", "0"), ("%", "2", None), ("* //", "2", None),
+])  # fmt: skip
+def test_operators_with_neutral_elements_are_one_of_their_operands(symbols: str, neutral: str, result: str | None):
+    for symbol in symbols.split():
+        (store,) = statements(f"B[0] = n {symbol} {neutral}")
+        value = store.value  # type: ignore[attr-defined]
+        read = "n" if isinstance(value, n.Var) else str(value.value) if isinstance(value, n.IntImm) else None
+        assert read == result, symbol
+
+
 def test_and_is_a_connective_of_scalars_and_bitwise_of_vectors():
     scalar, vector = statements(
         "T.evaluate(n > 0 and n < 8)\n"

@@ -179,3 +179,16 @@ def test_fixed_point_products_shift_per_axis():
         ti.lift(main)(np.array([6, 6, 6, 6], np.int32), np.zeros(4, np.int32))[0],
     ):
         assert np.asarray(found).tolist() == [3, 12, 2, 6]
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint64"])
+def test_functions_of_floats_leave_whole_numbers_as_they_are_and_all_of_them_are_finite(kind: str):
+    text = f"""@T.prim_func
+def main(A: T.Buffer((4,), "{kind}"), B: T.Buffer((4,), "{kind}")):
+    for i in range(4):
+        B[i] = A[i] * T.Cast("{kind}", T.isfinite(A[i])) + T.if_then_else(T.isnan(A[i]), T.{kind}(1), T.{kind}(0)) \\
+            + T.if_then_else(T.isinf(A[i]), T.{kind}(2), T.{kind}(0)) + T.floor(A[i]) - T.ceil(A[i]) + T.trunc(A[i])
+"""
+    main, a = tir.parse(text)["main"], np.array([0, 1, 2, 60], kind)
+    assert tir.interpret(main, a, np.zeros(4, kind))[1].tolist() == [0, 2, 4, 120]
+    assert ti.reference.run(ti.lift(main).fencil, A=a)["B"].tolist() == [0, 2, 4, 120]
