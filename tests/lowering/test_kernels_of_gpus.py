@@ -10,7 +10,8 @@ from jax.sharding import PartitionSpec
 
 import tensorir as ti
 from lowering.calls.estimate import device_of, estimated, lowered_for
-from lowering.kernels import interpreted
+from lowering.kernels import interpreted, parted
+from lowering.kernels.program import inner_programs
 from stencils import library
 from tensorir import reference
 from tests.generate.data import copied
@@ -121,6 +122,12 @@ def lowered(function, *arrays):
     return text.count("__gpu$xla.gpu.triton")
 
 
+def kernels_of(parts):
+    """How many kernels a program has, those of its loops and conditionals too."""
+    inner = (closed for e in parts.left for closed in inner_programs(e))
+    return len(parts.kernels) + sum(kernels_of(parted(closed)) for closed in inner)
+
+
 @MANY
 def test_generated_programs_of_all_elements_lower_to_kernels(count):
     draw, found = Random(count).randint, 0
@@ -132,7 +139,8 @@ def test_generated_programs_of_all_elements_lower_to_kernels(count):
             continue
         parts = regions(function, passed)
         if parts:
-            assert lowered(function, passed) == sum(len(p.kernels) for p in parts)
+            with jax.enable_x64(True):
+                assert lowered(function, passed) == sum(map(kernels_of, parts))
             found += 1
 
 
