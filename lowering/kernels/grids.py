@@ -19,7 +19,7 @@ from jax.extend.core import JaxprEqn
 from lowering.kernels.blocks import Block, Number, strides_of
 from lowering.kernels.native import Kernel
 from lowering.kernels.positions import Box, Entry, Position, identity, symbols_of
-from lowering.kernels.program import Program, Variable, element_of, shape_of
+from lowering.kernels.program import Program, Variable, element_of, identity_of, shape_of
 from lowering.kernels.stages import HELD, OVERLAP, Piece, Reach, Stage, Staged
 from lowering.kernels.vectors import Lanes, Vectors, kind_of, memory_of
 
@@ -367,14 +367,5 @@ class _Loop:
 
 
 def _identity(fold: JaxprEqn, element: str) -> Any:
-    """The identity of a fold."""
-    dtype = np.dtype(element)
-    match dtype.kind:
-        case "f":
-            least, most = -np.inf, np.inf
-        case "b":
-            least, most = False, True
-        case _:
-            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-    identities = {"sum": 0, "prod": 1, "max": least, "min": most, "or": False, "and": True}
-    return identities[fold.primitive.name.removeprefix("reduce_")]
+    name = fold.primitive.name.removeprefix("reduce_")
+    return identity_of({"sum": "add", "prod": "mul"}.get(name, name), np.dtype(element))

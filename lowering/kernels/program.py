@@ -138,7 +138,7 @@ REDUCED: Mapping[str, Any] = {f"reduce_{n}": f for n, f in {**FOLDS, "sum": lax.
 
 def _folded(x: Any, fold: Any, axes: Sequence[int]) -> Any:
     """An array reduced along axes: along all of them row by row first, as a kernel does it."""
-    start = _identity_of(fold, x.dtype)
+    start = identity_of(next(name for name, f in FOLDS.items() if f is fold), x.dtype)
     if len(axes) == x.ndim > 1:
         return lax.reduce(lax.reduce(x, start, fold, range(1, x.ndim)), start, fold, (0,))
     return lax.reduce(x, start, fold, axes)
@@ -156,11 +156,20 @@ def _fold_of(e: JaxprEqn) -> Any:
             return None
 
 
-def _identity_of(fold: Any, dtype: Any) -> Any:
-    if fold in (lax.add, lax.mul):
-        return np.ones((), dtype) if fold is lax.mul else np.zeros((), dtype)
-    ends = (-np.inf, np.inf) if dtype.kind in "fV" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return np.asarray(ends[fold is lax.min], dtype)
+def identity_of(name: str, dtype: Any) -> Any:
+    """The identity of a fold by an operation.
+
+    >>> int(identity_of("min", np.dtype("int8"))), bool(identity_of("or", np.dtype(bool)))
+    (127, False)
+    """
+    match dtype.kind:
+        case "f" | "V":
+            least, most = -np.inf, np.inf
+        case "b":
+            least, most = False, True
+        case _:
+            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return np.asarray({"add": 0, "mul": 1, "max": least, "min": most, "or": False, "and": True}[name], dtype)
 
 
 class _Update(NamedTuple):
