@@ -167,11 +167,11 @@ class Block(Points):
 
     def _first_lane(self, position: Position, numbers: Sequence[Number]) -> list[Number]:
         """The numbers of the first column of the block."""
-        if self.lane is None:
-            return list(numbers)
-        base = Number(self.axes[self.lane])
-        pairs = zip(position, numbers, strict=True)
-        return [self._linear([(base, i.factor)], i.offset) if i.symbol == self.lane else n for i, n in pairs]
+        first = list(numbers)
+        for k, index in enumerate(position):
+            if self.lane is not None and index.symbol == self.lane:
+                first[k] = self._linear([(Number(self.axes[self.lane]), index.factor)], index.offset)
+        return first
 
     def _in_range(self, number: Number, extent: int, clamped: bool) -> Number:
         """A number that is brought into an extent, where that is asked: what is read there then is not used."""

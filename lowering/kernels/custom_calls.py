@@ -138,7 +138,7 @@ def _registered(kernel: Kernel) -> str:
                 cpu=cpu, features=features, opt=2, codemodel="jitdefault", jit=True
             )
             engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-            engine.add_object_file(llvm.ObjectFileRef.from_data(_object(name, text, machine, kernel.loops)))
+            engine.add_object_file(llvm.ObjectFileRef.from_data(_object(name, text, machine)))
             engine.finalize_object()
             REGISTERED[name] = engine
             capsule = ctypes.pythonapi.PyCapsule_New
@@ -148,7 +148,7 @@ def _registered(kernel: Kernel) -> str:
     return name
 
 
-def _object(name: str, text: str, machine: Any, loops: bool = False) -> bytes:
+def _object(name: str, text: str, machine: Any) -> bytes:
     """The code of a kernel: compiled, or read from the folder in which XLA's programs are kept, if there is one."""
     llvm: Any = import_module("llvmlite.binding")
     switches: Any = jax.config
@@ -159,16 +159,11 @@ def _object(name: str, text: str, machine: Any, loops: bool = False) -> bytes:
         if hashlib.sha256(code).digest() == digest:
             return code
     module = llvm.parse_assembly(text)
-    # the text is in single assignments, and has vectors already
-    options = llvm.PipelineTuningOptions(speed_level=2 if loops else 1)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, options)
-    if loops:
-        passes = builder.getModulePassManager()
-    else:
-        # nothing is computed twice: what is left is to choose instructions
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_instruction_combine_pass()
+    # the text is in single assignments, has vectors already, and computes nothing twice: instructions are to be chosen
+    builder = llvm.create_pass_builder(machine, llvm.PipelineTuningOptions(speed_level=1))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
     passes.run(module, builder)
     code = machine.emit_object(module)
     if file is not None:

@@ -117,7 +117,7 @@ class _Rows:
         ]
         self.declared["declare i64 @llvm.smin.i64(i64, i64)"] = None
         text = "\n".join([*self.declared, *stages, *lines])
-        return Kernel(text, self.arrays, self.results, count * tiles, size, self.work, loops=True)
+        return Kernel(text, self.arrays, self.results, count * tiles, size, self.work)
 
     def _function(self, k: int, v: Variable, stage: Stage) -> str:
         """The function that computes a row: in the pieces that have it, from the first axis to the last."""
@@ -212,12 +212,12 @@ class _Piece(Block):
         self.axes = ["%i"]
         outer: list[_Loop] = []
         inner: list[_Loop] = []
-        for axis in range(1, whole):
-            before = self._begin(axis, before, outer)
-        if fold is not None:
-            before = self._begin_fold(before)
-        for axis in range(whole, len(box)):
-            before = self._begin(axis, before, inner)
+        for axis in range(1, len(box)):
+            # loop-invariant code motion: what varies along none of the axes to come stands before their loops
+            self.evaluate(self.program, self.piece.instances, lambda p: symbols_of(p) <= set(range(len(self.axes))))
+            if fold is not None and axis == whole:
+                before = self._begin_fold(before)
+            before = self._begin(axis, before, outer if axis < whole else inner)
         self.evaluate(self.program, self.piece.instances, lambda position: True)
         value = self.entries[self.stage.value, identity(len(box))]
         if fold is None:

@@ -49,8 +49,6 @@ class Kernel:
     """Bytes."""
     work: int
     """Instructions of all blocks."""
-    loops: bool = False
-    """A block has loops over points of which much does not vary."""
 
 
 def kernel_of(program: Program, region: Swept, results: Sequence[Variable]) -> Kernel:

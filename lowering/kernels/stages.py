@@ -21,7 +21,7 @@ from lowering.kernels.positions import Box, Index, Position, identity, is_empty
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 
 THIN = 16
-"""A piece of as small a part of a stage keeps its conditions: more pieces take longer to compile."""
+"""A piece of as small a part of a stage keeps its conditions but along vectors: more take longer to compile."""
 MOST_PIECES = 128
 """Pieces of a stage, each of which is compiled by itself."""
 MOST_ROWS = 64
@@ -95,7 +95,8 @@ def stage_of(program: Program, e: JaxprEqn, stored: Collection[Variable]) -> Sta
     while pending:
         box = pending.pop()
         instances = instances_of(program, [Operand(v, identity(len(box)), box)], stored, None, () if fold else (v,))
-        at = None if _points(box) * THIN <= prod(shape_of(v)) else _cut(box, instances)
+        thin = _points(box) * THIN <= prod(shape_of(v))
+        at = _cut(box, instances, len(box) - 1 if thin else 0)
         if at is not None:
             axis, end = at
             start, stop = box[axis]
@@ -124,8 +125,8 @@ def inner_instances(program: Program, v: Variable, stored: Collection[Variable],
     return whole
 
 
-def _cut(box: Box, instances: Instances) -> tuple[int, int] | None:
-    """An axis and a number at which a box is cut, so that the widest part has fewer conditions.
+def _cut(box: Box, instances: Instances, first_axis: int = 0) -> tuple[int, int] | None:
+    """An axis, from the first on, and a number at which a box is cut, so that the widest part has fewer conditions.
 
     Instances begin and end there; the others between the part and the nearer end of the box stay together.
     """
@@ -136,7 +137,7 @@ def _cut(box: Box, instances: Instances) -> tuple[int, int] | None:
                 for some, (start, stop), (a, b) in zip(ends, box, part, strict=True):
                     some.update(end for end in (a, b) if start < end < stop)
     for axis, (some, (start, _)) in enumerate(zip(ends, box, strict=True)):
-        if len(some) > 2:
+        if len(some) > 2 and axis >= first_axis:
             first, last = max(pairwise(sorted(some)), key=lambda ends: ends[1] - ends[0])
             return axis, int(first if first > start else last)
     return None
