@@ -22,6 +22,7 @@ from jax._src import compiler
 # folders of tests have the names of the packages that they test, which come first
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from lowering.calls import executable
 from tensorir import caches, kept_memory
 
 # thousands of programs of all sizes run in one process, which holds 0.7 GB less so
@@ -71,6 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seconds", metavar="FILE", help="write the processor's seconds of each test, as JSON")
+    parser.addoption("--small-kernels", action="store_true", help="small stencils are kernels, as large ones are")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -106,6 +108,8 @@ class _Seconds:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--small-kernels"):
+        executable.WORTH_A_GRID = 0
     if (path := config.getoption("--seconds")) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Seconds(Path(path)))
 

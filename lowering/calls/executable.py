@@ -300,8 +300,8 @@ class Executable:
 
     @cached_property
     def is_grid(self) -> bool:
-        """True if the program reads at offsets, and besides it folds at most."""
-        return _is_stencil(self.fencil, frozenset(["reduce"]))
+        """True if the program reads at offsets or through neighbour tables, and besides it folds at most."""
+        return _is_stencil(self.fencil, frozenset(["reduce"]), frozenset(["unstructured_shift", "shift_init"]))
 
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """Outputs and the results of run-time checks; traced once."""
@@ -430,14 +430,14 @@ def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStr
     }
 
 
-def _is_stencil(fencil: Fencil, functions: frozenset[str] = frozenset()) -> bool:
+def _is_stencil(fencil: Fencil, functions: frozenset[str] = frozenset(), tables: frozenset[str] = frozenset()) -> bool:
     """True if a program reads at offsets, and has no checks, tables or functions but those of some builtins."""
     calls = [n for n in postorder(*values(fencil.closures)) if isinstance(n, Call)]
     rows = [TABLE[n.op] for n in calls]
-    return any(n.op == "cartesian_shift" for n in calls) and not any(
+    return any(n.op == "cartesian_shift" or n.op in tables for n in calls) and not any(
         row.effect
         or row.checks
-        or row.indirect
+        or (row.indirect and n.op not in tables)
         or (n.op not in functions and any(not isinstance(a.type, TensorType) for a in n.args))
         for n, row in zip(calls, rows, strict=True)
     )

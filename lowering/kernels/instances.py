@@ -41,15 +41,16 @@ class Instances:
     def weight(self, program: Program) -> int:
         """The time of one point, in additions."""
         own = sum(weight_of(program.equations[k]) * len(at) for k, at in self.computed.items())
-        return own + sum(GATHERED if _is_gathered(p) else LOAD for at in self.loads.values() for p in at)
+        return own + sum(GATHERED if is_gathered(p) else LOAD for at in self.loads.values() for p in at)
 
     @property
     def moves(self) -> bool:
         """True if an array is read at several positions, or at indices."""
-        return any(len(at) > 1 or any(map(_is_gathered, at)) for at in self.loads.values())
+        return any(len(at) > 1 or any(map(is_gathered, at)) for at in self.loads.values())
 
 
-def _is_gathered(position: Position) -> bool:
+def is_gathered(position: Position) -> bool:
+    """True if an array is read at a number that is read itself."""
     return any(isinstance(i.symbol, Entry) for i in position)
 
 

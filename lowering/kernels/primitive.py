@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 from jax import lax
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
@@ -63,6 +64,9 @@ def bound(closed: ClosedJaxpr, operands: Sequence[Any], native: bool = False) ->
 
     `native` for kernels on CPUs.
     """
+    if any(isinstance(c, Tracer) for c in closed.consts):
+        # values of a trace around it, as records of a forcing, are operands: a program keeps what is known
+        closed, operands = _explicit(closed), [*closed.consts, *operands]
     # an axis of devices that is named does nothing by itself
     effects = [e for e in closed.effects if type(e).__name__ != "NamedAxisEffect"]
     if effects or not parted(closed, native).any_kernels:

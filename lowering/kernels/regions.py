@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
@@ -50,6 +50,10 @@ LARGEST = 16
 
 FUSED = 16
 """XLA's own equations have at most one element in so many of a program whose stencils are kernels: it fuses them."""
+
+
+SHORT = 4
+"""Points of a row from which on reads at indices are faster in kernels."""
 
 
 @dataclass(slots=True)
@@ -199,10 +203,19 @@ def pays(parts: Parts) -> bool:
     stages = [s for r in parts.regions if isinstance(r, Staged) for s in r.stages.values()]
     moves = any(len(at) > 1 for s in stages for at in s.loads.values()) or any(len(s.pieces) > 1 for s in stages)
     points = max((prod(s.shape) for s in stages), default=0)
+    if any(s.shape[-1] < SHORT and s.gathers for s in stages):
+        return False  # of each row of a table's source a kernel reads a vector
     # what XLA computes or folds besides is small: it would fuse it with stencils
     moved = MOVING | {"dynamic_slice", "dynamic_update_slice", "ppermute", "pvary"}
     left = [v for e in parts.left if e.primitive.name not in moved for v in (*e.invars, *e.outvars)]
     return moves and all(prod(shape_of(v)) * FUSED <= points for v in left)
+
+
+class _Gather(NamedTuple):
+    """Reads of an array at indices, along an axis of it, which is one of the result."""
+
+    indices: Any
+    axes: tuple[int, int] | None
 
 
 @dataclass(slots=True)
@@ -325,15 +338,15 @@ class _Choice:
 
     def _store_what_is_dear(self) -> None:
         """In the order of the program, so that what a value is computed of is settled before it is."""
-        views = self._views()
+        read = self._views()
         size = self.sizes
         for k, e in enumerate(self.program.equations):
             if k in self.sweeps or k in self.left or (self.grids and e.outvars[0] in self.stored):
                 continue
             (v,) = e.outvars
             size[v] = 1 + folded(e) * sum(size.get(x, 1) for x in self._inlined(e))
-            read = len(views.get(v, ()))
-            if size[v] <= self._most and (read < 2 or v in self.stored):
+            views = read.get(v, {})
+            if size[v] <= self._most and (len(views) < 2 or v in self.stored):
                 continue
             inlined = self._shortened(e)
             size[v] = inlined.count
@@ -341,8 +354,9 @@ class _Choice:
             if self.grids:
                 # at the ends of axes there are few points
                 inlined = inner_instances(self.program, v, self.stored, inlined)
-                limit = STORED_NEAR if row_bytes(v) <= NEAR else STORED
-            if inlined.weight(self.program) * (read - 1) > limit:
+                near = row_bytes(v) <= NEAR and not any(isinstance(x, _Gather) for x in views)
+                limit = STORED_NEAR if near else STORED
+            if inlined.weight(self.program) * (sum(views.values()) - 1) > limit:
                 self.stored.add(v)
 
     def _shortened(self, e: JaxprEqn) -> Instances:
@@ -353,28 +367,30 @@ class _Choice:
             except TooMany:
                 self.stored.add(max(self._inlined(e), key=lambda x: self.sizes.get(x, 1)))
 
-    def _views(self) -> dict[Variable, set[Any]]:
-        """Of each variable, at which positions its readers have it."""
-        found: dict[Variable, set[Any]] = {}
+    def _views(self) -> dict[Variable, dict[Any, float]]:
+        """Of each variable, at which positions its readers have it, and for how many of each of its points."""
+        views: dict[Variable, dict[Any, float]] = {}
         for k, e in enumerate(self.program.equations):
             name = e.primitive.name
             for place, v in enumerate(e.invars):
                 if isinstance(v, Literal) or not shape_of(v):
                     continue
                 view: Any = "itself"
+                points = 1.0
                 if name == "slice":
                     view = (e.params["start_indices"], e.params["strides"])
                 elif name == "gather" and place == 0:
-                    view = (e.invars[1], gathered(e))
+                    view = _Gather(e.invars[1], gathered(e))
+                    points = prod(shape_of(e.outvars[0])) / max(1, prod(shape_of(v))) if self.grids else points
                 elif name not in NATIVE and k not in self.sweeps:
                     view = (k, place)
                 if self.grids and folds_rows(e):
                     view, count = "itself", 1
                 else:
                     count = folded(e)
-                found.setdefault(v, set()).add(view)
-                found[v].update((k, n) for n in range(1, count))
-        return found
+                views.setdefault(v, {})[view] = points
+                views[v].update(((k, n), 1.0) for n in range(1, count))
+        return views
 
     def _instances(self, results: Sequence[Variable]) -> Instances:
         """Those of a kernel of some results; stores what has to be."""

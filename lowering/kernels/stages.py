@@ -16,7 +16,7 @@ from math import prod
 from jax.extend.core import JaxprEqn
 
 from lowering.kernels.equations import FOLDING, NATIVE_ELEMENTS, Operand, folded
-from lowering.kernels.instances import Instances, instances_of
+from lowering.kernels.instances import Instances, instances_of, is_gathered
 from lowering.kernels.positions import Box, Index, Position, identity, is_empty
 from lowering.kernels.program import Program, Variable, element_of, shape_of
 
@@ -64,6 +64,11 @@ class Stage:
             for v, at in piece.instances.loads.items():
                 asked.setdefault(v, set()).update(at)
         return asked
+
+    @property
+    def gathers(self) -> bool:
+        """True if it reads at indices."""
+        return any(is_gathered(p) for at in self.loads.values() for p in at)
 
 
 class NoPieces(Exception):

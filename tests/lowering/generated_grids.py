@@ -149,11 +149,19 @@ def folds(rng, values, element):
 
 
 def taken(rng, values, element):
-    """Rows, or columns, at indices."""
+    """Rows, or columns, at indices: of several tables their sum, of one with holes zeros there."""
     x = one_of(rng, values)
-    axis = int(rng.integers(x.ndim))
-    at = jnp.asarray(rng.integers(x.shape[axis], size=x.shape[axis]), jnp.int32)
-    return jnp.asarray(x).at[(*[slice(None)] * axis, at)].get(mode="promise_in_bounds")
+    axis, count = int(rng.integers(x.ndim)), int(rng.integers(1, 4))
+    n = x.shape[axis] if rng.random() < 0.6 else int(rng.choice(EXTENTS))
+    total = None
+    for _ in range(count):
+        at = jnp.asarray(rng.integers(x.shape[axis], size=n), jnp.int32)
+        rows = jnp.asarray(x).at[(*[slice(None)] * axis, at)].get(mode="promise_in_bounds")
+        if rng.random() < 0.4:
+            holes = lax.broadcast_in_dim(at % 3 == 0, rows.shape, (axis,))
+            rows = jnp.where(holes, jnp.zeros_like(rows), rows)
+        total = rows if total is None else lax.add(total, rows)
+    return total
 
 
 MOVES = chosen, where_positions, periodic, padded, extended, updated, stored, turned, strided, folded, folds, taken

@@ -123,4 +123,110 @@ def case(side: int, holes: bool, quick: bool = True) -> Case:
     )
 
 
-CASES = (case(1000, False, quick=False), case(1000, True, quick=False))
+LEVELS = """
+f(gx: tensor<float, V[0:n], K[0:k]>, gy: tensor<float, V[0:n], K[0:k]>, pp: tensor<float, V[0:n], K[0:k]>,
+  S_MXX: tensor<float, E[0:e]>, S_MYY: tensor<float, E[0:e]>, sign: tensor<float, V[0:n], _NB_0[0:6]>,
+  vol: tensor<float, V[0:n]>, E2V: tensor<int, E[0:e], _NB_V[0:2]>, V2E: tensor<int, V[0:n], _NB_E[0:6]>) {
+  let mean = 0.5 × (⟪E2V, 0⟫(pp) + ⟪E2V, 1⟫(pp));
+  gx ← reduce(+, 0.0)(sign × ⟪V2E⟫(S_MXX × mean)) / vol;
+  gy ← reduce(+, 0.0)(sign × ⟪V2E⟫(S_MYY × mean)) / vol;
+}
+"""
+
+
+def with_levels(fresh: bool) -> Any:
+    """By hand, all levels of a neighbour side by side."""
+
+    def way(problem: Problem) -> Run:
+        e2v, v2e, sign = (problem.arrays[name] for name in ("E2V", "V2E", "sign"))
+        ends, edges = ([jnp.asarray(c) for c in table.T] for table in (e2v, v2e))
+        signs = [jnp.asarray(s)[:, None] for s in sign.T]
+        take = lambda x, c: x.at[c].get(mode="promise_in_bounds")
+
+        def run(p: Any, sx: Any, sy: Any, vol: Any) -> Any:
+            mean = 0.5 * (take(p, ends[0]) + take(p, ends[1]))
+            both = lax.optimization_barrier([sx[:, None] * mean, sy[:, None] * mean])
+            return tuple(sum(take(f, c) * s for c, s in zip(edges, signs, strict=True)) / vol[:, None] for f in both)
+
+        return by_hand(run, "pp", "S_MXX", "S_MYY", "vol", fresh=fresh)(problem)
+
+    return way
+
+
+def levels_in_loops(
+    x: Any, y: Any, fx: Any, fy: Any, p: Any, sx: Any, sy: Any, sign: Any, vol: Any, e2v: Any, v2e: Any
+) -> None:
+    levels = p.shape[1]
+    for e in prange(e2v.shape[0]):
+        for k in range(levels):
+            mean = 0.5 * (p[e2v[e, 0], k] + p[e2v[e, 1], k])
+            fx[e, k], fy[e, k] = sx[e] * mean, sy[e] * mean
+    for v in prange(v2e.shape[0]):
+        for k in range(levels):
+            x[v, k], y[v, k] = 0.0, 0.0
+        for s in range(v2e.shape[1]):
+            e = v2e[v, s]
+            for k in range(levels):
+                x[v, k] += fx[e, k] * sign[v, s]
+                y[v, k] += fy[e, k] * sign[v, s]
+        for k in range(levels):
+            x[v, k], y[v, k] = x[v, k] / vol[v], y[v, k] / vol[v]
+
+
+SOURCE_OF_LEVELS = """
+void run(T *restrict x, T *restrict y, T *restrict fx, T *restrict fy, const T *restrict p, const T *restrict sx,
+         const T *restrict sy, const T *restrict sign, const T *restrict vol, const int *restrict e2v,
+         const int *restrict v2e) {
+#pragma omp parallel for schedule(static)
+  for (long e = 0; e < 3 * SIDE * SIDE; e++)
+    for (long k = 0; k < K; k++) {
+      T mean = (T)0.5 * (p[e2v[2 * e] * (long)K + k] + p[e2v[2 * e + 1] * (long)K + k]);
+      fx[e * K + k] = sx[e] * mean, fy[e * K + k] = sy[e] * mean;
+    }
+#pragma omp parallel for schedule(static)
+  for (long v = 0; v < SIDE * SIDE; v++) {
+    T a[K] = {0}, b[K] = {0};
+    for (long s = 0; s < 6; s++) {
+      long e = v2e[6 * v + s];
+      for (long k = 0; k < K; k++) a[k] += fx[e * K + k] * sign[6 * v + s], b[k] += fy[e * K + k] * sign[6 * v + s];
+    }
+    for (long k = 0; k < K; k++) x[v * K + k] = a[k] / vol[v], y[v * K + k] = b[k] / vol[v];
+  }
+}
+"""
+
+
+def levels(side: int, k: int) -> Case:
+    """The same at the levels of a column, which lie innermost."""
+
+    def arrays(rng: Any, side: int, k: int) -> dict[str, np.ndarray]:
+        return inputs(rng, side, False) | {"pp": rng.normal(size=(side * side, k))}
+
+    def stored(problem: Problem) -> list[np.ndarray]:
+        p = problem.arrays["pp"]
+        return [
+            np.zeros_like(p),
+            np.zeros_like(p),
+            np.zeros((3 * len(p), p.shape[1])),
+            np.zeros((3 * len(p), p.shape[1])),
+        ]
+
+    return Case(
+        "nabla with levels",
+        f"{side * side}x{k}",
+        {"side": side, "k": k},
+        {"side": 5, "k": 9},
+        arrays,
+        {
+            OURS: ours(LEVELS, "gx", "gy"),
+            OURS_FRESH: ours(LEVELS, "gx", "gy", fresh=True),
+            HAND: with_levels(fresh=False),
+            HAND_FRESH: with_levels(fresh=True),
+            NUMBA: NumbaLoops(levels_in_loops, stored, NAMES, results=2),
+            C: CLoops(SOURCE_OF_LEVELS, stored, NAMES, results=2),
+        },
+        operations=20,
+    )
+
+
+CASES = (case(1000, False, quick=False), case(1000, True, quick=False), levels(150, 64))
