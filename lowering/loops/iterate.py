@@ -24,7 +24,7 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -34,7 +34,15 @@ import numpy as np
 from jax import lax
 
 from lowering.calls.shared_programs import Program, shared
-from lowering.distribution.distributed import DistributedCall, alone, calls_of, rounds, several_steps_at_once
+from lowering.distribution.distributed import (
+    DistributedCall,
+    alone,
+    calls_of,
+    placement_of,
+    rounds,
+    several_steps_at_once,
+)
+from lowering.distribution.meshes import Placement
 from lowering.kernels import plan_of_steps, repeated
 from lowering.labelled import (
     Kind,
@@ -45,6 +53,7 @@ from lowering.labelled import (
     is_labelled,
     is_named,
     is_parts,
+    names_of_axes,
     numbers,
     whole,
     with_numbers,
@@ -55,8 +64,8 @@ from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
 from lowering.loops.snapshots import Clock, Snapshots, clock_of, due_steps
 from lowering.loops.states import carried, dataset, entered, labelled_arrays, left, stacked_dataset
-from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, names_axes, op_by_op
-from tensorir.binding.arrays import refuse
+from lowering.tracing import concrete, inside_jit, inside_trace, left_to_xla, names_axes, op_by_op, tracing
+from tensorir.binding.arrays import Unread, refuse
 from tensorir.fieldview.closure_fingerprint import function_key, values_read
 from tensorir.runtime.errors import Interrupted, leave
 from tensorir.runtime.memory import RecentCache
@@ -328,10 +337,11 @@ def iterate(
     clock = clock_of(dt, start, state, n)
     due = _due(every, clock, n)
     labels = _labels(state) if checkpoint_dir is not None else ""
-    given = entered(state)
-    state = given if clock.start is None else entered(labelled_arrays(_without_date, state))
     forced = None if forcing is None else Forcing.on_clock(forcing, forcing_method, clock, n)
     record = () if forced is None else (with_numbers(forced.model, forced.first),)
+    labelled, state = state, state if clock.start is None else labelled_arrays(_without_date, state)
+    state, like = _read(step, state, *record)
+    given = with_numbers(entered(labelled, by_block=True), numbers(like))
     chosen = (lambda s: s) if keep is True else keep or None
     if inside_trace(jax.tree_util.tree_leaves((state, record))):
         if calls := _check(step, state, *record):
@@ -355,11 +365,12 @@ def iterate(
     with jax.enable_x64(True), interrupts() as interrupt:
         state = with_numbers(state, [left_to_xla(jnp.array(x, copy=True)) for x in numbers(state)])
         loop = LOOPS.of(_loop_key(step, (state, record)), lambda: _checked_loop(step, state, *record))
+        forced = None if forced is None else replace(forced, placement=loop.placement)
         held: Checkpoints | None = None
         if checkpoint_dir is not None:
             with calls_of(None), alone():
                 facts = {"step": digest_of_function(_digested(step), state, *record), "labels": labels}
-            facts |= {} if forced is None else {"forcing": forced.digest()}
+            facts |= {} if forced is None else {"forcing": forced.digest(loop.agreement)}
             facts |= {"dt": str(clock.step), "start": str(clock.start)}
             counted = every is None or isinstance(every, (int, np.integer))
             if not counted:
@@ -389,6 +400,28 @@ def iterate(
         finally:
             if held:
                 held.close()
+
+
+def _read(step: Callable[..., Any], state: Any, *record: Any) -> tuple[Any, Any]:
+    """The `Parts` of a state whose arrays in files are read, and parts that its results are like.
+
+    Where the step calls a distributed program each device reads its block; of several processes none has the whole.
+    """
+    parts = entered(state, by_block=True)
+    some, axes = numbers(parts), names_of_axes(parts)
+    if not any(isinstance(x, Unread) for x in some):
+        return parts, parts
+    with jax.enable_x64(True):
+        blocks = None if tracing() else placement_of(_check(step, blank(parts), *record))
+        if blocks is None:
+            parts = entered(state)
+            return parts, parts
+        made = [blocks.read(x, d) if isinstance(x, Unread) else x for x, d in zip(some, axes, strict=True)]
+        blanks = numbers(blank(parts))
+    # in one process results are arrays of NumPy, as those of files that are read whole
+    host = [isinstance(x, Unread) and y.is_fully_addressable for x, y in zip(some, made, strict=True)]
+    like = [b if h else x for h, b, x in zip(host, blanks, made, strict=True)]
+    return with_numbers(parts, made), with_numbers(parts, like)
 
 
 def _digested(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -595,8 +628,10 @@ class _Loop:
     model: Any
     """A state without its numbers."""
     agreement: Agreement
+    placement: Placement | None
+    """The blocks of arrays with names, where the step calls a distributed program."""
     several: int = 0
-    """How many steps a distributed program takes at once, if there is one in the step."""
+    """How many steps that takes at once."""
     pace: Pace = field(default_factory=Pace)
     programs: dict[Any, Program] = field(default_factory=dict[Any, Any])
     """By the kind of the records of its forcing."""
@@ -633,7 +668,7 @@ def _checked_loop(step: Callable[..., Any], state: Any, *record: Any) -> _Loop:
     calls = _check(step, state, *record)
     arrays = [*numbers(state), *jax.tree_util.tree_leaves(values_read(step))]
     agreement = Agreement.of(arrays, calls[0].owner.mesh if calls else None)
-    return _Loop(step, blank(state), agreement, several_steps_at_once(calls))
+    return _Loop(step, blank(state), agreement, placement_of(calls), several_steps_at_once(calls))
 
 
 def _check(step: Callable[..., Any], state: Any, *record: Any) -> list[DistributedCall]:
