@@ -209,7 +209,7 @@ def numbers_of(variable: Any) -> Any:
 
 def unread(variable: Any) -> Any:
     """The numbers of a variable as an array; those of a file are not read yet."""
-    return Unread.of(variable) or numbers_of(variable)
+    return Unread.in_file(variable) or numbers_of(variable)
 
 
 def parted(array: Any, numbers_of: Callable[[Any], Any] = numbers_of) -> tuple[list[Any], Structure]:
@@ -424,13 +424,13 @@ def numbers(parts: Any) -> list[Any]:
 
 def names_of_axes(parts: Any) -> list[tuple[Any, ...]]:
     """The dims of each of the `numbers`; none of arrays without names."""
-    found: list[tuple[Any, ...]] = []
+    axes: list[tuple[Any, ...]] = []
     for x in jax.tree_util.tree_leaves(parts, is_leaf=_is_whole):
         if is_parts(x):
-            found += [d for _, d, _ in x.structure.members]
+            axes += [d for _, d, _ in x.structure.members]
         else:
-            found.append(x.dims.names if isinstance(x, Field) else ())
-    return found
+            axes.append(x.dims.names if isinstance(x, Field) else ())
+    return axes
 
 
 def further(parts: Any) -> list[Any]:

@@ -240,8 +240,8 @@ class Step:
 
     def placed(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a caller as blocks on the devices."""
-        found = {p.name: tuple(self._put(a, p.type.dims) for a in arrays[p.name]) for p in self.reads}
-        return {**found, **self.placed_fixed}
+        fields = {p.name: tuple(self._put(a, p.type.dims) for a in arrays[p.name]) for p in self.reads}
+        return {**fields, **self.placed_fixed}
 
     def _put(self, array: Any, dims: Dims) -> jax.Array:
         """An array of a caller as blocks; of one that is no array of JAX, each device's block is read for it."""

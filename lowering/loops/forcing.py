@@ -180,7 +180,7 @@ class Forcing:
 
     def _placed(self, x: Any, part: Any) -> Any:
         """The numbers of an array, or of some records, in the blocks of the devices; those of JAX lie where they do."""
-        held = x.data if isinstance(x, Field) else Unread.of(x) or x.variable._data
+        held = x.data if isinstance(x, Field) else Unread.in_file(x) or x.variable._data
         if isinstance(held, jax.Array) or is_traced(held):
             return left_to_xla(held[part])
         own = native(held[part])

@@ -42,7 +42,7 @@ def entered(tree: Any, by_block: bool = False) -> Any:
         register()
     for path, array in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_labelled):
         for name, x in _variables(path, array):
-            if not by_block or Unread.of(x) is None:
+            if not by_block or Unread.in_file(x) is None:
                 refuse_foreign(x, name)
             refuse_packed(x, name)
             if scalar_of(x.dtype) is None:

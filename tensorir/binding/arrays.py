@@ -75,7 +75,7 @@ class Unread:
     """Of xarray, whose numbers nobody has looked at."""
 
     @staticmethod
-    def of(array: Any) -> Unread | None:
+    def in_file(array: Any) -> Unread | None:
         """That of a DataArray or a Variable which was opened and not loaded; None for any other value."""
         variable = getattr(array, "variable", array)
         library = type(getattr(variable, "_data", None)).__module__.partition(".")[0]
@@ -210,7 +210,7 @@ def accept(
     not read with `by_block`: they are `Unread`.
     """
     kind = kind_of(value)
-    unread = Unread.of(value) if by_block else None
+    unread = Unread.in_file(value) if by_block else None
     if kind == "xarray":
         if unread is None:
             refuse_foreign(value, name)

@@ -12,6 +12,7 @@ from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.binding.arrays import (
     Accepted,
     Array,
+    Unread,
     accept,
     article,
     check_table,
@@ -440,7 +441,7 @@ def _refuse_shared(fencil: Fencil, arguments: Mapping[str, Any]) -> None:
         for p in fencil.results
         if p.name in arguments
         for name, _, leaf in leaves_of(arguments[p.name], p.type.element, p.name)
-        if is_array(data := leaf if is_array(leaf) else getattr(leaf, "data", None))
+        if is_array(data := _memory(leaf))
     ]
     for k, (name, data) in enumerate(buffers):
         for other, behind in buffers[:k]:
@@ -503,10 +504,12 @@ def _finisher(
 
 
 def _holds_numpy(param: Var, buffer: Any) -> bool:
-    for _, _, leaf in leaves_of(buffer, param.type.element, param.name):
-        if not is_array(leaf) and not is_array(getattr(leaf, "data", None)):
-            return False
-    return True
+    return all(is_array(_memory(leaf)) for _, _, leaf in leaves_of(buffer, param.type.element, param.name))
+
+
+def _memory(array: Any) -> Any:
+    """The array of one with names, or itself; nothing of one that is not read."""
+    return array if is_array(array) else None if Unread.in_file(array) else getattr(array, "data", None)
 
 
 def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sys
@@ -16,6 +17,7 @@ from xarray.backends.zarr import ZarrArrayWrapper
 import tensorir as ti
 from lowering.distribution.meshes import on_host
 from stencils import library, meshes
+from stencils.cli import main as cli
 
 READ: dict[str, int] = {}
 """Elements by the name of a variable with several dims, as xarray's reader of Zarr hands them out."""
@@ -37,10 +39,16 @@ def count_what_is_read() -> None:
 def main() -> None:
     place, count, port = map(int, sys.argv[1:4])
     options = json.loads(sys.argv[4])
+    count_what_is_read()
+    if "command" in options:
+        processes = ["--processes", f"localhost:{port},{count},{place}"] if count > 1 else []
+        with contextlib.suppress(SystemExit):
+            cli([*options["command"], *processes])
+        print(json.dumps(READ))
+        return
     if count > 1:
         jax.distributed.initialize(f"localhost:{port}", count, place)
     mesh = jax.make_mesh((count,), ("px",))
-    count_what_is_read()
 
     def opened(name: str) -> Any:
         chunks = {} if options.get("dask") else None

@@ -70,3 +70,22 @@ def test_two_processes_read_half_of_each_array_and_compute_the_bits_of_one(dask,
         assert read["checkpoints"] == {**half, "heat": 2 * 9 * SIZE // 2}
         assert read["mesh"] == {"inp": VERTICES // 2}
         assert own["loop"]["labels"] == [["I", "J", "K"], [10.0, 11.0], "a state"]
+
+
+WARMED = """warmed(out: tensor<float, I[1:n-1], J[0:m], K[0:l]>, inp: tensor<float, I[0:n], J[0:m], K[0:l]>,
+       coeff: tensor<float, I[0:n], J[0:m], K[0:l]>, heat: tensor<float, I[0:n], J[0:m], K[0:l]>) {
+  out ← coeff × (⟪I, -1⟫(inp) + ⟪I, 1⟫(inp)) + heat;
+}"""
+
+
+def test_the_command_line_reads_half_of_each_array_too(stores, tmp_path):
+    (tmp_path / "warmed.fencil").write_text(WARMED, encoding="utf-8")
+    command = ["run", str(tmp_path / "warmed.fencil"), "-i", str(stores / "state.zarr"), "--steps", "6"]
+    command += ["--forcing", str(stores / "forcing.zarr"), "--next", "inp=out", "--dt", "1 h", "--start", "2020-01-01"]
+    facts(1, command=[*command, "-o", str(tmp_path / "one.zarr")])
+    many = [*command, "-o", str(tmp_path / "two.zarr"), "--devices", "2", "--dims", "I"]
+    for read in facts(2, command=many):
+        assert read == {"inp": SIZE // 2, "coeff": SIZE // 2, "heat": 9 * SIZE // 2}
+    with xr.open_zarr(tmp_path / "one.zarr") as one, xr.open_zarr(tmp_path / "two.zarr") as two:
+        np.testing.assert_allclose(two["out"], one["out"], rtol=1e-14)
+        assert two["I"].values.tolist() == one["I"].values.tolist()
