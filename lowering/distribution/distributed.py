@@ -37,6 +37,7 @@ from tensorir.distribution.partition import (
     partition_of,
 )
 from tensorir.distribution.plan import DistributionPlan
+from tensorir.distribution.shared_axes import check_named, refuse_both
 from tensorir.fieldview.operator import FieldOperator, Plan
 from tensorir.fieldview.program import Program
 from tensorir.ir.nodes import Fencil, Var
@@ -653,18 +654,20 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
         check_dims("the step", dict.fromkeys(d for one in program.domains.values() for d in one.names), axes)
 
         def placed(part: Compiled) -> Any:
-            along = {d: axes[d] for d in _dims_of(part.engine.program) if d in axes}
+            along = {d: axes[d] for dims in _dims_of_params(part.engine.program) for d in dims if d in axes}
             return distribute(part, mesh, along, partition=partition if owners.keys() & along else None, **options)
 
         return program.distributed_by(placed)
     bound = BoundProgram.of(program)
-    check_dims(bound.name, _dims_of(bound), axes)
+    tensors = _dims_of_params(bound)
+    check_named(bound.name, dict.fromkeys(d for dims in tensors for d in dims), axes, owners)
+    refuse_both(tensors, axes, owners)
     return Distributed(bound, mesh, axes, options, owners)
 
 
-def _dims_of(bound: BoundProgram) -> dict[str, None]:
-    """The dims of a program's parameters, in order; also where its sizes are not known yet."""
+def _dims_of_params(bound: BoundProgram) -> list[list[str]]:
+    """The dims of each of a program's parameters, in order; also where its sizes are not known yet."""
     program = bound.program
     if isinstance(program, Fencil):
-        return dict.fromkeys(d for p in program.params for d in p.type.dims)
-    return dict.fromkeys(r.dim for p in program.params if p.type is not None for r in p.type.ranges)
+        return [[*p.type.dims] for p in program.params]
+    return [[r.dim for r in p.type.ranges] for p in program.params if p.type is not None]

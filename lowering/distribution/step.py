@@ -43,6 +43,7 @@ from tensorir.distribution.partition import (
     decompositions,
     subdomains_of,
 )
+from tensorir.distribution.shared_axes import under_one_name
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, Dims, Interval
 from tensorir.text.printer import print_fencil
@@ -62,6 +63,7 @@ class Step:
         owners: Mapping[str, Owners] = NO_OWNERS, tables: Tables = NO_TABLES, bound: Arrays = NOTHING,
     ) -> None:  # fmt: skip
         """`owners` has those of the points of an unstructured mesh, by dim, and `bound` the arrays that are bound."""
+        program, axes = under_one_name(program, axes, owners)
         self.program, self.mesh, self.shared = program, mesh, is_shared(mesh)
         if self.shared:
             known = {**owners, **tables.arrays}

@@ -138,7 +138,7 @@ def run(
     devices: Annotated[
         str | None, typer.Option(help="Part the program over so many devices along the dims of --dims, as 2x2.")
     ] = None,
-    dims: Annotated[str | None, typer.Option(help="The dims that --devices parts, as I,J.")] = None,
+    dims: Annotated[str | None, typer.Option(help="The dims that --devices parts, as I,J or I+IHalf,J.")] = None,
     processes: Annotated[
         str | None,
         typer.Option(

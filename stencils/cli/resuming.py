@@ -17,7 +17,7 @@ import numpy as np
 
 import tensorir as ti
 from lowering.distribution.meshes import on_host
-from lowering.loops.iterate import interrupts
+from lowering.loops.run import interrupts
 from lowering.loops.snapshots import Clock
 from stencils.cli.files import together
 from tensorir.binding.arrays import refuse
