@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -222,10 +223,11 @@ def _left_out(whole: Any) -> list[str]:
 
 
 def taken_apart(state: Any) -> Any:
-    """The pytree with a dict of DataArrays in place of each Dataset, less what `_left_out` has."""
+    """The pytree with a dict of DataArrays in place of each Dataset, in its order, less what `_left_out` has."""
 
     def one(x: Any) -> Any:
-        return {name: x[name] for name in members(x)} if is_dataset(x) else x
+        # JAX sorts the names of a plain dict, and the `numbers` of a Dataset have its own order
+        return OrderedDict((name, x[name]) for name in members(x)) if is_dataset(x) else x
 
     return jax.tree_util.tree_map(one, state, is_leaf=is_named)
 

@@ -394,7 +394,7 @@ def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Colle
         taken[axis] = dim
 
 
-def check_dims(name: str, have: Iterable[str], axes: Mapping[str, str]) -> None:
+def check_dims(name: str, have: Iterable[str], axes: Iterable[str]) -> None:
     """Raise D02 for a dim that a program lacks."""
     have = tuple(have)
     for dim in axes:

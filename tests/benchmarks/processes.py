@@ -202,7 +202,8 @@ def neighbour_sum(mesh: Any, count: int) -> Pair:
     one = jax.shard_map(by_hand, mesh=mesh, in_specs=(SPEC, SPEC, SPEC), out_specs=SPEC)
     run = jax.jit(lambda u, t, s: lax.fori_loop(0, LONG, lambda _, x: one(x, t, s), u))
     given = put(x), put(tables), put(lists)
-    d = ti.distribute(ti.parse(RING).bind(V2V=table.astype(np.int32)), mesh, {"V": "px"}, partition={"V": owners})
+    parts: Any = {"V": owners}
+    d = ti.distribute(ti.parse(RING).bind(V2V=table.astype(np.int32)), mesh, {"V": "px"}, partition=parts)
     on = d.dealt(x=x)
     ours = lambda: ti.iterate(lambda u: on(x=u)["out"], on["x"], LONG, progress=False).data
     return lambda: run(*given), ours, LONG
@@ -261,7 +262,8 @@ def measure(place: int, count: int, port: int, chosen: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["place"]:
-        measure(*map(int, sys.argv[2:5]), sys.argv[5:])
+        place, count, port = map(int, sys.argv[2:5])
+        measure(place, count, port, sys.argv[5:])
     else:
         with socket.socket() as free:
             free.bind(("localhost", 0))
