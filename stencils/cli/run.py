@@ -226,8 +226,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         kept = keep(stopped, place, request.resume)
         warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
         raise SystemExit(128 + stopped.progress.signal) from None
-    found = found if request.devices is None else on_host(found)
-    outcome = {n: encoded(names.outside(v), arguments) for n, v in found.items()}
+    whole = found if request.devices is None else on_host(found)
+    outcome = {n: encoded(names.outside(v), arguments) for n, v in whole.items()}
     seconds = time.perf_counter() - begin
     with leaving(request.out or Path(program.name)) as place, together() as write:
         if request.out is not None:

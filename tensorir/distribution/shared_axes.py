@@ -67,8 +67,8 @@ def under_one_name(
     done: dict[int, Any] = {}
     have = dict.fromkeys(d for p in program.params for d in p.type.dims)
 
-    def kind(of: TensorType) -> TensorType:
-        return of.on(_dims(of.dims, names))
+    def kind(tensor: TensorType) -> TensorType:
+        return tensor.on(_dims(tensor.dims, names))
 
     def variable(v: Var) -> Var:
         return replace(v, type=kind(v.type))
@@ -79,8 +79,7 @@ def under_one_name(
             for d in node.type.dims:
                 have.setdefault(d)
                 if seen.setdefault(names.get(d, d), d) != d:
-                    told = BOTH.format(seen[names.get(d, d)], d, axes[d])
-                    raise refusal("D05", told, node.span, help=APART)
+                    raise refusal("D05", BOTH.format(seen[names.get(d, d)], d, axes[d]), node.span, help=APART)
         children = tuple([done[id(c)] for c in node.children])
         made: Any = node
         match node:
