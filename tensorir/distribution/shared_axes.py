@@ -48,10 +48,14 @@ def refuse_both(tensors: Iterable[Iterable[str]], axes: Mapping[str, str], owner
     """Raise D05 where a tensor, whose dims these are, has two that are to go along one axis."""
     names = names_of_axes(axes, owners)
     for dims in tensors:
-        seen: dict[str, str] = {}
-        for d in dims:
-            if seen.setdefault(names.get(d, d), d) != d:
-                raise refuse("D05", BOTH.format(seen[names.get(d, d)], d, axes[d]), APART)
+        if pair := _both(dims, names):
+            raise refuse("D05", BOTH.format(*pair, axes[pair[1]]), APART)
+
+
+def _both(dims: Iterable[str], names: Mapping[str, str]) -> tuple[str, str] | None:
+    """Two dims that have one name, of these."""
+    seen: dict[str, str] = {}
+    return next(((seen[n], d) for d in dims if seen.setdefault(n := names.get(d, d), d) != d), None)
 
 
 def under_one_name(
@@ -75,11 +79,9 @@ def under_one_name(
 
     for node in postorder(*values(program.closures)):
         if isinstance(node.type, TensorType):
-            seen: dict[str, str] = {}
-            for d in node.type.dims:
-                have.setdefault(d)
-                if seen.setdefault(names.get(d, d), d) != d:
-                    raise refusal("D05", BOTH.format(seen[names.get(d, d)], d, axes[d]), node.span, help=APART)
+            have.update(dict.fromkeys(node.type.dims))
+            if pair := _both(node.type.dims, names):
+                raise refusal("D05", BOTH.format(*pair, axes[pair[1]]), node.span, help=APART)
         children = tuple([done[id(c)] for c in node.children])
         made: Any = node
         match node:
