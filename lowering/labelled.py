@@ -33,7 +33,7 @@ import numpy as np
 from jax.core import Tracer
 
 from lowering.field import Field
-from tensorir.binding.arrays import refuse
+from tensorir.binding.arrays import Unread, refuse
 from tensorir.ir.types import scalar_of
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 from tensorir.runtime.locations import raised_at
@@ -207,7 +207,12 @@ def numbers_of(variable: Any) -> Any:
     return data if isinstance(data, (np.ndarray, jax.Array)) else variable.data
 
 
-def parted(array: Any) -> tuple[list[Any], Structure]:
+def unread(variable: Any) -> Any:
+    """The numbers of a variable as an array; those of a file are not read yet."""
+    return Unread.in_file(variable) or numbers_of(variable)
+
+
+def parted(array: Any, numbers_of: Callable[[Any], Any] = numbers_of) -> tuple[list[Any], Structure]:
     """The numbers of a DataArray or Dataset, and its structure."""
     structure = Structure(array)
     variables = array._variables if structure.dataset else {None: array.variable, **array._coords}
@@ -384,8 +389,8 @@ def is_parts(value: Any) -> bool:
     return isinstance(value, Parts)
 
 
-def apart(tree: Any) -> Any:
-    """A pytree with `Parts` in place of its DataArrays and Datasets.
+def apart(tree: Any, numbers_of: Callable[[Any], Any] = numbers_of) -> Any:
+    """A pytree with `Parts` in place of its DataArrays and Datasets, whose arrays `numbers_of` gives for variables.
 
     >>> import xarray as xr
     >>> parts = apart((1.0, xr.DataArray([1.0, 2.0], dims="x")))
@@ -398,7 +403,7 @@ def apart(tree: Any) -> Any:
     def one(x: Any) -> Any:
         if not is_labelled(x):
             return x
-        leaves, structure = parted(x)
+        leaves, structure = parted(x, numbers_of)
         count = len(structure.members)
         return Parts(leaves[:count], leaves[count:], structure)
 
@@ -415,6 +420,17 @@ def numbers(parts: Any) -> list[Any]:
     """The leaves of a pytree but those of coordinates: what a loop carries."""
     leaves = jax.tree_util.tree_leaves(parts, is_leaf=_is_whole)
     return [n for x in leaves for n in (x.numbers if is_parts(x) else [x.data] if isinstance(x, Field) else [x])]
+
+
+def names_of_axes(parts: Any) -> list[tuple[Any, ...]]:
+    """The dims of each of the `numbers`; none of arrays without names."""
+    axes: list[tuple[Any, ...]] = []
+    for x in jax.tree_util.tree_leaves(parts, is_leaf=_is_whole):
+        if is_parts(x):
+            axes += [d for _, d, _ in x.structure.members]
+        else:
+            axes.append(x.dims.names if isinstance(x, Field) else ())
+    return axes
 
 
 def further(parts: Any) -> list[Any]:
@@ -442,7 +458,8 @@ def is_key(x: Any) -> bool:
 
 def blank(parts: Any) -> Any:
     """The pytree with arrays of the same shapes and types that take no memory."""
-    empty = [x if is_key(x) else np.broadcast_to(np.zeros((), jnp.result_type(x)), np.shape(x)) for x in numbers(parts)]
+    kind = lambda x: jnp.result_type(x.dtype if isinstance(x, Unread) else x)
+    empty = [x if is_key(x) else np.broadcast_to(np.zeros((), kind(x)), np.shape(x)) for x in numbers(parts)]
     return with_numbers(parts, empty, [None] * len(further(parts)))
 
 

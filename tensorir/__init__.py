@@ -200,15 +200,17 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
 
     `mesh` is a `jax.sharding.Mesh`, `dims` says along which of its axes a dim is distributed; dims that are not named
     lie whole on every device. Blocks are of one size, but for the last ones; what a block needs of others is known from
-    the types, and sent before it computes: `d.plan()` says what. Dims of an unstructured mesh go along one axis
-    together, dealt out by a `partition`, which is what `ti.partition` makes, or a dict of the owners of points by dim;
-    what a device needs is known from the tables then. `options` are those of `ti.compile`, and `halo_steps`, how many
-    steps of `ti.iterate` one exchange is for, which compute in their halos what they would send.
+    the types, and sent before it computes: `d.plan()` says what. Dims of which one is renamed to the other, as points
+    and the faces between them, go along one axis. DataArrays in files, or of dask, are read by block. Dims of an
+    unstructured mesh go along one axis together, dealt out by a `partition`, which is what `ti.partition` makes, or a
+    dict of the owners of points by dim; what a device needs is known from the tables then. `options` are those of
+    `ti.compile`, and `halo_steps`, how many steps of `ti.iterate` one exchange is for, which compute in their halos
+    what they would send.
 
     Raises D01 for an axis that the mesh lacks, D02 for a dim that the program lacks, D03 where there are more devices
-    than points, D04 for what the blocks cannot compute by themselves, D05 for an axis with two dims, D06 for what is no
-    mesh, D09 for steps that cannot be taken together; D10, D11, D13, D14 and D17 for a partition that is none of this
-    mesh and program, D15 for a table that is not known yet.
+    than points, D04 for what the blocks cannot compute by themselves, D05 for an axis with two dims of a tensor, D06
+    for what is no mesh, D09 for steps that cannot be taken together; D10, D11, D13, D14 and D17 for a partition that is
+    none of this mesh and program, D15 for a table that is not known yet.
 
     >>> import jax
     >>> import tensorir as ti

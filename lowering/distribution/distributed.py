@@ -19,12 +19,12 @@ from jax.sharding import Mesh
 from lowering.calls.compiled import Compiled
 from lowering.context import checked, raise_failures
 from lowering.distribution.halos import NO_TABLES, Tables
-from lowering.distribution.meshes import heed_signals, is_shared, on_host
+from lowering.distribution.meshes import Placement, heed_signals, is_shared, on_host
 from lowering.distribution.step import Step
 from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op, tracing
 from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.backends import compile
-from tensorir.binding.arrays import article, refuse
+from tensorir.binding.arrays import Unread, article, refuse
 from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, nested, prepare_call, tables_of, with_variables
 from tensorir.distribution.local_program import Chained, Feedback, chained, single_results, state_variables
 from tensorir.distribution.partition import (
@@ -37,6 +37,7 @@ from tensorir.distribution.partition import (
     partition_of,
 )
 from tensorir.distribution.plan import DistributionPlan
+from tensorir.distribution.shared_axes import check_named, refuse_both
 from tensorir.fieldview.operator import FieldOperator, Plan
 from tensorir.fieldview.program import Program
 from tensorir.ir.nodes import Fencil, Var
@@ -268,6 +269,12 @@ def alone() -> Iterator[None]:
         ALONE.reset(token)
 
 
+def placement_of(calls: Sequence[DistributedCall]) -> Placement | None:
+    """The axes along which the dims of arrays with names lie for some calls; None where there are none."""
+    axes = {d: a for c in calls for d, a in c.owner.axes.items() if c.owner.mesh == calls[0].owner.mesh}
+    return Placement(calls[0].owner.mesh, axes) if calls else None
+
+
 def several_steps_at_once(calls: Sequence[DistributedCall]) -> int:
     """The number of steps to be taken together; 0 where no distributed program has a part in one."""
     return max((c.owner.halo_steps for c in calls), default=0)
@@ -474,7 +481,7 @@ class Distributed:
         key = _places(arguments)
         if key is not None and (known := self.quick.get(key)) is not None:
             return self._again(known, arguments)
-        ready = prepare_call(self.program, arguments, concrete)
+        ready = prepare_call(self.program, arguments, concrete, by_block=not tracing())
         step = self._ready(ready)
         leaves = [a for some in ready.arrays.values() for a in some]
         if inside_trace(leaves):
@@ -534,7 +541,7 @@ class Distributed:
             raise_failures(failures, step.checks)
             results = step.taken(outputs)
         given = (a for some in ready.arrays.values() for a in some)
-        if step.shared and not any(isinstance(a, jax.Array) for a in given):
+        if step.shared and not any(isinstance(a, (jax.Array, Unread)) for a in given):
             return {n: tuple(map(on_host, leaves)) for n, leaves in results.items()}
         return results
 
@@ -556,14 +563,14 @@ class Distributed:
         """The step for the arguments of a call, or for sizes by name."""
         if set(given) <= set(self.program.size_names):
             return self._at(given)
-        return self._ready(prepare_call(self.program, given, concrete))
+        return self._ready(prepare_call(self.program, given, concrete, by_block=True))
 
     def dealt(self, /, **arguments: Any) -> Dealt:
         """The arguments of a call on their devices, where a loop over steps keeps them.
 
         Of an unstructured mesh each step of `ti.iterate` else gathers its state, which has the order of the caller.
         """
-        ready = prepare_call(self.program, arguments, concrete)
+        ready = prepare_call(self.program, arguments, concrete, by_block=True)
         return Dealt(self._ready(ready), ready)
 
     def plan(self, /, **given: Any) -> DistributionPlan:
@@ -647,18 +654,20 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
         check_dims("the step", dict.fromkeys(d for one in program.domains.values() for d in one.names), axes)
 
         def placed(part: Compiled) -> Any:
-            along = {d: axes[d] for d in _dims_of(part.engine.program) if d in axes}
+            along = {d: axes[d] for dims in _dims_of_params(part.engine.program) for d in dims if d in axes}
             return distribute(part, mesh, along, partition=partition if owners.keys() & along else None, **options)
 
         return program.distributed_by(placed)
     bound = BoundProgram.of(program)
-    check_dims(bound.name, _dims_of(bound), axes)
+    tensors = _dims_of_params(bound)
+    check_named(bound.name, dict.fromkeys(d for dims in tensors for d in dims), axes, owners)
+    refuse_both(tensors, axes, owners)
     return Distributed(bound, mesh, axes, options, owners)
 
 
-def _dims_of(bound: BoundProgram) -> dict[str, None]:
-    """The dims of a program's parameters, in order; also where its sizes are not known yet."""
+def _dims_of_params(bound: BoundProgram) -> list[list[str]]:
+    """The dims of each of a program's parameters, in order; also where its sizes are not known yet."""
     program = bound.program
     if isinstance(program, Fencil):
-        return dict.fromkeys(d for p in program.params for d in p.type.dims)
-    return dict.fromkeys(r.dim for p in program.params if p.type is not None for r in p.type.ranges)
+        return [[*p.type.dims] for p in program.params]
+    return [[r.dim for r in p.type.ranges] for p in program.params if p.type is not None]

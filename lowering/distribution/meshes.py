@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tensorir.runtime.errors import refusal
 
@@ -84,6 +85,24 @@ def blocks_of(array: Any, sharding: NamedSharding) -> jax.Array:
     if isinstance(array, jax.Array) and not array.is_fully_addressable:
         return jax.device_put(array, sharding)
     return jax.make_array_from_callback(array.shape, sharding, lambda part: np.asarray(array[part]))
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The axes of a mesh along which the dims of arrays with names lie."""
+
+    mesh: Mesh
+    axes: Mapping[str, str]
+
+    def sharding(self, dims: Sequence[Any], shape: Sequence[int]) -> NamedSharding:
+        """Blocks along the dims whose extents the devices divide; along others an array is whole on each device."""
+        axes = [self.axes.get(str(d)) for d in dims]
+        fits = [None if a is None or n % self.mesh.shape[a] else a for a, n in zip(axes, shape, strict=True)]
+        return NamedSharding(self.mesh, PartitionSpec(*fits))
+
+    def read(self, array: Any, dims: Sequence[Any]) -> jax.Array:
+        """An array of NumPy, or in a file, in blocks, of which each process reads its own."""
+        return blocks_of(array, self.sharding(dims, array.shape))
 
 
 def on_host(array: Any) -> np.ndarray[Any, Any]:

@@ -43,6 +43,7 @@ from tensorir.distribution.partition import (
     decompositions,
     subdomains_of,
 )
+from tensorir.distribution.shared_axes import under_one_name
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, Dims, Interval
 from tensorir.text.printer import print_fencil
@@ -62,6 +63,7 @@ class Step:
         owners: Mapping[str, Owners] = NO_OWNERS, tables: Tables = NO_TABLES, bound: Arrays = NOTHING,
     ) -> None:  # fmt: skip
         """`owners` has those of the points of an unstructured mesh, by dim, and `bound` the arrays that are bound."""
+        program, axes = under_one_name(program, axes, owners)
         self.program, self.mesh, self.shared = program, mesh, is_shared(mesh)
         if self.shared:
             known = {**owners, **tables.arrays}
@@ -141,28 +143,50 @@ class Step:
         return Dims(tuple((d, self.parts[d].padded if d in self.parts else i) for d, i in dims.items))
 
     def padded(self, array: Any, dims: Dims) -> Any:
-        """An array with the padding of its last blocks, and the points of a mesh device by device."""
+        """An array of JAX with the padding of its last blocks, and the points of a mesh device by device."""
         array = self._dealt(array, dims)
         sides = self._sides(dims)
         if not _any(sides):
             return array
-        if isinstance(array, np.ndarray):
-            return np.pad(array, sides)
         return lax.pad(array, lax.full((), 0, array.dtype), [(low, high, 0) for low, high in sides])
 
     def _dealt(self, array: Any, dims: Dims) -> Any:
         """An array whose points of a mesh stand device by device."""
-        for axis, (d, i) in enumerate(dims.items):
-            if not isinstance(part := self.parts.get(d), Subdomains):
+        for axis, d in enumerate(dims):
+            if (points := self._points(d, dims)) is None:
                 continue
-            points = np.clip(part.dealt.reshape(-1) + part.interval.start - i.start, 0, len(i) - 1)
-            if isinstance(array, np.ndarray):
-                array = np.take(array, points, axis)
-            else:
-                if not concrete(array):
-                    array = lax.with_sharding_constraint(array, NamedSharding(self.mesh, PartitionSpec()))
-                array = jax.numpy.take(array, points, axis)
+            if not concrete(array):
+                array = lax.with_sharding_constraint(array, NamedSharding(self.mesh, PartitionSpec()))
+            array = jax.numpy.take(array, points, axis)
         return array
+
+    def _points(self, dim: str, dims: Dims) -> np.ndarray[Any, Any] | None:
+        """The places of the points of a mesh along an axis of an array, device by device; None for other dims."""
+        part, own = self.parts.get(dim), dims[dim]
+        if not isinstance(part, Subdomains):
+            return None
+        return np.clip(part.dealt.reshape(-1) + part.interval.start - own.start, 0, len(own) - 1)
+
+    def _block_on_host(self, array: Any, dims: Dims, at: Sequence[slice]) -> np.ndarray[Any, Any]:
+        """The block of a device with its padding, of an array of NumPy or in a file; nothing else of it is read."""
+        chosen: list[Any] = []
+        inside: list[slice] = []
+        shape: list[int] = []
+        extents = zip(dims, at, array.shape, self.padded_dims(dims).shape, self._sides(dims), strict=True)
+        for d, part, extent, padded, (low, _) in extents:
+            first, end, _ = part.indices(padded)
+            own = slice(min(max(first - low, 0), extent), min(max(end - low, 0), extent))
+            points = self._points(d, dims)
+            chosen.append(own if points is None else points[first:end])
+            inside.append(slice(None) if points is not None else slice(own.start + low - first, own.stop + low - first))
+            shape.append(end - first)
+        block = np.asarray(array[tuple(chosen)])
+        if block.shape == tuple(shape):
+            return block
+        whole = np.zeros(shape, block.dtype)
+        if block.size:
+            whole[tuple(inside)] = block
+        return whole
 
     def _in_order(self, array: Any, dims: Dims) -> Any:
         """An array that is whole on every device, with the points of a mesh in their order."""
@@ -218,12 +242,17 @@ class Step:
 
     def placed(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a caller as blocks on the devices."""
-        found: dict[str, Leaves] = {}
-        put = blocks_of_process if self.shared else jax.device_put
-        for p in self.reads:
-            leaves = (np.asarray(a) if not hasattr(a, "dtype") else a for a in arrays[p.name])
-            found[p.name] = tuple(put(self.padded(a, p.type.dims), self.sharding(p.type.dims)) for a in leaves)
-        return {**found, **self.placed_fixed}
+        fields = {p.name: tuple(self._put(a, p.type.dims) for a in arrays[p.name]) for p in self.reads}
+        return {**fields, **self.placed_fixed}
+
+    def _put(self, array: Any, dims: Dims) -> jax.Array:
+        """An array of a caller as blocks; of one that is no array of JAX, each device's block is read for it."""
+        sharding = self.sharding(dims)
+        if isinstance(array, jax.Array):
+            return (blocks_of_process if self.shared else jax.device_put)(self.padded(array, dims), sharding)
+        own = array if hasattr(array, "dtype") else np.asarray(array)
+        block: Any = lambda at: self._block_on_host(own, dims, at)
+        return jax.make_array_from_callback(self.padded_dims(dims).shape, sharding, block)
 
     @cached_property
     def placed_fixed(self) -> dict[str, Leaves]:

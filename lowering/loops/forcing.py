@@ -17,12 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lowering.distribution.meshes import Placement
 from lowering.field import Field
 from lowering.labelled import is_data_array, is_dataset, is_named, is_numeric, whole, with_numbers
+from lowering.loops.agreement import Agreement
+from lowering.loops.checkpoints import digest_of_blocks
 from lowering.loops.snapshots import Clock, nanoseconds
 from lowering.loops.states import entered
 from lowering.tracing import left_to_xla
-from tensorir.binding.arrays import is_traced, native, refuse, refuse_packed
+from tensorir.binding.arrays import Unread, is_traced, native, refuse, refuse_packed
 from tensorir.binding.labels import calendar_of
 from tensorir.ir.types import Dims
 from tensorir.runtime.errors import DiagnosticError
@@ -71,6 +74,8 @@ class Forcing:
     times: Any
     step: Any
     linear: bool
+    placement: Placement | None = None
+    """The blocks that the devices of a loop read."""
     begin: int = -1
     held: tuple[Any, ...] = field(default=())
 
@@ -133,7 +138,7 @@ class Forcing:
     def first(self) -> Any:
         """Of one record the numbers, as JAX knows them while it traces."""
         some = zip(self.leaves, self.along, strict=True)
-        return [jax.ShapeDtypeStruct(x.shape[timed:], native(x).dtype) for x, timed in some]
+        return [jax.ShapeDtypeStruct(x.shape[timed:], x.dtype.newbyteorder("=")) for x, timed in some]
 
     def schedule(self, begin: int, n: int) -> tuple[Any, Any, Any]:
         """Of steps from `begin` on the records that they are between, and the weight of the later one."""
@@ -171,24 +176,31 @@ class Forcing:
 
     def _read(self, begin: int, end: int) -> tuple[Any, ...]:
         some = zip(self.leaves, self.along, strict=True)
-        return tuple(left_to_xla(jnp.asarray(_data(x, slice(begin, end) if timed else ...))) for x, timed in some)
+        return tuple(self._placed(x, slice(begin, end) if timed else ...) for x, timed in some)
+
+    def _placed(self, x: Any, part: Any) -> Any:
+        """The numbers of an array, or of some records, in the blocks of the devices; those of JAX lie where they do."""
+        held = x.data if isinstance(x, Field) else Unread.in_file(x) or x.variable._data
+        if isinstance(held, jax.Array) or is_traced(held):
+            return left_to_xla(held[part])
+        own = native(held[part])
+        return jnp.asarray(np.asarray(own)) if self.placement is None else self.placement.read(own, _names(x))
 
     def _records(self, arrays: tuple[Any, ...], low: Any, weight: Any) -> Records:
         weights = jnp.asarray(weight) if self.linear else None
         return Records(arrays, jnp.asarray(low, jnp.int32), weights, self.model, self.along)
 
-    def digest(self) -> str:
-        """A digest of times, labels and numbers, which are read in pieces."""
+    def digest(self, agreement: Agreement) -> str:
+        """A digest of times, labels and numbers, which are read in pieces, and by each process in its blocks."""
         structure = jax.tree_util.tree_structure(self.model)
         digest = hashlib.sha256(f"{structure} {self.linear}".encode() + self.times.tobytes())
         for x, timed in zip(self.leaves, self.along, strict=True):
             coordinates = [] if isinstance(x, Field) else [c for c in x.coords.values() if c.name != "time"]
             digest.update(repr([(c.name, c.dims, c.values.tolist()) for c in coordinates]).encode())
             digest.update(f"{_names(x)}{x.shape}{x.dtype}".encode())
-            pieces = range(0, len(self.times), self._length()) if timed else [...]
-            for k in pieces:
-                part = k if k is ... else slice(k, k + self._length())
-                digest.update(np.ascontiguousarray(_data(x, part)).tobytes())
+            for k in range(0, len(self.times) if timed else 1, self._length()):
+                part = self._placed(x, slice(k, k + self._length()) if timed else ...)
+                digest.update(digest_of_blocks([part], agreement).encode())
         return digest.hexdigest()
 
 
@@ -238,15 +250,6 @@ def _blank(x: Any) -> Any:
     import xarray as xr
 
     return xr.Variable(x.dims, np.broadcast_to(np.zeros((), native(np.zeros((), x.dtype)).dtype), x.shape), x.attrs)
-
-
-def _data(x: Any, part: Any) -> Any:
-    """The numbers of an array, or of a part along time, as an array of NumPy or JAX."""
-    if isinstance(x, Field):
-        return x.data[part]
-    variable = x.variable if part is ... else x.variable[part]
-    data = variable._data
-    return data if isinstance(data, jax.Array) or is_traced(data) else native(np.asarray(variable.values))
 
 
 def _times_of(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,10 @@ from lowering.labelled import (
     is_tracer,
     numbers_of,
     register,
+    unread,
     whole,
 )
-from tensorir.binding.arrays import intervals_of, is_tuple, native, refuse, refuse_foreign, refuse_packed
+from tensorir.binding.arrays import Unread, intervals_of, is_tuple, native, refuse, refuse_foreign, refuse_packed
 from tensorir.binding.coordinates import rounding_of
 from tensorir.binding.labels import labels_of
 from tensorir.binding.units import is_same
@@ -31,21 +33,23 @@ from tensorir.fieldview.datasets import auxiliary_of
 from tensorir.ir.types import scalar_of
 
 
-def entered(tree: Any) -> Any:
+def entered(tree: Any, by_block: bool = False) -> Any:
     """A pytree with the `Parts` of its labelled arrays, whose numbers a program takes.
 
-    Raises A33 for numbers that another library holds, A47 for packed ones, A02 for element types that there are not.
+    Those in files are not read `by_block`. Raises A33 for numbers that another library holds, A47 for packed ones, A02
+    for element types that there are not.
     """
     if any(map(is_labelled, jax.tree_util.tree_leaves(tree, is_leaf=is_labelled))):
         register()
     for path, array in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_labelled):
         for name, x in _variables(path, array):
-            refuse_foreign(x, name)
+            if not by_block or Unread.in_file(x) is None:
+                refuse_foreign(x, name)
             refuse_packed(x, name)
             if scalar_of(x.dtype) is None:
                 message = f"'{name}' holds {x.dtype}, which is no element type."
                 raise refuse("A02", message, "leave it out, or convert it, for example to float64.")
-    return jax.tree_util.tree_map(native, apart(tree))
+    return jax.tree_util.tree_map(native, apart(tree, unread if by_block else numbers_of))
 
 
 def _variables(path: Any, value: Any) -> Iterator[tuple[str, Any]]:
@@ -219,10 +223,11 @@ def _left_out(whole: Any) -> list[str]:
 
 
 def taken_apart(state: Any) -> Any:
-    """The pytree with a dict of DataArrays in place of each Dataset, less what `_left_out` has."""
+    """The pytree with a dict of DataArrays in place of each Dataset, in its order, less what `_left_out` has."""
 
     def one(x: Any) -> Any:
-        return {name: x[name] for name in members(x)} if is_dataset(x) else x
+        # JAX sorts the names of a plain dict, and the `numbers` of a Dataset have its own order
+        return OrderedDict((name, x[name]) for name in members(x)) if is_dataset(x) else x
 
     return jax.tree_util.tree_map(one, state, is_leaf=is_named)
 

@@ -138,7 +138,7 @@ def run(
     devices: Annotated[
         str | None, typer.Option(help="Part the program over so many devices along the dims of --dims, as 2x2.")
     ] = None,
-    dims: Annotated[str | None, typer.Option(help="The dims that --devices parts, as I,J.")] = None,
+    dims: Annotated[str | None, typer.Option(help="The dims that --devices parts, as I,J or I+IHalf,J.")] = None,
     processes: Annotated[
         str | None,
         typer.Option(
@@ -192,14 +192,15 @@ def run(
         refuse_given(program, "an operator", {
             "--fencil": fencil, "--cast": cast, "--backend": backend, "--func": func, "--name": name,
             "--checked": checked, "--random": random, "--grid": grid, "--seed": seed, "--resume": resume,
-            "--chunks": chunks, "--devices": devices, "--dims": dims, "--processes": processes,
+            "--chunks": chunks,
         })  # fmt: skip
         request = Request(
             program, None, given, out, tuple(set or ()), steps, tuple(next or ()), False, plot, "jax", every,
-            tuple(rename or ()), dt=dt, start=start, forcing=tuple(forcing or ()), forcing_method=forcing_method,
-            checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            tuple(rename or ()), None, Devices.of(devices, dims, processes, heartbeat), dt, start,
+            forcing=tuple(forcing or ()), forcing_method=forcing_method, checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
         )  # fmt: skip
-        operators.run(named, request, aside if out == STANDARD else say)
+        operators.run(named, request, aside if out == STANDARD else say, aside)
         return
     if named is not None and not isinstance(named, ti.Fencil):
         refuse_given(program, "a program of GT4Py", {

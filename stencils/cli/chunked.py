@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from lowering.loops.iterate import interrupts
+from lowering.loops.run import interrupts
 from stencils.cli.files import MEANING, apart, together
 from stencils.cli.options import pairs
 from stencils.cli.terminal import needed

@@ -209,6 +209,11 @@ def open_arrays(path: Path) -> dict[str, Any]:
     return found
 
 
+def opened_or_read(path: Path) -> dict[str, Any]:
+    """The variables of a file by name, read by block where it is a store or NetCDF, and else whole."""
+    return open_arrays(path) if path.suffix in DATA and path.suffix != ".npz" else read_arrays(path)
+
+
 @contextmanager
 def _opened(path: Path, keep: bool = False) -> Iterator[Any]:
     """A file as a Dataset; numbers with a unit of time stay numbers."""

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tensorir as ti
-from stencils.cli.files import ARRAYS, STANDARD, Names, check_target, leaving, read_arrays, together, write_arrays
+from stencils.cli.files import (
+    ARRAYS,
+    STANDARD,
+    Names,
+    check_target,
+    leaving,
+    opened_or_read,
+    read_arrays,
+    together,
+    write_arrays,
+)
 from stencils.cli.inputs import arrays_for
 from stencils.cli.options import only_known, pairs
 from stencils.cli.run import (
@@ -19,13 +30,15 @@ from stencils.cli.run import (
     described,
     encoded,
     forcing_of,
+    on_host,
+    silent,
     with_auxiliary,
 )
 from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import Interrupted, did_you_mean
 
 
-def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
+def run(operator: Any, request: Request, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
     """Call an operator on arrays by the names of its parameters, and write what it gives.
 
     One result is called `out`, several `out_0`, `out_1` and so on. With steps they are the next values of the first
@@ -34,10 +47,15 @@ def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
     check_target(request.out, ARRAYS)
     check_target(request.plot, (".png", ".svg", ".pdf"))
     check_steps(request)
+    read = read_arrays
+    if request.devices is not None:
+        read = opened_or_read  # of which devices read their blocks
+        if not request.devices.join():
+            request, say = replace(request, out=None, plot=None), silent
     names = list(operator.signature.parameters)
     arrays: dict[str, Any] = {}
     for text in request.inputs:
-        arrays.update(arrays_for(text, operator.name, names, names, read_arrays))
+        arrays.update(arrays_for(text, operator.name, names, names, read))
     settings = pairs(request.settings, "value", "dt=0.1")
     only_known(settings, names, operator.name, "parameter")
     numbers = {name: _number(name, text) for name, text in settings.items()}
@@ -49,15 +67,23 @@ def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
     inside = {n: dims.inside(a) for n, a in arrays.items()}
     forcing = {n: dims.inside(a) for n, a in forcing_of(request, operator.name, names).items()}
     begin = time.perf_counter()
+    run = operator if request.devices is None else request.devices.distributed(operator)
     first = {n: a.isel(time=0, drop=True).compute() for n, a in forcing.items()}
-    results = _by_name(operator(**inside, **numbers, **first))
+    results = _by_name(run(**inside, **numbers, **first))
     if request.steps is None:
         if request.next:
             raise refuse("C03", "--next repeats an operator, and no number of steps is given.", "add --steps 100.")
     else:
         pairs_of_arrays = _feedback(operator.name, request.next, inside, results)
         _refuse_records(pairs_of_arrays, inside, results)
-        results = _stepped(operator, inside, numbers, pairs_of_arrays, forcing, request)
+        try:
+            results = _stepped(run, inside, numbers, pairs_of_arrays, forcing, request)
+        except Interrupted as stopped:
+            goes_on = "" if request.checkpoint is None else "; the same command goes on from there"
+            warn(f"stopped after {stopped.steps:,} of {request.steps:,} steps{goes_on}.")
+            raise SystemExit(128 + stopped.signal) from None
+    if request.devices is not None:
+        results = on_host(results)
     outcome = {n: encoded(dims.outside(v), arrays) for n, v in results.items()}
     seconds = time.perf_counter() - begin
     with leaving(request.out or Path(operator.name)) as place, together() as write:
@@ -71,7 +97,8 @@ def run(operator: Any, request: Request, say: Callable[[str], None]) -> None:
     for name, value in outcome.items():
         say(f"{name}: {described(value)}")
     steps = f", {request.steps} steps" if request.steps else ""
-    say(f"{operator.name}{steps}: {seconds:.2f} s with compilation")
+    where = "" if request.devices is None else f", on {request.devices} devices"
+    say(f"{operator.name}{steps}: {seconds:.2f} s with compilation{where}")
     if request.out is not None:
         say(f"written to {'standard output' if request.out == STANDARD else request.out}")
     if request.plot is not None:

@@ -187,7 +187,8 @@ class Devices:
             there = "is 1" if found == 1 else f"are {found}"
             raise refuse("C03", f"--devices {self} asks for more devices than there are: there {there}.")
         mesh = mesh_of(extents)
-        return ti.distribute(program, mesh, {d: f"p{k}" for k, d in enumerate(self.along)})
+        axes = {d: f"p{k}" for k, together in enumerate(self.along) for d in together.split("+")}
+        return ti.distribute(program, mesh, axes)
 
     def __str__(self) -> str:
         return "x".join(map(str, self.along.values()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from lowering.loops.iterate import interrupts
+from lowering.distribution.meshes import on_host
+from lowering.loops.run import interrupts
 from lowering.loops.snapshots import Clock
 from stencils.cli.files import together
 from tensorir.binding.arrays import refuse
@@ -53,6 +54,8 @@ class Steps:
     """A step, what it changes and reads, and how often."""
 
     step: Fencil
+    pairs: Collection[str]
+    """The arrays that steps change."""
     state: State
     constants: State
     count: int
@@ -71,7 +74,7 @@ class Steps:
     def kept(self, bar: Any) -> Progress:
         """All steps, or those until the user stops them, with checkpoints, and snapshots in a store beside them."""
         assert self.folder is not None
-        leaves = lambda now: {f"{n}.{j}": x for n, v in now.items() for j, x in enumerate(v)}
+        leaves = lambda now: {f"{n}.{j}": x for n, v in now.items() if n in self.pairs for j, x in enumerate(v)}
         options: dict[str, Any] = {"checkpoint_dir": self.folder, "checkpoint_every": self.often, "every": self.every}
         if self.every:
             options |= {"keep": leaves, "to": self.folder / "snapshots.zarr"}
@@ -93,7 +96,7 @@ class Steps:
         snapshots: list[tuple[int, State]] = []
         for k in range(self.every, self.count + 1, self.every):
             now = stored.isel({next(iter(stored.data_vars.values())).dims[0]: k // self.every})
-            held = {n: tuple(now[f"{n}.{j}"].values for j, _ in enumerate(v)) for n, v in self.state.items()}
+            held = {n: tuple(now[f"{n}.{j}"].values for j, _ in enumerate(self.state[n])) for n in self.pairs}
             snapshots.append((k, held))
         return Progress(self.count, _held(last), tuple(snapshots))
 
@@ -121,11 +124,18 @@ class Steps:
                 bar.close()
         return Progress(done, _held(state), tuple(snapshots), signal)
 
-    def _once(self, now: State, forcing: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
-        forced = {n: (x.data,) for n, x in (forcing or {}).items()}
-        given = {n: nested(self.step[n].type.element, v) for n, v in {**self.constants, **now, **forced}.items()}
-        results = self.run(**given)
-        return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
+    @property
+    def _once(self) -> Callable[..., dict[str, tuple[Any, ...]]]:
+        """One step, which reads nothing of this object that is in files."""
+        program, run, constants, pairs = self.step, self.run, self.constants, self.pairs
+
+        def once(now: State, forcing: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
+            forced = {n: (x.data,) for n, x in (forcing or {}).items()}
+            given = {n: nested(program[n].type.element, v) for n, v in {**constants, **now, **forced}.items()}
+            results = {**run(**given), **{n: v for n, v in now.items() if n not in pairs}}
+            return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
+
+        return once
 
     def _some(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
         """So many steps, or fewer: how many, the state after them, and the signal that stopped them."""
@@ -158,7 +168,7 @@ class Steps:
 
 
 def _held(state: State) -> dict[str, tuple[Any, ...]]:
-    return {n: tuple(np.array(a) for a in v) for n, v in state.items()}
+    return {n: tuple(np.array(on_host(getattr(a, "data", a))) for a in v) for n, v in state.items()}
 
 
 def identity(step: Fencil, arrays: State, every: object) -> str:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from stencils.cli.files import (
     check_target,
     leaving,
     open_arrays,
+    opened_or_read,
     read_arrays,
     together,
     write_arrays,
@@ -32,11 +34,12 @@ from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.look import text_of
 from stencils.cli.options import Devices, feedback, only_known, pairs, stepped
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
-from tensorir.binding.arrays import kind_of, refuse
+from tensorir.binding.arrays import Unread, kind_of, placed, refuse
 from tensorir.binding.calls import BoundProgram, moved_dims, solve_sizes
+from tensorir.binding.labels import Place
 from tensorir.fieldview.datasets import auxiliary_names, cut_to
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, SCALARS, Scalar, scalar_of
+from tensorir.ir.types import DTYPES, SCALARS, Dims, Interval, Scalar, scalar_of
 from tensorir.runtime.errors import DiagnosticError
 
 # What a run gives: stored as its inputs are, with what was done in its history, and told in a line each.
@@ -187,13 +190,13 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     text, name = text_of(request.program)
     first = request.devices is None or request.devices.join()
     if not first:
-        request, say = replace(request, out=None, plot=None), _silent
+        request, say = replace(request, out=None, plot=None), silent
     from tensorir.text import parse
 
     program = parse(text, fencil=request.fencil, name=name)
     arguments = _arguments(program, request)
     forcing = forcing_of(request, program.name, [p.name for p in program.params])
-    arguments |= {n: v.isel(time=0, drop=True).compute() for n, v in forcing.items()}
+    arguments |= {n: v.isel(time=0, drop=True) for n, v in forcing.items()}
     names = Names.of({p.name: _dims_of(p) for p in program.params}, arguments, request.rename)
     for sentence in names.told:
         say(sentence)
@@ -223,7 +226,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         kept = keep(stopped, place, request.resume)
         warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
         raise SystemExit(128 + stopped.progress.signal) from None
-    outcome = {n: encoded(names.outside(v), arguments) for n, v in found.items()}
+    whole = found if request.devices is None else on_host(found)
+    outcome = {n: encoded(names.outside(v), arguments) for n, v in whole.items()}
     seconds = time.perf_counter() - begin
     with leaving(request.out or Path(program.name)) as place, together() as write:
         if request.out is not None:
@@ -242,6 +246,14 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         say(f"written to {'standard output' if request.out == STANDARD else request.out}")
     if request.plot is not None:
         say(f"drawn to {request.plot}")
+
+
+def on_host(results: Any) -> Any:
+    """Results whose blocks lie on devices, whole in each process."""
+    from lowering.labelled import apart
+    from lowering.loops.states import left
+
+    return left(apart(results))
 
 
 def check_steps(request: Request) -> None:
@@ -335,7 +347,7 @@ def _in_blocks(
     say(f"written to {request.out}")
 
 
-def _silent(text: str) -> None:
+def silent(text: str) -> None:
     """Output of other processes than the first: none."""
 
 
@@ -348,8 +360,9 @@ def _arguments(program: Any, request: Request) -> dict[str, Any]:
     sizes = () if isinstance(program, Fencil) else program.sizes
     inputs = [n for n in params if _is_input(program, n)]
     found: dict[str, Any] = {}
+    read = open_arrays if request.chunks else read_arrays if request.devices is None else opened_or_read
     for text in request.inputs:
-        found.update(arrays_for(text, program.name, params, inputs, open_arrays if request.chunks else read_arrays))
+        found.update(arrays_for(text, program.name, params, inputs, read))
     settings = pairs(request.settings, "value", "dt=0.1")
     only_known(settings, [*params, *sizes], program.name, "parameter")
     for name, value in settings.items():
@@ -500,44 +513,47 @@ def _repeat(
 
     from tensorir.binding.calls import prepare_call
 
-    ready = prepare_call(step, values, lambda _: True)
-    assert request.steps is not None
     for name in pairs:
         if name in forcing:
             raise refuse("C03", f"'{name}' is what steps change, and --forcing gives it.", "give it as --input.")
+    by_block = request.devices is not None
+    ready = prepare_call(step, values, lambda _: True, tuple(pairs) if by_block else (), by_block)
+    assert request.steps is not None
     forced: dict[str, Any] = {}
     for name, array in forcing.items():
-        # each record where the parameter has its points
-        each = [array.isel(time=k, drop=True) for k in range(array.sizes["time"])]
-        records = [prepare_call(step, {**values, name: x}, lambda _: True).arrays[name][0] for x in each]
-        dims = ("time", *(f"{name}_{k}" for k in range(records[0].ndim)))
-        forced[name] = xr.DataArray(
-            np.stack(records), dims=dims, coords={c: array[c] for c in {"time"} & {*array.coords}}
-        )
+        forced[name] = _records(step, values, name, array)
     clock = None if request.dt is None and request.start is None and not forced else _clock(request, values)
+    # what devices read by block lies in the state, where steps hand it on
+    read = {n: _named(step[n], v) for n, v in ready.arrays.items() if n not in forced}
+    state = {n: v for n, v in read.items() if n in pairs or v is not ready.arrays[n]}
     steps = Steps(
-        step, {n: ready.arrays[n] for n in pairs},
-        {n: v for n, v in ready.arrays.items() if n not in pairs and n not in forced},
+        step, pairs, state, {n: v for n, v in read.items() if n not in state},
         request.steps, request.every, request.backend, _ready(step, request),
         forced, request.forcing_method or "linear", clock, request.checkpoint, request.often,
     )  # fmt: skip
-    arrays = {n: tuple(np.asarray(a) for a in v) for n, v in ready.arrays.items()}
-    arrays |= {f"{n} at times": (v.values, *(v[c].values for c in v.coords)) for n, v in forced.items()}
-    run = identity(step, arrays, f"{request.every} {steps.method} {clock}" if forced else request.every)
-    begun = resumed(request.resume, run, steps) if request.resume else Progress(0, steps.state)
+
+    @cache
+    def run() -> str:
+        arrays = {n: tuple(np.asarray(a) for a in v) for n, v in ready.arrays.items()}
+        arrays |= {f"{n} at times": (v.values, *(v[c].values for c in v.coords)) for n, v in forced.items()}
+        return identity(step, arrays, f"{request.every} {steps.method} {clock}" if forced else request.every)
+
+    if not by_block:
+        run()  # before a backend writes into what it got
+    begun = resumed(request.resume, run(), steps) if request.resume else Progress(0, steps.state)
     bar = _bar(request.steps, "steps") if show else None
     end = steps.kept(bar) if request.checkpoint else steps.advance(begun, bar)
     if end.done < request.steps:
         if not show:
             raise KeyboardInterrupt
-        raise Stopped(end, run, request.steps)
+        raise Stopped(end, run(), request.steps)
     shown = {source: target for target, source in pairs.items()}
 
     def finished(now: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
         # a field that feeds the next step is shown where it is read: with the rows around it
         # results go into the buffers that are passed: each time into new ones
-        buffers = {n: v.copy() if hasattr(v, "copy") else v for n, v in values.items()}
-        made = prepare_call(step, buffers, lambda _: True).finish(
+        buffers = {n: v.copy() if hasattr(v, "copy") and not Unread.in_file(v) else v for n, v in values.items()}
+        made = prepare_call(step, buffers, lambda _: True, tuple(pairs) if by_block else (), by_block).finish(
             {p.name: now[p.name] if p.name in now else _blank(p) for p in step.outputs}
         )
         return {source: made[shown[source]] for source in shown}
@@ -557,6 +573,29 @@ def _repeat(
         else:
             result[name] = np.stack(parts)
     return result
+
+
+def _named(param: Var, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The leaves of a parameter, those in files as DataArrays on its dims; the tuple itself where none is in one."""
+    if not any(isinstance(x, Unread) for x in leaves):
+        return leaves
+    import xarray as xr
+
+    return tuple(xr.DataArray(x.variable) if isinstance(x, Unread) else xr.DataArray(x, dims=param.type.dims.names)
+                 for x in leaves)  # fmt: skip
+
+
+def _records(step: Fencil, values: Mapping[str, Any], name: str, array: Any) -> Any:
+    """An array along time, unread, each record of which lies where the parameter has its points."""
+    import xarray as xr
+
+    times, dims = Interval(0, array.sizes["time"]), step[name].type.dims
+    have = Place.of(step, {**values, name: array.isel(time=0, drop=True)}, {}).intervals.get(name)
+    along = lambda d: Dims((("time", times), *d.items))
+    if Unread.in_file(array) is None or have is None:
+        raise refuse("A05", f"'{name}' of --forcing lacks {', '.join(dims)}.", "rename or add the dim.")
+    part = placed(array, name, along(dims), along(have), Unread.in_file(array))
+    return xr.DataArray(part.variable, {c: array[c].variable for c in {"time"} & {*array.coords}})
 
 
 def _clock(request: Request, values: Mapping[str, Any]) -> Clock:

@@ -68,6 +68,42 @@ def is_tuple(value: Any) -> TypeGuard[tuple[Any, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """An array in a file, or one of dask, of which NumPy gets the parts that it asks for."""
+
+    variable: Any
+    """Of xarray, whose numbers nobody has looked at."""
+
+    @staticmethod
+    def in_file(array: Any) -> Unread | None:
+        """That of a DataArray or a Variable which was opened and not loaded; None for any other value."""
+        variable = getattr(array, "variable", array)
+        library = type(getattr(variable, "_data", None)).__module__.partition(".")[0]
+        return Unread(variable) if library in ("xarray", "dask") else None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.variable.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.variable.ndim
+
+    @property
+    def dtype(self) -> Any:
+        return self.variable.dtype.newbyteorder("=")
+
+    def __getitem__(self, at: Any) -> Unread:
+        return Unread(self.variable[at])
+
+    def transpose(self, order: Sequence[int]) -> Unread:
+        return Unread(self.variable.transpose(*(self.variable.dims[k] for k in order)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.asarray(native(self.variable.values), dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """An array for one leaf of a parameter: axes and extents are those of the parameter."""
 
@@ -163,28 +199,32 @@ def size_of(value: Any, name: str) -> int:
 
 
 def accept(
-    value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool = False, have: Dims | None = None
-) -> Accepted:
+    value: Any, name: str, element: Scalar, dims: Dims, any_integer: bool = False, have: Dims | None = None,
+    by_block: bool = False,
+) -> Accepted:  # fmt: skip
     """An array for a parameter's leaf, checked and with the parameter's axes; nothing is converted silently.
 
     Raises A01 (kind), A02 (element type), A03 (shape), A05 (dims), A06 (interval), A47 (packed). With
     `any_integer`, integers of every width pass (tables, whose entries are checked one by one). `have` are the intervals
-    of an array with names, where others of the same call told them (`tensorir/binding/labels.py`).
+    of an array with names, where others of the same call told them (`tensorir/binding/labels.py`). Numbers in files are
+    not read with `by_block`: they are `Unread`.
     """
     kind = kind_of(value)
+    unread = Unread.in_file(value) if by_block else None
     if kind == "xarray":
-        refuse_foreign(value, name)
+        if unread is None:
+            refuse_foreign(value, name)
         if not any_integer:  # a table, whose missing neighbours are -1
             refuse_packed(value, name)
-    if kind in ("jax", "xarray", "field"):
+    if kind in ("jax", "xarray", "field") and unread is None:
         refuse_given_away(value if kind == "jax" else value.data, name)
     if not kind:
         raise refuse(
             "A01", f"'{name}' is {article(type(value).__name__)}, not an array.",
             "pass a NumPy or JAX array, a DataArray, a Field or a number.",
         )  # fmt: skip
-    data = placed(value, name, dims, have) if kind in ("xarray", "field") else value
-    data = _element(_numpy(data, name, element), name, element, any_integer)
+    data = placed(value, name, dims, have, unread) if kind in ("xarray", "field") else value
+    data = _element(data if unread else _numpy(data, name, element), name, element, any_integer)
     if fixed_shape(data.shape, name) != dims.shape:
         raise refuse(
             "A03", f"'{name}' needs the shape {dims.shape}, for {dims}, and has {tuple(data.shape)}.",
@@ -193,15 +233,16 @@ def accept(
     return Accepted(data, kind)
 
 
-def placed(value: Any, name: str, dims: Dims, have: Dims | None = None) -> Any:
+def placed(value: Any, name: str, dims: Dims, have: Dims | None = None, unread: Unread | None = None) -> Any:
     """The array of a DataArray or Field with a parameter's axes and extents: its own memory, and no copy of it.
 
-    Raises A05 (dims), A06 (interval).
+    Of a DataArray in a file it is `unread`, where that is given. Raises A05 (dims), A06 (interval).
     """
     if kind_of(value) == "field":
         return _by_name(value.data, value.dims.names, name, dims, value.dims if have is None else have)
     own = intervals_of(value, starts_of(dims)) if have is None else have
-    return _by_name(value.data, tuple(map(str, value.dims)), name, dims, own)
+    data = value.data if unread is None else unread
+    return _by_name(data, tuple(map(str, value.dims)), name, dims, own)
 
 
 def refuse_given_away(data: Any, name: str) -> None:
@@ -394,7 +435,6 @@ def type_of_named(value: Any, placed: Mapping[int, Dims] | None = None) -> Tenso
     """
     match kind_of(value):
         case "xarray":
-            refuse_foreign(value, str(value.name or "this") if hasattr(value, "coords") else "this")
             element = scalar_of(value.dtype)
             if element is None:
                 raise refuse("A02", f"there is no element type {value.dtype}.", "convert it, for example to float64.")

@@ -12,6 +12,7 @@ from tensorir.analysis.absence import SkipValues, analyse_absence
 from tensorir.binding.arrays import (
     Accepted,
     Array,
+    Unread,
     accept,
     article,
     check_table,
@@ -300,11 +301,13 @@ def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) ->
 
 
 def prepare_call(
-    program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any], bool], donate: Sequence[str] = ()
-) -> PreparedCall:
+    program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any], bool], donate: Sequence[str] = (),
+    by_block: bool = False,
+) -> PreparedCall:  # fmt: skip
     """Check the arguments of a call and bind its sizes; `concrete` says whether an array's numbers can be looked at.
 
-    The memory of parameters that `donate` names may be used up, so they need not be buffers that can be written.
+    The memory of parameters that `donate` names may be used up, so they need not be buffers that can be written. Arrays
+    in files that are no tables stay there with `by_block`.
 
     Raises every diagnostic of the arguments at once, before anything is computed or written.
     """
@@ -328,8 +331,10 @@ def prepare_call(
     for p in fencil.params:
         if p.name in arguments:
             try:
+                table = p.name in tables
+                have = place.intervals
                 taken = [
-                    accept(leaf, name, element, p.type.dims, p.name in tables, place.intervals.get(name))
+                    accept(leaf, name, element, p.type.dims, table, have.get(name), by_block and not table)
                     for name, element, leaf in leaves_of(arguments[p.name], p.type.element, p.name)
                 ]
                 kinds[p.name] = taken[0].kind if taken else "numpy"
@@ -436,7 +441,7 @@ def _refuse_shared(fencil: Fencil, arguments: Mapping[str, Any]) -> None:
         for p in fencil.results
         if p.name in arguments
         for name, _, leaf in leaves_of(arguments[p.name], p.type.element, p.name)
-        if is_array(data := leaf if is_array(leaf) else getattr(leaf, "data", None))
+        if is_array(data := _memory(leaf))
     ]
     for k, (name, data) in enumerate(buffers):
         for other, behind in buffers[:k]:
@@ -499,10 +504,12 @@ def _finisher(
 
 
 def _holds_numpy(param: Var, buffer: Any) -> bool:
-    for _, _, leaf in leaves_of(buffer, param.type.element, param.name):
-        if not is_array(leaf) and not is_array(getattr(leaf, "data", None)):
-            return False
-    return True
+    return all(is_array(_memory(leaf)) for _, _, leaf in leaves_of(buffer, param.type.element, param.name))
+
+
+def _memory(array: Any) -> Any:
+    """The array of one with names, or itself; nothing of one that is not read."""
+    return array if is_array(array) else None if Unread.in_file(array) else getattr(array, "data", None)
 
 
 def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
@@ -526,7 +533,8 @@ def _as_kind(kind: str, param: Var, leaf: str, array: Any, template: Any, place:
 
             return field_type()(array, place.outside(param.type.dims))
         case "xarray":
-            return template.attach(param, array if is_traced(array) else writable(array), leaf)
+            elsewhere = is_traced(array) or not getattr(array, "is_fully_addressable", True)
+            return template.attach(param, array if elsewhere else writable(array), leaf)
         case _:
             return writable(array)
 

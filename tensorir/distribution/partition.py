@@ -378,7 +378,7 @@ def by_dim(given: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Collection[str] = ()) -> None:
-    """Raise D01 for an axis that a mesh lacks, D05 for one that two dims are to be along.
+    """Raise D01 for an axis that a mesh lacks, D05 for one that a dim in blocks is to share with one of a mesh.
 
     Dims `together` are those of one unstructured mesh, which go along an axis together.
     """
@@ -387,15 +387,14 @@ def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Colle
         if axis not in mesh:
             told = f"{dim} is to be distributed along '{axis}', and the mesh has no such axis."
             raise refuse("D01", told, did_you_mean(axis, mesh))
-        if axis in taken and not (dim in together and taken[axis] in together):
+        lacking = [d for d in (taken.get(axis, dim), dim) if d not in together]
+        if axis in taken and len(lacking) == 1:
             told = f"{taken[axis]} and {dim} are both to be distributed along '{axis}'."
-            lacking = [d for d in (taken[axis], dim) if d not in together]
-            apart = "give each dim an axis of its own."
-            raise refuse("D05", told, f"give the owners of {lacking[0]} as well." if len(lacking) == 1 else apart)
+            raise refuse("D05", told, f"give the owners of {lacking[0]} as well.")
         taken[axis] = dim
 
 
-def check_dims(name: str, have: Iterable[str], axes: Mapping[str, str]) -> None:
+def check_dims(name: str, have: Iterable[str], axes: Iterable[str]) -> None:
     """Raise D02 for a dim that a program lacks."""
     have = tuple(have)
     for dim in axes:

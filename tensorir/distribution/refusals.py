@@ -162,7 +162,9 @@ def _why(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, s
             return told, "read neighbours through a table."
         case "rename" if any(name in parts for pair in static.pairs for name in pair):
             d = next(name for pair in static.pairs for name in pair if name in parts)
-            return f"a dim is renamed from {d}, or to it, and {d} is distributed.", leave
+            other = next(b if a == d else a for a, b in static.pairs if d in (a, b))
+            told = f"a dim is renamed from {d}, or to it, and {d} is distributed."
+            return told, f"distribute {other} with it, along the same axis of the mesh."
         case "split_dim" | "merge_dims" if touched:
             return f"'{node.op}' makes other dims of {first}, which is distributed.", leave
         case "print":

@@ -1,5 +1,7 @@
 """`tensorir run model.py:step`: field operators of Python files on arrays of files, beside the same calls in Python."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -159,3 +161,14 @@ def test_an_input_along_time_among_steps_is_told_to_be_a_forcing(
         "error[A20]: the step turns 'h' into one along time, of which 'rate' has records.",
         "help: give 'rate' as a forcing: --forcing instead of --input.",
     ]
+
+
+def test_an_operator_on_two_processes_writes_what_it_does_on_one_device(folder: Path):
+    words = ("run", "model_of_heat.py:step", "x.nc", "--set", "rate=0.1", "--steps", "5")
+    tensorir(*words[1:], "--out", "one.nc")
+    command = [sys.executable, "-m", "tensorir", *words, "--out", "two.nc", "--processes", "2", "--dims", "lon"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, timeout=200)
+    assert "step, 5 steps: " in done.stdout and "on 2 devices" in done.stdout
+    with xr.open_dataset("one.nc") as one, xr.open_dataset("two.nc") as two:
+        np.testing.assert_allclose(two["h"], one["h"], rtol=1e-14)
+        assert two["h"].attrs == one["h"].attrs and two["lon"].equals(one["lon"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from lowering.loops.iterate import LOOPS, _loop_key
+from lowering.loops.stepping import LOOPS, loop_key
 
 F = "f(out: tensor<float, V[0:3]>, x: tensor<float, V[0:3]>, T: tensor<int, V[0:3], _NB_V[0:1]>) { out ← ⟪T, 0⟫(x); }"
 
@@ -108,7 +108,7 @@ def test_a_time_loop_grants_what_its_step_asks_of_the_compiler() -> None:
     x = np.linspace(0.0, 1.0, 9)
     found = ti.iterate(step, x, 2, progress=False)
     with jax.enable_x64(True):
-        loop = LOOPS.of(_loop_key(step, (jnp.asarray(x), ())), lambda: None)
+        loop = LOOPS.of(loop_key(step, (jnp.asarray(x), ())), lambda: None)
     (program,) = loop.programs.values()
     assert "opt-barrier" in program.as_text()
     np.testing.assert_array_equal(found, stored(x=stored(x=x)["y"])["y"])

@@ -42,3 +42,16 @@ def test_what_no_field_has_is_no_attribute():
     assert not hasattr(field, "nonsense") and not hasattr(field, "__cuda_array_interface__")
     with pytest.raises(AttributeError):
         _ = field.nonsense
+
+
+@pytest.mark.parametrize("to", [None, "run.nc", "run.zarr", "in a trace"])
+def test_variables_that_are_not_in_the_order_of_their_names_are_kept_under_their_own(to, tmp_path):
+    state = xr.Dataset({"u": ("x", np.ones(3)), "c": ("x", np.full(3, 5.0))})
+    step = lambda s: s.assign(u=2.0 * s["u"])
+    if to == "in a trace":
+        kept = ti.jit(lambda s: ti.iterate(step, s, 3, every=1, keep=True)[1])(state)
+    else:
+        path = None if to is None else tmp_path / to
+        kept = ti.iterate(step, state, 3, every=1, keep=True, to=path, progress=False)[1]
+    assert kept["u"].values[:, 0].tolist() == [1.0, 2.0, 4.0, 8.0]
+    assert kept["c"].values[:, 0].tolist() == [5.0, 5.0, 5.0, 5.0]

@@ -489,6 +489,31 @@ def calls() -> None:
         said("a check that fails", found.diagnostics[0].message)
 
 
+IHALF, JHALF = ti.dims("IHalf JHalf")
+
+
+@ti.field_operator
+def staggered(u, v, h):
+    flow = u(I + 0.5) - u(I - 0.5) + v(J + 0.5) - v(J - 0.5)
+    return h - 0.1 * flow, h(IHALF + 0.5) - h(IHALF - 0.5)
+
+
+def points_and_faces() -> None:
+    """Dims that go along one axis together: points, and the faces half way between them."""
+    axes = {I: "px", IHALF: "px", J: "py", JHALF: "py"}
+    for n, m, extents in ((16, 8, (2, 2)), (17, 9, (4, 2))):
+        rng = np.random.default_rng(n)
+        u, v = (ti.as_field([IHALF, J], rng.random((n + 1, m))), ti.as_field([I, JHALF], rng.random((n, m + 1))))
+        h = ti.as_field([I, J], rng.random((n, m)))
+        one, many = (ti.distribute(staggered, mesh(*e), axes, numerics="exact") for e in ((1, 1), extents))
+        pairs = zip(one(u, v, h), many(u, v, h), strict=True)
+        same = [np.array_equal(a.data, b.data) and a.dims == b.dims for a, b in pairs]
+        said(f"points and faces of {n} x {m}", f"{same}, {many.plan(u, v, h).permutes} permutes")
+        ends = [ti.iterate(lambda h, f=f, u=u, v=v: f(u, v, h)[0], h, 5).data for f in (staggered, many)]
+        slopes = [ti.grad(lambda u, f=f, v=v, h=h: (f(u, v, h)[0] ** 2).sum())(u).data for f in (staggered, many)]
+        said(f"steps of {n} x {m}", np.allclose(*ends, rtol=1e-14) and np.allclose(*slopes, rtol=1e-12))
+
+
 @ti.field_operator
 def gravity(h, u):
     h_wide, u_wide = (ti.extend(x, {I: 1}, ti.periodic()) for x in (h, u))
@@ -541,6 +566,7 @@ CASES = (
     folds,
     steep,
     meshes_of_jax,
+    points_and_faces,
     calls,
 )
 

@@ -30,6 +30,14 @@ def test_a_scan_along_a_distributed_dim_is_refused_at_its_place():
     )
 
 
+def test_a_dim_that_is_renamed_goes_along_the_axis_of_the_other():
+    text = f"f(y: tensor<float, F[0:8]>, {X}) {{ y ← rename(I → F)(x); }}"
+    assert refused(text).endswith("help: distribute F with it, along the same axis of the mesh.")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.distribute(ti.parse(text), jax.make_mesh((1,), ("px",)), {"I": "px", "G": "px"}).plan()
+    assert str(caught.value) == "error[D02]: 'f' has no dim G to distribute.\nhelp: known here: 'F', 'I'."
+
+
 @pytest.mark.parametrize(
     "value, told",
     [
@@ -93,9 +101,10 @@ def test_more_devices_than_points_are_too_many():
     )
 
 
-def test_two_dims_do_not_share_an_axis():
+def test_two_dims_of_a_tensor_do_not_share_an_axis():
+    f = ti.parse("f(y: tensor<float, I[0:8], J[0:8]>, x: tensor<float, I[0:8], J[0:8]>) { y ← x; }")
     with pytest.raises(ti.DiagnosticError) as caught:
-        check_axes({"I": "px", "J": "px"}, {"px": 2})
+        ti.distribute(f, jax.make_mesh((1,), ("px",)), {"I": "px", "J": "px"})
     assert str(caught.value) == (
         "error[D05]: I and J are both to be distributed along 'px'.\nhelp: give each dim an axis of its own."
     )

@@ -233,10 +233,6 @@ def refused(call) -> str:
             "help: give the owners of Edge as well.",
         ),
         (
-            lambda: check_axes({"I": "px", "J": "px"}, {"px": 2}, {"Vertex": []}),
-            "error[D05]: I and J are both to be distributed along 'px'.\nhelp: give each dim an axis of its own.",
-        ),
-        (
             lambda: local(AROUND, {"V": [0, 1]}, {"T": RING}),
             "error[D10]: the partition has 2 points of V, and the program has V[0:8].\n"
             "help: part the mesh that the program runs on; its points are counted from 0.",

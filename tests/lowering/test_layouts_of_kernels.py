@@ -12,7 +12,7 @@ from lowering.kernels import interpreted, parted, repeated
 from lowering.kernels.layouts import turned
 from lowering.kernels.minimum_cut import Graph
 from lowering.kernels.primitive import kernels
-from lowering.loops import iterate
+from lowering.loops import stepping
 from tensorir import reference
 from tests.lowering.forced_kernels import called, for_gpus, regions, traced
 
@@ -155,7 +155,7 @@ def test_time_loops_on_gpus_carry_the_state_so(stepped, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     c = ti.compile(fencil)
     called_with = []
-    monkeypatch.setattr(iterate, "repeated", lambda *args: called_with.append(args) or repeated(*args))
+    monkeypatch.setattr(stepping, "repeated", lambda *args: called_with.append(args) or repeated(*args))
     found = ti.iterate(lambda x: c(x=x, c=given["c"], s=given["s"])["y"], given["x"], 2)
     want = reference.run(fencil, **{**given, "x": reference.run(fencil, **given)["y"]})["y"]
     np.testing.assert_allclose(found, want, rtol=1e-13)

@@ -1,0 +1,249 @@
+"""One run of a time loop: chunks of steps, what is done between them, and how it ends.
+
+A run ends after its last step, when it is asked to stop, or with an error; of several processes all end after the same
+step.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.labelled import (
+    apart,
+    explained,
+    further,
+    whole,
+    with_numbers,
+)
+from lowering.loops.agreement import Vote, ended
+from lowering.loops.checkpoints import Checkpoints
+from lowering.loops.forcing import Forcing, Records
+from lowering.loops.progress import Bar
+from lowering.loops.snapshots import Clock, Snapshots
+from lowering.loops.states import dataset, left
+from lowering.loops.stepping import Loop
+from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import Interrupted, leave
+
+
+@dataclass
+class Interrupt:
+    """True if the user, or the queue that the process runs in, asked to stop."""
+
+    signal: int = 0
+    """The number of the signal, 0 as long as none came."""
+
+    @property
+    def asked(self) -> bool:
+        return self.signal != 0
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupt]:
+    """Ctrl-C and SIGTERM are noted for the next chunk, so that no state is lost; a second one stops at once.
+
+    Only the main thread gets them; in others nothing changes.
+    """
+    found = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield found
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if found.asked:
+            raise KeyboardInterrupt
+        found.signal = number
+
+    # where somebody else handles a signal, they know why
+    usual: dict[int, tuple[Any, ...]] = {
+        signal.SIGINT: (signal.default_int_handler,), signal.SIGTERM: (signal.SIG_DFL, leave)
+    }  # fmt: skip
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in usual}
+    taken = {number: how for number, how in before.items() if how in usual[number]}
+    for number in taken:
+        signal.signal(number, note)
+    try:
+        yield found
+    finally:
+        for number, how in taken.items():
+            signal.signal(number, how)
+
+
+def leave_without_others() -> None:
+    """Let this process end at once when it ends: JAX would wait at its exit for processes that are gone."""
+
+    def leave() -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(75)  # a temporary failure, in the words of sysexits
+
+    atexit.register(leave)
+
+
+@dataclass(eq=False)
+class Run:
+    """One run of a loop: chunks of steps, and what is done between them."""
+
+    loop: Loop
+    n: int
+    due: tuple[int, ...]
+    """The steps after which something is reported, in ascending order."""
+    callback: Callable[[int, Any], object] | None
+    keep: Callable[[Any], Any] | None
+    clock: Clock
+    given: Any
+    """The state at the start, as `Parts`, whose labels and coordinates no step changes."""
+    inside: Any
+    """The same as steps get it, without a date that changes."""
+    held: Checkpoints | None
+    forcing: Forcing | None
+    interrupt: Interrupt
+    file: Snapshots | None = None
+    bar: Bar | None = None
+    kept: list[Any] = field(default_factory=list[Any])
+    times: list[int] = field(default_factory=list[int])
+    signal: int = 0
+    peers: Sequence[str] = ()
+
+    def advance(self, done: int, state: Any) -> tuple[int, Any]:
+        """The steps that are left, or those until the user stops them."""
+        agreement, stop, problem, records, unsaved = self.loop.agreement, Vote.CONTINUE, None, None, None
+        several = agreement.several_processes
+        self.peers = agreement.peers()
+        try:
+            if (forcing := self.forcing) is not None and done < self.n:
+                agreement.on_all(lambda: forcing.window(done, 1))
+            if not done and self.due[:1] == (0,):
+                problem = self._tried(self._look, 0, state)
+            while done < self.n and not stop:
+                later = bisect_right(self.due, done)
+                target = self.due[later] if later < len(self.due) else self.n
+                some, saving = self.loop.pace.chunk(target - done), 0
+                if self.held:
+                    some = min(some, self.held.most(done))
+                if forcing is not None:
+                    try:
+                        records, some = forcing.window(done, some)
+                    except Exception as error:
+                        if not several or records is None:
+                            raise
+                        problem = error
+                if self.held:
+                    saving = self.held.vote(done + some)
+                    problem = problem or self.held.problem
+                vote = Vote.ERROR if problem else Vote.SIGNAL if self.interrupt.asked else Vote.CONTINUE
+                if vote and not several:
+                    break
+                begin = time.perf_counter()
+                state, decided = self._together(state, agreement.votes(some, saving, vote), records)
+                count, save, stop = np.asarray(decided).tolist()
+                self.loop.pace.measured(some, time.perf_counter() - begin)
+                done += count
+                if stop:
+                    break
+                if self.bar:
+                    self.bar.move(done)
+                if self.held and save < 2:
+                    self.held.named()
+                if done == target and later < len(self.due):
+                    problem = self._tried(self._look, done, state)
+                if self.held and (save == 1 or done == self.n):
+                    problem = self._tried(self.held.save, done, state) or problem
+            self.signal = self.interrupt.signal or (signal.SIGTERM if stop == Vote.SIGNAL else 0)
+            if self.held and done < self.n and not (problem and not several):
+                problem = self._tried(self.held.save, done, state) or problem
+        finally:
+            if self.bar:
+                self.bar.close()
+            if self.held and not several:
+                unsaved = self.held.end()
+        if self.held and several:
+            unsaved = self.held.end()
+        problem = problem or unsaved
+        jax.effects_barrier()
+        failed = agreement.any(problem is not None)
+        if problem is not None:
+            raise problem
+        if failed or stop == Vote.ERROR:
+            message = f"another process of this run ended with an error, after {done:,} of {self.n:,} steps."
+            raise refuse("A48", message, "its own message says which.")
+        return done, state
+
+    def _tried(self, report: Callable[[int, Any], None], done: int, state: Any) -> Exception | None:
+        """The error of a report, which on several processes all learn of before it is raised."""
+        if not self.loop.agreement.several_processes:
+            report(done, state)
+            return None
+        try:
+            report(done, state)
+        except Exception as problem:
+            return problem
+        return None
+
+    def _together(self, state: Any, votes: Any, records: Records | None) -> tuple[Any, Any]:
+        """A chunk of steps; raises A48 where another process is gone."""
+        try:
+            return jax.block_until_ready(self.loop.run(state, votes, further(self.inside), records))
+        except jax.errors.JaxRuntimeError as problem:
+            if not self.loop.agreement.several_processes:
+                raise
+            leave_without_others()
+            message = f"{ended(self.peers)} of this run is gone: {str(problem).splitlines()[0]}"
+            hint = "start it again, with checkpoint_dir=."
+            if self.held and (names := self.held.names()):
+                begin = f"it goes on from {names[-1]:,} steps in '{self.held.folder}'"
+                hint = f"start it again, on any number of processes: {begin}."
+            raise refuse("A48", message, hint) from None
+
+    def _look(self, done: int, state: Any) -> None:
+        if self.keep:
+            agreement, moment = self.loop.agreement, self.clock.at(done)
+            kept = agreement.on_all(lambda: self._kept(done, state))
+            if not self.file:
+                self.kept.append(left(kept))
+                self.times.append(done)
+            else:
+                place, file = bisect_left(self.due, done), self.file
+                snapshot, blocks = file.in_blocks(kept, moment, self.clock.units)
+                agreement.on_all(lambda: file.write(place, snapshot, blocks) if agreement.leads else None)
+                if blocks:
+                    agreement.on_all(lambda: file.fill(place, blocks))
+        if self.callback and done:
+            self.callback(done, self._left(state, done))
+
+    def _kept(self, done: int, state: Any) -> Any:
+        assert self.keep is not None
+        with explained():
+            return apart(self.keep(self.clock.dated(whole(with_numbers(self.given, state)), done)))
+
+    def _left(self, state: Any, done: int) -> Any:
+        """The state for the caller, with the date after these steps."""
+        return self.clock.dated(left(with_numbers(self.given, state), self.given), done)
+
+    def ended(self, done: int, state: Any, on_interrupt: str) -> Any:
+        """The result for the caller, or an exception that holds it."""
+        last, kept = self._left(state, done), None
+        if self.keep:
+            times = [self.clock.at(t) for t in self.times]
+            kept = self.file.opened() if self.file else dataset(self.kept, times, self.clock.units)
+        if done < self.n:
+            stopped = Interrupted(done, self.n, last, kept, self.signal)
+            if on_interrupt == "raise":
+                raise stopped
+            warnings.warn(f"stopped after {done:,} of {self.n:,} steps", stacklevel=4)
+        return (last, kept) if self.keep else last

@@ -1,0 +1,335 @@
+"""The compiled programs of a time loop: steps on the numbers of a state, how many at once, and those within gradients.
+
+Chunks of steps are bounded in seconds, by measuring the first ones:
+
+>>> pace = Pace(seconds=0.5)
+>>> pace.measured(1, 3.0), pace.chunk(1000)             # the first chunk was compiled, too, and says nothing
+(None, 1)
+>>> pace.measured(1, 0.001), pace.chunk(1000)           # more, and not at once as many as that promises
+(None, 8)
+>>> pace.measured(8, 0.008), pace.chunk(40)
+(None, 40)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.calls.shared_programs import Program, shared
+from lowering.distribution.distributed import (
+    DistributedCall,
+    calls_of,
+    placement_of,
+    rounds,
+    several_steps_at_once,
+)
+from lowering.distribution.meshes import Placement
+from lowering.kernels import repeated
+from lowering.labelled import (
+    Kind,
+    apart,
+    blank,
+    explained,
+    is_labelled,
+    is_named,
+    numbers,
+    whole,
+    with_numbers,
+)
+from lowering.loops.agreement import Agreement
+from lowering.loops.forcing import Records
+from lowering.loops.states import carried
+from lowering.tracing import concrete, inside_jit, names_axes, op_by_op
+from tensorir.binding.arrays import refuse
+from tensorir.fieldview.closure_fingerprint import function_key, values_read
+from tensorir.runtime.memory import RecentCache
+
+GROWTH = 8
+
+
+@dataclass
+class Pace:
+    """The seconds of a step, as far as they are known."""
+
+    seconds: float = 0.25
+    """How long a chunk lasts at most, about; a request to stop is answered after it."""
+    last: int = 0
+    compiled: bool = False
+
+    def chunk(self, left: int) -> int:
+        """The number of the remaining steps that come next."""
+        return max(1, min(left, self.last))
+
+    def measured(self, steps: int, seconds: float) -> None:
+        """Learn from a chunk that was run."""
+        if not self.compiled:
+            self.compiled, self.last = True, 1
+            return
+        self.last = min(GROWTH * steps, int(steps * self.seconds / max(seconds, 1e-9)))
+
+
+@dataclass(eq=False)
+class Loop:
+    """The program of one step on one kind of state, and how long its steps take."""
+
+    step: Callable[..., Any]
+    model: Any
+    """A state without its numbers."""
+    agreement: Agreement
+    placement: Placement | None
+    """The blocks of arrays with names, where the step calls a distributed program."""
+    several: int = 0
+    """How many steps that takes at once."""
+    pace: Pace = field(default_factory=Pace)
+    programs: dict[Any, Program] = field(default_factory=dict[Any, Any])
+    """By the kind of the records of its forcing."""
+
+    def run(self, carry: list[Any], votes: Any, coordinates: list[Any], records: Records | None) -> Any:
+        """The numbers of the state after some steps, and what was decided; one program for any count of steps, in
+        buffers that are reused.
+        """
+        kind = None if records is None else Kind(records)
+        if kind not in self.programs:
+
+            def run(carry: Any, votes: Any, coordinates: Any, records: Any) -> Any:
+                decided = self.agreement.decided(votes)
+                own = _on_numbers(self.step, with_numbers(self.model, carry, coordinates), records)
+                carry = carry if records is None else (carry, 0)
+                carry = rounds(own, self.several, carry, decided[0]).run(carry, steps, in_pairs=True)
+                return (carry if records is None else carry[0]), decided
+
+            with calls_of(None):
+                self.programs[kind] = shared(run, carry, votes, coordinates, records, donate=True)
+        with calls_of(None):
+            return self.programs[kind](carry, votes, coordinates, records)
+
+
+LOOPS: RecentCache[Any, Loop] = RecentCache("time loops", 32)
+"""The time loops that ran last, by the code of their step, what it reads outside, and the kind of state."""
+
+
+def loop_key(step: Callable[[Any], Any], state: Any) -> Any:
+    return function_key(step), Kind(state)
+
+
+def checked_loop(step: Callable[..., Any], state: Any, *record: Any) -> Loop:
+    calls = calls_in(step, state, *record)
+    arrays = [*numbers(state), *jax.tree_util.tree_leaves(values_read(step))]
+    agreement = Agreement.of(arrays, calls[0].owner.mesh if calls else None)
+    return Loop(step, blank(state), agreement, placement_of(calls), several_steps_at_once(calls))
+
+
+def calls_in(step: Callable[..., Any], state: Any, *record: Any) -> list[DistributedCall]:
+    """The distributed programs that a step calls; it gives back what it got, in structure, dims, shapes and types."""
+    before = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), state)
+    calls: list[DistributedCall] = []
+    with calls_of(calls):
+        # of a distributed program results have no types that name axes of its mesh, and then the state has none
+        given = jax.tree_util.tree_map(lambda x, kind: kind if names_axes(x) else x, state, before)
+        jax.eval_shape(on_parts(step), given, *record)
+    return calls
+
+
+def on_parts(step: Callable[..., Any]) -> Callable[..., Any]:
+    ordered = in_order(step)
+    return lambda state, *record: ordered(state, *map(whole, record))
+
+
+def in_order(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step as a function of a state of `Parts` that gives the numbers of the next one, in the order of these.
+
+    Raises A20 where that has another structure, or other dims, labels, shapes or types.
+    """
+    if isinstance(step, jax.stages.Wrapped):
+        compiled: Any = step  # the loop compiles it, and what JAX remembers of it would not be looked at again
+        step = compiled.__wrapped__
+
+    def ordered(parts: Any, *record: Any) -> list[Any]:
+        state = whole(parts)
+        with explained():
+            after = step(state, *record)
+        models, structure = jax.tree_util.tree_flatten(state, is_leaf=is_named)
+        paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state, is_leaf=is_named)]
+        try:
+            subtrees = structure.flatten_up_to(after)
+        except ValueError:
+            raise _other_structure(after, state) from None
+        made: list[Any] = []
+        for path, model, x in zip(paths, models, subtrees, strict=True):
+            made += carried(path, model, x) if is_named(model) else [_plain(path, model, x, after, state)]
+        return made
+
+    return ordered
+
+
+def _plain(path: Any, model: Any, x: Any, after: Any, state: Any) -> Any:
+    """An array without dims in the place of one."""
+    x = x.data if is_named(x) and not is_labelled(x) else numbers(apart(x))[0] if is_labelled(x) else x
+    if not jax.tree_util.all_leaves([x]):
+        raise _other_structure(after, state)
+    a, b = ((jnp.shape(v), jnp.result_type(v)) for v in (model, x))
+    if a != b:
+        where = jax.tree_util.keystr(path) or "the state"
+        raise refuse(
+            "A20", f"the step turns {where} from {a[1]}{list(a[0])} into {b[1]}{list(b[0])}.",
+            "a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type.",
+        )  # fmt: skip
+    return x
+
+
+def _other_structure(after: Any, state: Any) -> Exception:
+    got, wanted = (jax.tree_util.tree_structure(t, is_leaf=is_named) for t in (after, state))
+    return refuse(
+        "A20", f"the step returns {_words(got)}, and the state is {_words(wanted)}.",
+        "return the next state in the structure of the one that it got.",
+    )  # fmt: skip
+
+
+def _words(structure: Any) -> str:
+    return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
+
+
+# Many steps inside of somebody's transformation: loops that reverse mode goes back through at a stated memory.
+#
+# Under `jax.jit` they are a part of what is compiled. Gradients and batches that nobody compiles run operation by
+# operation; there a loop is a program of its own, compiled once for a step, what it reads outside and a kind of
+# state.
+
+TRANSFORMED_LOOPS: RecentCache[Any, Callable[..., Any]] = RecentCache("time loops of gradients and batches", 32)
+"""Those that ran last outside of `jax.jit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopInside:
+    """A loop of n steps; what `keep` gives after those that are due is stacked."""
+
+    step: Callable[..., Any]
+    n: int
+    several: int
+    due: tuple[int, ...]
+    keep: Callable[[Any], Any] | None
+    checkpoint: bool | int
+
+    def run(self, state: Any, records: Records | None) -> Any:
+        """The state after all steps, and with `keep` a pair; states are pytrees of `Parts`."""
+        step = _on_numbers(self.step, state, records)
+        keep, begin = self.keep, numbers(state) if records is None else (numbers(state), 0)
+
+        def kept(carry: Any) -> Any:
+            assert keep is not None
+            with explained():
+                return apart(keep(whole(with_numbers(state, carry if records is None else carry[0]))))
+
+        own = None if keep is None else kept
+        with calls_of(None):
+            last = _traced(step, begin, self.n, self.several, self.due, own, self.checkpoint)
+        after, *more = (last,) if keep is None else last
+        done = with_numbers(state, after if records is None else after[0])
+        return done if keep is None else (done, *more)
+
+    def run_compiled(
+        self, state: Any, records: Records | None, kind: Callable[[], Any], functions: Sequence[Callable[..., Any]]
+    ) -> Any:
+        """The same as a program of its own, where nobody compiles what is around it.
+
+        `kind` tells the step, what it reads outside and the state apart from others. Where `functions`, those of the
+        caller, read what is differentiated or batched from outside, the loop is compiled at every call. XLA is given no
+        options of the programs in it: JAX takes none of what is differentiated backward.
+        """
+        outside = [x for f in functions for x in jax.tree_util.tree_leaves(values_read(f))]
+        if inside_jit() or op_by_op() or not all(map(concrete, outside)):
+            return self.run(state, records)
+        key = kind(), self.n, self.several, self.due, self.checkpoint
+        return TRANSFORMED_LOOPS.of(key, lambda: jax.jit(self.run))(state, records)
+
+
+def _on_numbers(step: Callable[..., Any], state: Any, records: Records | None) -> Callable[[Any], Any]:
+    """The step as a function of what a loop carries: the numbers of a state, with a forcing also the steps done."""
+    ordered = in_order(step)
+    if records is None:
+        return lambda carry: ordered(with_numbers(state, carry))
+    return lambda counted: (
+        ordered(with_numbers(state, counted[0]), records.at(counted[1])), counted[1] + 1
+    )  # fmt: skip
+
+
+def _traced(
+    step: Callable[[Any], Any],
+    state: Any,
+    n: int,
+    several: int,
+    due: tuple[int, ...],
+    keep: Callable[[Any], Any] | None,
+    checkpoint: bool | int,
+) -> Any:
+    levels = 2 if checkpoint is True else int(checkpoint)
+
+    def advanced(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+        if not n:
+            return state
+        return _nested(step, state, n, levels) if levels else steps(step, state, n)
+
+    def advance(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+        return rounds(step, several, state, n).run(state, advanced)
+
+    if keep is None:
+        return advance(step, state, n)
+    structure, parts, done = None, list[list[Any]](), 0
+    for first, count, length in _runs(due):
+        # `count` records, the first after `first` steps, and each of the others `length` steps later
+        state = advance(step, state, first - done)
+        one = keep(state)
+        structure = jax.tree_util.tree_structure(one)
+        parts.append([jnp.asarray(x)[None] for x in jax.tree_util.tree_leaves(one)])
+        done = first
+        if count > 1:
+
+            def some(s: Any, _: Any, length: int = length) -> Any:
+                s = advance(step, s, length)
+                return s, jax.tree_util.tree_leaves(keep(s))
+
+            state, rest = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=count - 1)
+            parts.append(rest)
+            done += (count - 1) * length
+    state = advance(step, state, n - done)
+    # only the arrays: a Field or a DataArray with an axis more would contradict its dims
+    stacked = [jnp.concatenate(some) for some in zip(*parts, strict=True)]
+    assert structure is not None
+    return state, jax.tree_util.tree_unflatten(structure, stacked)
+
+
+def _runs(due: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Records that are equally far apart together: the first, their number, and the steps between two.
+
+    >>> list(_runs([0, 2, 4, 5])), list(_runs([3, 10]))
+    ([(0, 3, 2), (5, 1, 1)], [(3, 2, 7)])
+    """
+    k = 0
+    while k < len(due):
+        end = k + 1
+        length = due[end] - due[k] if end < len(due) else 1
+        while end < len(due) and due[end] - due[end - 1] == length:
+            end += 1
+        yield due[k], end - k, length
+        k = end
+
+
+def steps(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+    """The state after n steps, a number that may be traced."""
+    return repeated(step, state, n)
+
+
+def _nested(step: Callable[[Any], Any], state: Any, n: int, levels: int) -> Any:
+    """Blocks of steps, themselves in blocks: reverse mode keeps the state before each, and recomputes inside of it."""
+    if levels < 2 or n < 4:
+        return steps(jax.checkpoint(step), state, n)
+    block = max(1, round(n ** ((levels - 1) / levels)))
+    inner = jax.checkpoint(lambda s: _nested(step, s, block, levels - 1))
+    state, _ = lax.scan(lambda s, _: (inner(s), None), state, length=n // block)
+    return steps(jax.checkpoint(step), state, n % block)
