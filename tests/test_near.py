@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,8 +18,8 @@ RULE = "tensorir/ir/typing_of_elements.py::split_dim"
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The record of one test."""
-    path = tmp_path_factory.mktemp("near") / "record.jsonl.gz"
-    assert near.record(["-n", "0", "--noconftest", RAN], path) == 0
+    path = tmp_path_factory.mktemp("near")
+    assert near.record([RAN], path, ["--noconftest"]) == 0
     return path
 
 
@@ -39,6 +42,15 @@ def test_a_line_means_the_functions_around_it(kept: Path):
     line = text[: text.index("def split_dim")].count("\n") + 1
     assert list(near.wanted(f"{RULE.partition('::')[0]}:{line}")) == [RULE]
     assert near.nearest(f"{RULE.partition('::')[0]}:{line}", path=kept) == [RULE.partition("::")[0], RAN]
+
+
+def test_a_part_that_is_recorded_anew_counts_in_the_place_of_its_former_rows(kept: Path, tmp_path: Path):
+    (before,) = kept.iterdir()
+    shutil.copy(before, tmp_path / "before.jsonl.gz")
+    with gzip.open(tmp_path / "later.jsonl.gz", "wt") as out:
+        out.write(f'["{RULE}", "a.py::f"]\n["{RAN}", 7.0, [1]]\n')
+    os.utime(tmp_path / "before.jsonl.gz", (0, 0))
+    assert near.recorded({RULE: 1}, tmp_path) == [near.Row(RAN, 7.0, frozenset(), 1)]
 
 
 def test_tests_of_many_modules_are_those_of_the_best_within_the_time():
