@@ -1,21 +1,18 @@
 """Wrong modules are refused, with the words that are pinned in `said.txt`, a line for each.
 
-    15:15+2 TM41 '%zz' is not defined before this. help: known here: '%i', '%l' and 10 more.
+    15:15+3 TM41 '%zz' is not defined before this. help: known here: '%i', '%l' and 10 more.
 
 Line, column and length of the place, code and message, then help and notes with their places. Diagnostics of one module
-stand in one line with ` // ` between them. `python -m tests.tile_verify.test_tile_wrong_modules` writes the file.
+stand in one line with ` // ` between them. `python tests/tile_verify/test_tile_wrong_modules.py` writes the file.
 """
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from wrong_modules import ENTRY, texts
 
 import tensorir.tile as tile
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Note, Span
 
 SAID = Path(__file__).parent / "said.txt"
 
@@ -25,7 +22,7 @@ def place(span: Span) -> str:
 
 
 def line_of(d: Diagnostic) -> str:
-    notes = [f" note {place(span)}: {text}" for text, span in d.notes]
+    notes = [f" note {place(n.span)}: {n.message}" if isinstance(n, Note) else f" note: {n}" for n in d.notes]
     return f"{place(d.span)} {d.code} {d.message}{f' help: {d.help}' if d.help else ''}{''.join(notes)}"
 
 
