@@ -155,9 +155,7 @@ def parts() -> list[str]:
     return [*sorted(p.relative_to(ROOT).as_posix() for p in inside), *PACKAGES]
 
 
-def record(
-    tests: Sequence[str], to: Path = RECORD, options: Sequence[str] = ("-n", "2", "--dist", "loadfile")
-) -> int:
+def record(tests: Sequence[str], to: Path = RECORD, options: Sequence[str] = ("-n", "2", "--dist", "loadfile")) -> int:
     """Run each of the parts under the hook and write its file of the record; the worst status of their runs."""
     status = 0
     to.mkdir(parents=True, exist_ok=True)
