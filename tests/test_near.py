@@ -11,7 +11,7 @@ import pytest
 
 from tests import near
 
-RAN = "tests/text/test_typing_rules.py::test_the_outer_dim_of_a_split_counts_blocks"
+RAN = "tests/text/test_notation_refusals.py::test_the_outer_dim_of_a_split_counts_blocks"
 RULE = "tensorir/ir/typing_of_elements.py::split_dim"
 
 
