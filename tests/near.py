@@ -265,7 +265,8 @@ def by_words(target: str, modules: int = MODULES) -> list[str]:
     words = {w for w in re.findall(r"[a-z0-9]+", target.lower().removesuffix(".py")) if w not in ("py", "tensorir")}
     parts = {path: set(re.findall(r"[a-z0-9]+", path)) for path in named}
     dotted = target.removesuffix(".py").replace("/", ".")
-    score = {path: 3.0 * (dotted in text) + 2.0 * (target in text) for path, text in named.items()}
+    mirror = f"/test_{Path(target).stem}.py"
+    score = {p: 3.0 * (dotted in t) + 2.0 * (target in t) + 4.0 * p.endswith(mirror) for p, t in named.items()}
     for word in words:
         stem = word.removesuffix("s")
         fits = {path: 2 * any(w.startswith(stem) for w in parts[path]) + (stem in text) for path, text in named.items()}

@@ -70,4 +70,8 @@ def test_without_a_record_modules_that_share_words_with_the_path_are_the_nearest
 
 def test_a_test_that_is_gone_is_left_and_the_others_run(kept: Path):
     assert near.run([f"{RAN}_of_old", RAN], 100.0, quiet=True) == 0
+
+
+@pytest.mark.nightly
+def test_nothing_to_run_is_no_failure_of_a_test():
     assert near.run([f"{RAN}_of_old"], 100.0, quiet=True) == 5
