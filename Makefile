@@ -31,6 +31,7 @@ test: $(STAMP)
 nightly: $(VENV)/.bench
 	NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m tests.near record
+	$(BIN)/python -m tests.near never
 	$(BIN)/python -m tests.mutate --count 100 --new
 	$(BIN)/python -m tests.peers.sweep --values
 	$(BIN)/python -m tests.padding.sweep_of_sizes

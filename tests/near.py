@@ -5,6 +5,7 @@
     make near FILE=tensorir/tile                    a wing; FILE=split_dim: a builtin; FILE=CombineShifts: a pass
     python -m tests.near FILE --print --seconds 30  their names alone
     python -m tests.near record [--missing] [parts] the record, which `make nightly` writes to build/near
+    python -m tests.near never [paths]              the functions of files that no test of the record enters
 
 A record has, for each test, its seconds and the functions of the packages that it entered, by name, so that edits leave
 it useful. It has a file for each part, a folder of tests or of doctests, which one process runs and which may be
@@ -37,7 +38,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Row", "choose", "functions", "nearest", "record", "run"]
+__all__ = ["Row", "choose", "functions", "nearest", "never", "record", "run"]
 
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "build" / "near"
@@ -254,6 +255,15 @@ def recorded(lines: Mapping[str, int], to: Path) -> list[Row]:
     return list(rows.values())
 
 
+def never(paths: Sequence[str], to: Path = RECORD) -> list[str]:
+    """The functions of files and folders, by default of all, that no test enters: to be tested or removed."""
+    lines: dict[str, int] = {}
+    for path in paths or PACKAGES:
+        lines |= wanted(path)
+    entered = {name for row in recorded(lines, to) for name in row.entered}
+    return [f"{name}, {count} lines" for name, count in lines.items() if name not in entered]
+
+
 def by_words(target: str, modules: int = MODULES) -> list[str]:
     """Test modules that share words with the path of a target, in their paths and texts; rare words weigh more.
 
@@ -314,8 +324,8 @@ def run(tests: Sequence[str], limit: float, root: Path = ROOT, quiet: bool = Fal
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the tests nearest to a file, a folder, a builtin or a pass.")
-    parser.add_argument("target", help="a path, PATH:LINE, or the name of a function or class; or `record`")
-    parser.add_argument("tests", nargs="*", help="the parts that are recorded, all by default")
+    parser.add_argument("target", help="a path, PATH:LINE, the name of a function or class; or `record`, `never`")
+    parser.add_argument("tests", nargs="*", help="what is recorded or looked through, all by default")
     parser.add_argument("--missing", action="store_true", help="record only parts that have no file yet")
     parser.add_argument("--print", action="store_true", dest="shown", help="print the tests instead of running them")
     parser.add_argument("--seconds", type=float, default=SECONDS)
@@ -323,6 +333,9 @@ def main() -> int:
     if asked.target == "record":
         wished = asked.tests or parts()
         return record([part for part in wished if not (asked.missing and (RECORD / _file(part)).exists())])
+    if asked.target == "never":
+        print("\n".join(never(asked.tests)))
+        return 0
     tests = nearest(asked.target, asked.seconds)
     if not tests:
         print(f"nothing here is called {asked.target!r}: give a path, a builtin or a pass.", file=sys.stderr)

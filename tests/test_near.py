@@ -37,6 +37,11 @@ def test_doctests_of_a_target_come_before_the_tests_that_enter_it(kept: Path, ta
     assert tests[-1] == RAN and (target if "/" in target else RULE.partition("::")[0]) in tests[:-1]
 
 
+def test_functions_that_no_test_enters_are_listed(kept: Path):
+    listed = {row.partition(",")[0] for row in near.never([RULE.partition("::")[0]], kept)}
+    assert "tensorir/ir/typing_of_elements.py::merge_dims" in listed and RULE not in listed
+
+
 def test_a_line_means_the_functions_around_it(kept: Path):
     text = (near.ROOT / RULE.partition("::")[0]).read_text(encoding="utf-8")
     line = text[: text.index("def split_dim")].count("\n") + 1

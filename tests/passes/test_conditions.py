@@ -1,5 +1,7 @@
 """Conditions as selects, and loops that run under one."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,8 @@ import tensorir as ti
 from tensorir.analysis import conditions
 from tensorir.analysis.absence import analyse_absence
 from tensorir.passes import conditionals
+from tensorir.passes.closures import Materialise
+from tensorir.passes.restrict import NeededPoints
 
 # Choices nested deep, or that share what they check
 
@@ -311,6 +315,28 @@ def test_choices_by_one_condition_are_made_at_once(always):
         for name, got in program(c=np.array(c), x=x).items():
             np.testing.assert_allclose(got, want[name], rtol=1e-14)
     assert in_hlo(program, c=jnp.array(c), x=x) == 3
+
+
+WITH_SHIFTS = """f(c: tensor<bool>, x: tensor<float, I[0:9]>, y: tensor<float, I[1:9]>, z: tensor<float>) {
+  y ← let s = sin(x); if c then s × ⟪I, -1⟫(s) else x;
+  z ← let s = sin(x); let t = if c then reduce(+, 0.0, I)(s) else 1.0; t × (if c then reduce(max, 0.0, I)(s) else t);
+}"""
+MADE = {
+    "cond": [conditionals.Conditionals()],
+    "cond of fewer points": [conditionals.Conditionals(), NeededPoints()],
+    "materialise": [Materialise(min_per_byte=0.01)],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("c", [True, False])
+def test_the_oracle_has_what_passes_put_in(name, c, always):
+    f, arguments = ti.parse(WITH_SHIFTS), {"c": np.array(c), "x": np.linspace(-1, 2, 9)}
+    made = functools.reduce(lambda program, step: step.run(program), MADE[name], f)
+    assert f"{name.split()[0]}(" in str(made)
+    want = ti.reference.run(f, **arguments)
+    for output, got in ti.reference.run(made, **arguments).items():
+        np.testing.assert_array_equal(got, want[output])
 
 
 def test_little_work_is_selected_from():
