@@ -370,6 +370,7 @@ def test_a_fragment_is_the_body_of_a_function(name: str):
 
 def test_imports_alone_are_an_empty_module():
     assert parse_fragment("from tvm.script import tir as T\nimport tvm\n").functions == {}
+    assert parse_fragment("import tvm.testing\nfrom tvm.topi import nn\nimport numpy as np\n").functions == {}
 
 
 def test_statements_of_a_fragment_know_their_place():
