@@ -325,6 +325,7 @@ def test_the_derivative_of_the_largest_is_that_of_its_element() -> None:
 
 OTHERS = {
     "a sum": "if v > x then i else k, v + x",
+    "a NaN is taken and lost again": "if (x > v) ∨ (x ≠ x) then k else i, if (x > v) ∨ (x ≠ x) then x else v",
     "another value": "if v > x then i else k, if v < x then v else x",
     "an index of its own": "if v > x then i else k + 1, if v > x then v else x",
     "indices decide": "if i > k then i else k, if i > k then v else x",

@@ -308,6 +308,12 @@ def test_sizes_follow_from_extents_that_are_lines_of_them():
     assert found[1].tolist() == [1, 1, 0]
 
 
+def test_a_sum_of_two_sizes_waits_for_one_of_them():
+    text = SIZES.replace("n = T.int32()", "n, m = T.int32(), T.int32()").replace("= 1", "= m")
+    module = tir.parse(text.format(first="n + m", second="n * 2"))
+    assert tir.interpret(module["main"], np.zeros(5, np.int32), np.zeros(6, np.int32))[1].tolist() == [2] * 3 + [0] * 3
+
+
 @pytest.mark.parametrize("kind", ["parallel", "serial"])
 def test_a_region_at_a_place_that_the_block_computes_itself_is_told_by_no_earlier_block(kind: str):
     body = f"""
