@@ -26,12 +26,14 @@ test: $(STAMP)
 	$(MAKE) check
 
 # everything that takes too long for each change: all generated programs, XLA's own settings throughout, labels and
-# distribution with small stencils as kernels, the sweep over
-# TVM's operators under schedules, a batch of each fuzzer, which functions tests enter, and the table of benchmarks
+# distribution with small stencils as kernels, the sweep over TVM's operators under schedules, a batch of each fuzzer,
+# which functions tests enter, a hundred mutants by a new seed (their survivors are printed), and the table of benchmarks
 nightly: $(VENV)/.bench
 	NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 	$(BIN)/python -m pytest -n 2 --dist loadfile --small-kernels tests/calls tests/distribution tests/documents tests/stories
 	$(BIN)/python -m tests.near record
+	$(BIN)/python -m tests.near never
+	$(BIN)/python -m tests.mutate --count 100 --new
 	$(BIN)/python -m tests.peers.sweep --values
 	$(BIN)/python -m tests.padding.sweep_of_sizes
 	$(BIN)/python -m tests.fuzz build/fuzz 1

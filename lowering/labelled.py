@@ -14,7 +14,7 @@ other attributes and coordinates without an index are none, so that another date
 a transformation of JAX gives back has none of these, since they would be those of the arrays that it was traced for;
 the transformations of this package (`lowering/loops`) put them back.
 
-What is private in xarray stands in this file alone; `tests/calls/test_labelled_pytrees.py` holds it to its versions.
+What is private in xarray stands in this file alone; `tests/calls/test_labelled_arrays.py` holds it to its versions.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lowering.calls import executable
 from tensorir import caches, kept_memory
+from tests.durations import TABLE, nightly
 
 # thousands of programs of all sizes run in one process, which holds 0.7 GB less so
 kept_memory.limit = 0
@@ -58,13 +59,13 @@ of users are."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests with the mark `nightly`, and those that `nightly.txt` lists for their time, run in `make nightly` alone.
+    """Tests with the mark `nightly`, and those that `nightly.txt` has for their time, run in `make nightly` alone.
 
     A test that is named on the command line runs.
     """
     if NIGHTLY:
         return
-    listed = set((TESTS / "nightly.txt").read_text(encoding="utf-8").splitlines()) - set(config.args)
+    listed = nightly((item.nodeid for item in items), TABLE.read_text(encoding="utf-8")) - set(config.args)
     left = [item for item in items if item.get_closest_marker("nightly") or item.nodeid in listed]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in set(left)]

@@ -1,10 +1,14 @@
 """Mutations of the source: which small faults the nearest tests find.
 
     python -m tests.mutate --count 40 --seed 1
+    python -m tests.mutate --count 100 --new        as `make nightly` does: by the seed of the day
 
 Each mutant changes one operator or constant (by one), drops or turns a condition, swaps two arguments or removes a
 statement. The tests nearest to its line and its file run on it with a time limit; a mutant that no test fails on has
 survived and is printed. Sources are never touched: a mutant is a copy of everything in a folder of its own.
+
+A survivor gets a case in the table of its kind. One that computes the same as the source has a line in `survivors.txt`,
+its path, kind and change with the reason, and is not counted; so has one that waits for its case, which is.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import random
 import re
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +32,7 @@ from tests import near
 __all__ = ["Mutant", "draw", "mutants", "outcome"]
 
 ROOT = Path(__file__).parent.parent
+SURVIVORS = Path(__file__).with_name("survivors.txt")
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -159,6 +165,22 @@ def draw(every: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
     return [every[k] for _, k in heapq.nlargest(count, drawn)]
 
 
+def change(mutant: Mutant) -> str:
+    """A mutant in a line that stays the same where lines are added before it.
+
+    >>> change(Mutant("constant", "p.py", 3, "0", "1", ""))
+    'p.py: constant: 0 -> 1'
+    """
+    before, after = (" ".join(side.split())[:90] for side in (mutant.before, mutant.after))
+    return f"{mutant.path}: {mutant.kind}: {before} -> {after}"
+
+
+def survivors() -> dict[str, str]:
+    """Reasons by the changes that `survivors.txt` names."""
+    lines = SURVIVORS.read_text(encoding="utf-8").splitlines()
+    return dict(line.split("\t") for line in lines if line and not line.startswith("#"))
+
+
 def outcome(mutant: Mutant, limit: float) -> str:
     """What the tests near a mutant say: "killed", "survived", or "out of time", which counts as not killed."""
     with tempfile.TemporaryDirectory() as place:
@@ -179,22 +201,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Which small faults do the nearest tests find?")
     parser.add_argument("--count", type=int, default=40, help="how many mutants are drawn")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--new", action="store_true", help="the number of today as the seed")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for the tests of one mutant")
     parser.add_argument("--under", default="", help="only files whose path begins so")
     asked = parser.parse_args()
     files = {file: text for file, text in near.sources().items() if not file.endswith("__init__.py")}
     every = [m for file, text in files.items() if file.startswith(asked.under) for m in mutants(file, text)]
-    drawn = draw(every, asked.count, asked.seed)
+    known = survivors()
+    seed = int(time.time()) // 86400 if asked.new else asked.seed
+    drawn = draw([m for m in every if not known.get(change(m), "").startswith("equivalent")], asked.count, seed)
     killed: Counter[str] = Counter()
     for mutant in drawn:
         result = outcome(mutant, asked.limit)
         killed[mutant.kind] += result == "killed"
-        change = " -> ".join(" ".join(side.split())[:90] for side in (mutant.before, mutant.after))
-        print(f"{result} {mutant.kind} {mutant.path}:{mutant.line}: {change}", flush=True)
+        print(f"{result}, line {mutant.line}: {change(mutant)}", known.get(change(mutant), ""), flush=True)
     for kind, number in sorted(Counter(m.kind for m in drawn).items()):
         print(f"{kind}: {killed[kind]} of {number} killed")
     share = 100 * killed.total() / max(1, len(drawn))
-    print(f"{killed.total()} of {len(drawn)} killed ({share:.0f} %), of {len(every)}, seed {asked.seed}")
+    print(f"{killed.total()} of {len(drawn)} killed ({share:.0f} %), of {len(every)}, seed {seed}")
 
 
 if __name__ == "__main__":

@@ -4,10 +4,13 @@
     make near FILE=lowering/rules/folds.py:235      those that enter the function at a line
     make near FILE=tensorir/tile                    a wing; FILE=split_dim: a builtin; FILE=CombineShifts: a pass
     python -m tests.near FILE --print --seconds 30  their names alone
-    python -m tests.near record [tests]             the record, which `make nightly` writes to build/near.jsonl.gz
+    python -m tests.near record [--missing] [parts] the record, which `make nightly` writes to build/near
+    python -m tests.near never [paths]              the functions of files that no test of the record enters
 
 A record has, for each test, its seconds and the functions of the packages that it entered, by name, so that edits leave
-it useful. Without one, or for a file that it lacks, words of paths and texts choose test modules.
+it useful. It has a file for each part, a folder of tests or of doctests, which one process runs and which may be
+recorded alone; `--missing` goes on where a record ended. Without one, or for a file that it lacks, words of paths and
+texts choose test modules.
 What a cache keeps within a process is credited to the test that came first, and other processes are not seen.
 """
 
@@ -23,6 +26,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,10 +38,10 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Row", "choose", "functions", "nearest", "record", "run"]
+__all__ = ["Row", "choose", "functions", "nearest", "never", "record", "run"]
 
 ROOT = Path(__file__).parent.parent
-RECORD = ROOT / "build" / "near.jsonl.gz"
+RECORD = ROOT / "build" / "near"
 PACKAGES = ("tensorir", "lowering", "stencils")
 MODULES = 15
 """Test modules at most: each costs a second before its first test."""
@@ -142,17 +146,35 @@ def _environment(**own: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("NEAR_")} | own
 
 
-def record(tests: Sequence[str], to: Path = RECORD) -> int:
-    """Run tests under the hook and write the record; the status of the run."""
-    with tempfile.TemporaryDirectory() as place:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.near", "-n", "2", "--dist", "loadfile", *tests]
-        status = subprocess.run(command, cwd=ROOT, env=_environment(NEAR_RECORD=place)).returncode
-        to.parent.mkdir(parents=True, exist_ok=True)
-        with gzip.open(to, "wt", encoding="utf-8") as out:
-            for part in sorted(Path(place).glob("*.jsonl")):
-                *rows, names = part.read_text(encoding="utf-8").splitlines(keepends=True)
-                out.writelines([names, *rows])
+def parts() -> list[str]:
+    """What is recorded at a time: folders of tests, their modules outside of folders, and doctests of each package.
+
+    >>> "tests/lowering" in parts() and "tests/test_near.py" in parts() and parts()[-1] == "stencils"
+    True
+    """
+    inside = [p for p in (ROOT / "tests").iterdir() if any(p.rglob("test_*.py")) or p.match("test_*.py")]
+    return [*sorted(p.relative_to(ROOT).as_posix() for p in inside), *PACKAGES]
+
+
+def record(tests: Sequence[str], to: Path = RECORD, options: Sequence[str] = ("-n", "2", "--dist", "loadfile")) -> int:
+    """Run each of the parts under the hook and write its file of the record; the worst status of their runs."""
+    status = 0
+    to.mkdir(parents=True, exist_ok=True)
+    for part in tests:
+        with tempfile.TemporaryDirectory() as place:
+            command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.near", *options, part]
+            status = max(status, subprocess.run(command, cwd=ROOT, env=_environment(NEAR_RECORD=place)).returncode)
+            written = Path(place) / "part.gz"
+            with gzip.open(written, "wt", encoding="utf-8") as out:
+                for process in sorted(Path(place).glob("*.jsonl")):
+                    *rows, names = process.read_text(encoding="utf-8").splitlines(keepends=True)
+                    out.writelines([names, *rows])
+            shutil.move(written, to / _file(part))
     return status
+
+
+def _file(part: str) -> str:
+    return f"{re.sub('[^A-Za-z0-9_]+', '-', part)}.jsonl.gz"
 
 
 # The choice
@@ -217,19 +239,29 @@ def wanted(target: str) -> dict[str, int]:
     return lines
 
 
-def recorded(lines: Mapping[str, int], path: Path) -> list[Row]:
-    """The rows of a record, with the functions that are asked for."""
-    rows: list[Row] = []
-    numbers: dict[int, str] = {}
-    with gzip.open(path, "rt", encoding="utf-8") as text:
-        for row in map(json.loads, text):
-            match row:
-                case [str() as test, float() as seconds, list() as entered]:
-                    named = frozenset(numbers[k] for k in entered if k in numbers)
-                    rows.append(Row(test, seconds, named, len(entered)))
-                case names:  # those of the rows behind it, which one process wrote
-                    numbers = {k: name for k, name in enumerate(names) if name in lines}
-    return rows
+def recorded(lines: Mapping[str, int], to: Path) -> list[Row]:
+    """The rows of a record, with the functions that are asked for; of parts with one test the last one counts."""
+    rows: dict[str, Row] = {}
+    for part in sorted(to.glob("*.jsonl.gz"), key=lambda path: path.stat().st_mtime):
+        numbers: dict[int, str] = {}
+        with gzip.open(part, "rt", encoding="utf-8") as text:
+            for row in map(json.loads, text):
+                match row:
+                    case [str() as test, float() as seconds, list() as entered]:
+                        named = frozenset(numbers[k] for k in entered if k in numbers)
+                        rows[test] = Row(test, seconds, named, len(entered))
+                    case names:  # those of the rows behind it, which one process wrote
+                        numbers = {k: name for k, name in enumerate(names) if name in lines}
+    return list(rows.values())
+
+
+def never(paths: Sequence[str], to: Path = RECORD) -> list[str]:
+    """The functions of files and folders, by default of all, that no test enters: to be tested or removed."""
+    lines: dict[str, int] = {}
+    for path in paths or PACKAGES:
+        lines |= wanted(path)
+    entered = {name for row in recorded(lines, to) for name in row.entered}
+    return [f"{name}, {count} lines" for name, count in lines.items() if name not in entered]
 
 
 def by_words(target: str, modules: int = MODULES) -> list[str]:
@@ -243,7 +275,8 @@ def by_words(target: str, modules: int = MODULES) -> list[str]:
     words = {w for w in re.findall(r"[a-z0-9]+", target.lower().removesuffix(".py")) if w not in ("py", "tensorir")}
     parts = {path: set(re.findall(r"[a-z0-9]+", path)) for path in named}
     dotted = target.removesuffix(".py").replace("/", ".")
-    score = {path: 3.0 * (dotted in text) + 2.0 * (target in text) for path, text in named.items()}
+    mirror = f"/test_{Path(target).stem}.py"
+    score = {p: 3.0 * (dotted in t) + 2.0 * (target in t) + 4.0 * p.endswith(mirror) for p, t in named.items()}
     for word in words:
         stem = word.removesuffix("s")
         fits = {path: 2 * any(w.startswith(stem) for w in parts[path]) + (stem in text) for path, text in named.items()}
@@ -291,13 +324,18 @@ def run(tests: Sequence[str], limit: float, root: Path = ROOT, quiet: bool = Fal
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the tests nearest to a file, a folder, a builtin or a pass.")
-    parser.add_argument("target", help="a path, PATH:LINE, or the name of a function or class; or `record`")
-    parser.add_argument("tests", nargs="*", help="what is recorded, all tests by default")
+    parser.add_argument("target", help="a path, PATH:LINE, the name of a function or class; or `record`, `never`")
+    parser.add_argument("tests", nargs="*", help="what is recorded or looked through, all by default")
+    parser.add_argument("--missing", action="store_true", help="record only parts that have no file yet")
     parser.add_argument("--print", action="store_true", dest="shown", help="print the tests instead of running them")
     parser.add_argument("--seconds", type=float, default=SECONDS)
     asked = parser.parse_args()
     if asked.target == "record":
-        return record(asked.tests)
+        wished = asked.tests or parts()
+        return record([part for part in wished if not (asked.missing and (RECORD / _file(part)).exists())])
+    if asked.target == "never":
+        print("\n".join(never(asked.tests)))
+        return 0
     tests = nearest(asked.target, asked.seconds)
     if not tests:
         print(f"nothing here is called {asked.target!r}: give a path, a builtin or a pass.", file=sys.stderr)

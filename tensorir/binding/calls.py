@@ -134,6 +134,8 @@ def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
         if found.diagnostics[0].code != "B01":
             raise
         return BoundProgram(bound.program, {}, {}, sizes, pending)
+    if moved_dims(bound.program, pending):  # arguments to come begin at the same labels, or are refused with these
+        return BoundProgram(bound.program, {}, {}, sizes, pending)
     return bind(bound.program.specialise(**sizes), pending)
 
 

@@ -23,7 +23,7 @@ from tensorir.runtime.errors import Displayed
 
 __all__ = [
     "BOOL", "DTYPES", "FLOAT32", "FLOAT64", "INT32", "INT64", "NEIGHBOUR", "SCALARS", "Complaint", "Dims", "Element",
-    "FunctionType", "Interval", "Scalar", "TensorType", "TupleElement", "Type", "bcast", "covers", "dtype_of", "leaves",
+    "FunctionType", "Interval", "Scalar", "TensorType", "TupleElement", "Type", "bcast", "dtype_of", "leaves",
     "neighbour_counter", "scalar_of", "tensor",
 ]  # fmt: skip
 
@@ -449,11 +449,6 @@ def bcast(types: Iterable[TensorType | Dims]) -> Dims:
                 )
             merged[name] = both
     return Dims(tuple(merged.items()))
-
-
-def covers(have: Dims, need: Dims) -> bool:
-    """True if a value on `have` can stand where `need` is asked: broadcast along dims it lacks, cut along others."""
-    return all(name in need and interval.covers(need[name]) for name, interval in have.items)
 
 
 def hull(parts: Sequence[Interval]) -> Interval:

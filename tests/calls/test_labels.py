@@ -275,3 +275,24 @@ def test_labels_of_single_precision_beside_double_are_told_to_be_reindexed():
     np.testing.assert_array_equal(
         add(a, b.reindex(lat=a["lat"], method="nearest", tolerance=1e-6)), a.values + b.values
     )
+
+
+BEHIND = "f(out: tensor<float, I[1:{0}]>, x: tensor<float, I[0:{0}]>, w: tensor<float, I[0:{0}]>{1}) {{ out ← {2}; }}"
+
+
+@pytest.mark.parametrize("kind", ["DataArray", "Field"])
+@pytest.mark.parametrize("extents", [("n", ""), ("n-m", ", v: tensor<float, J[0:m]>")], ids=["all sizes", "some sizes"])
+@pytest.mark.parametrize("call", [lambda f: f, ti.compile], ids=["bound", "compiled"])
+def test_an_argument_that_is_bound_keeps_the_labels_at_which_the_others_begin(call, extents, kind):
+    f = ti.parse(BEHIND.format(*extents, "x - ⟪I, -1⟫(w)"))
+    labels = {"I": np.arange(5, 9)}
+    x, w = (xr.DataArray(np.array(a), labels, "I") for a in ([1.0, 2.0, 4.0, 8.0], [10.0, 20.0, 40.0, 80.0]))
+    wanted = (x - w.shift(I=1)).isel(I=slice(1, None))
+    rest = {"v": np.ones(2)} if extents[1] else {}
+    made = (lambda a: a) if kind == "DataArray" else (lambda a: ti.as_field({I: (5, 9)}, a.values))
+    result = call(f.bind(w=made(w)))(x=made(x), **rest)["out"]
+    if kind == "DataArray":
+        xr.testing.assert_identical(result.drop_attrs(), wanted.rename(None))
+    else:
+        assert dict(result.dims.items)["I"].start == 6
+        np.testing.assert_array_equal(np.asarray(result), wanted)

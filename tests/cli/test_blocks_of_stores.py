@@ -10,10 +10,11 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+from command import run
 
 import tensorir as ti
 from lowering.loops import progress
-from stencils.cli import chunked, main
+from stencils.cli import chunked
 from stencils.cli import chunked as block_programs
 from tests.effort import device_work
 
@@ -43,17 +44,6 @@ edges(out: tensor<float, I[0:n], J[0:m]>, x: tensor<float, I[0:n], J[0:m]>) {
 """
 X = np.random.default_rng(3).normal(size=(5, 11, 9))
 RUN = ("run", "smooth.fencil", "-i", "x.zarr", "--set", "w=0.5")
-
-
-def run(capsys, *arguments):
-    """Exit code, standard output, standard error."""
-    code = 0
-    try:
-        main(list(arguments))
-    except SystemExit as end:
-        code = end.code or 0
-    told = capsys.readouterr()
-    return code, told.out, told.err
 
 
 @pytest.fixture

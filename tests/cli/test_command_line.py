@@ -11,10 +11,10 @@ import weakref
 import numpy as np
 import pytest
 import xarray as xr
+from command import run
 
 import tensorir as ti
 from stencils import library
-from stencils.cli import main
 from stencils.cli.files import together, write_arrays
 
 AVERAGE = """
@@ -34,17 +34,6 @@ def folder(tmp_path, monkeypatch):
     xr.DataArray(X, dims="I", coords=grid, attrs={"units": "m"}, name="x").to_netcdf("x.nc", engine="netcdf4")
     np.savez("x.npz", x=X)
     return tmp_path
-
-
-def run(capsys, *arguments):
-    """Exit code, standard output, standard error."""
-    code = 0
-    try:
-        main(list(arguments))
-    except SystemExit as end:
-        code = end.code or 0
-    told = capsys.readouterr()
-    return code, told.out, told.err
 
 
 def opened(path):

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+from command import run
 
 from stencils import data
-from stencils.cli import main
 from stencils.cli.files import together
 
 LAPLACIAN = """
@@ -17,17 +17,6 @@ laplacian(out: tensor<float, J[1:n-1], I[1:m-1]>, h: tensor<float, J[0:n], I[0:m
   out ← ⟪I, 1⟫(h) + ⟪I, -1⟫(h) + ⟪J, 1⟫(h) + ⟪J, -1⟫(h) - 4.0 × h;
 }
 """
-
-
-def run(capsys, *arguments):
-    """Exit code, standard output, standard error."""
-    code = 0
-    try:
-        main(list(arguments))
-    except SystemExit as end:
-        code = end.code or 0
-    told = capsys.readouterr()
-    return code, told.out, told.err
 
 
 def by_hand(h):

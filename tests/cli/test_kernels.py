@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-
-from stencils.cli import main
+from command import run
 
 KERNEL = """
 @T.prim_func
@@ -20,16 +19,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kernel.py").write_text(KERNEL, encoding="utf-8")
     return tmp_path
-
-
-def run(capsys, *arguments):
-    code = 0
-    try:
-        main(list(arguments))
-    except SystemExit as end:
-        code = end.code or 0
-    told = capsys.readouterr()
-    return code, told.out, told.err
 
 
 def test_a_kernel_is_checked_and_printed(folder, capsys):

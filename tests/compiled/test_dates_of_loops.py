@@ -34,6 +34,10 @@ CLOCKS = {
         {"dt": "12 h", "start": "2024-02-28"},
         list(pd.to_datetime(["2024-02-28", "2024-02-29", "2024-03-01"]).values.astype("datetime64[ns]")),
     ),
+    "dates of Python": (
+        {"dt": "12 h", "start": datetime.datetime(2024, 2, 28)},
+        list(pd.to_datetime(["2024-02-28", "2024-02-29", "2024-03-01"]).values.astype("datetime64[ns]")),
+    ),
     "a calendar without leap days": (
         {"dt": "90 s", "start": NOLEAP},
         [NOLEAP, cftime.DatetimeNoLeap(2000, 3, 1, 0, 2), cftime.DatetimeNoLeap(2000, 3, 1, 0, 5)],

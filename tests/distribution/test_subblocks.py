@@ -8,7 +8,7 @@ import tensorir as ti
 from stencils import library
 from tensorir.distribution.local_program import localised
 from tensorir.distribution.partition import decompositions
-from tests.distribution.test_messages import PROGRAMS
+from tests.distribution.test_distributed_programs import PROGRAMS
 
 
 def views(local, part, devices, arrays):

@@ -6,8 +6,9 @@ takes no more than the function's own, but for what says where data lie.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from tensorir.ir.nodes import Call, Fencil, Lambda
 from tensorir.ir.rewrite import postorder, values
 from tensorir.lifting.program import Lifted
 
-__all__ = ["Costs", "assert_kept", "costs_of", "kept"]
+__all__ = ["Costs", "assert_kept", "costs_of", "kept", "written"]
 
 KEPT = Path(__file__).with_name("figures.txt")
 
@@ -84,8 +85,40 @@ def costs_of(program: Lifted | Fencil, compiled: bool = False) -> Costs:
 @cache
 def kept() -> dict[str, str]:
     """The figures of each program of `figures.txt`."""
-    lines = KEPT.read_text(encoding="utf-8").splitlines() if KEPT.exists() else []
-    return dict(line.rsplit(" | ", 1) for line in lines if not line.startswith("#"))
+    return read(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+
+
+def read(text: str) -> dict[str, str]:
+    """Figures by program.
+
+    >>> read("# comment\\npad (scheduled FlattenBuffer) | 0 0 0 4\\nTIR: pad | 0 0 0 5")
+    {'pad (scheduled)': '0 0 0 4', 'pad (FlattenBuffer)': '0 0 0 4', 'TIR: pad': '0 0 0 5'}
+    """
+    figures: dict[str, str] = {}
+    for name, costs in (line.rsplit(" | ", 1) for line in text.splitlines() if not line.startswith("#")):
+        title, steps = _title(name)
+        figures |= {f"{title} ({step})" if step else title: costs for step in steps.split() or [""]}
+    return figures
+
+
+def written(figures: Mapping[str, str]) -> str:
+    """The text of figures: steps of the lowering of one operator that have the same ones in a line.
+
+    >>> written({"pad (scheduled)": "0 0 0 4", "pad (FlattenBuffer)": "0 0 0 4", "TIR: pad": "0 0 0 5"})
+    'pad (scheduled FlattenBuffer) | 0 0 0 4\\nTIR: pad | 0 0 0 5\\n'
+    """
+    lines: dict[tuple[str, str], list[str]] = {}
+    for name, costs in figures.items():
+        title, step = _title(name)
+        lines.setdefault((title, costs), []).append(step)
+    rows = [(f"{title} ({' '.join(steps)})" if any(steps) else title, costs) for (title, costs), steps in lines.items()]
+    return "".join(f"{name} | {costs}\n" for name, costs in rows)
+
+
+def _title(name: str) -> tuple[str, str]:
+    """An operator of TVM's and steps of its lowering; another program has none."""
+    operator = re.fullmatch(r"([^:]+) \(([\w ]+)\)", name)
+    return (operator[1], operator[2]) if operator else (name, "")
 
 
 def assert_kept(name: str, program: Lifted, arrays: Sequence[Any]) -> None:

@@ -1,11 +1,11 @@
 """Figures of lifted programs, as `figures.txt` keeps them: `python -m tests.lift.ratchet [--write] [--values] [--all]`.
 
-A line of the file is a program: loops step by step, scans and folds by functions, gathers and scatters, distinct
-operations, and kilobytes that XLA's kernels read and write (of the modules of TIR, of TileLang, of the textbook and of
-`kernels.txt`; counted on a CPU). Lines that differ from those that are kept are printed as a diff; with `--write` they
-are kept, and lifted texts of kernels in `forms.txt`; with `--values` values are compared with TVM's, or with the
-interpreter's, too. Words choose programs whose names they are a part of. Programs that are refused have a line with the
-diagnostic.
+A line of the file is a program, or steps of the lowering of one (`operator (step step)`): loops step by step, scans and
+folds by functions, gathers and scatters, distinct operations, and kilobytes that XLA's kernels read and write (of the
+modules of TIR, of TileLang, of the textbook and of `kernels.txt`; counted on a CPU). Lines that differ from those that
+are kept are printed as a diff; with `--write` they are kept, and lifted texts of kernels in `forms.txt`; with
+`--values` values are compared with TVM's, or with the interpreter's, too. Words choose programs whose names they are a
+part of. Programs that are refused have a line with the diagnostic.
 
 Beside modules at hand there are TVM's operators: all of them with each step of their lowering, every fourth one under
 schedules, and fifty under a schedule at random each. That takes a quarter of an hour of a CPU: without `--all` and
@@ -35,7 +35,7 @@ import tensorir as ti
 import tensorir.tir as tir
 from tensorir.lifting.program import Lifted
 from tensorir.runtime.errors import DiagnosticError
-from tests.lift.costs import KEPT, Costs, costs_of, kept
+from tests.lift.costs import KEPT, Costs, costs_of, kept, written
 from tests.lift.kernels import beside, kernels, lifted
 from tests.lift.textbook.loops import function_of, textbook
 
@@ -214,8 +214,8 @@ def main(words: list[str]) -> int:
     print(f"{len(now)} programs, {dict(total)}, lifted in {seconds:.1f} s of this machine")
     if write:
         write_forms()
-        head = "# program | loops, folds, gathers, operations, kilobytes: python -m tests.lift.ratchet --write"
-        KEPT.write_text("\n".join([head, *second]) + "\n", encoding="utf-8")
+        head = "# program | loops, folds, gathers, operations, kilobytes: python -m tests.lift.ratchet --write\n"
+        KEPT.write_text(head + written(after), encoding="utf-8")
     return int(wrong > 0 or (bool(diff) and not write))
 
 

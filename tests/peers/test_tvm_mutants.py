@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tir_check"))
 
 from by_definition import verdict
 from mutations import mutants
-from test_mutants import PROGRAMS, program
+from test_checks import PROGRAMS, program
 
 import tensorir.tir as tir
 

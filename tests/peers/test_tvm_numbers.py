@@ -12,6 +12,7 @@ import pytest
 tvm = pytest.importorskip("tvm")
 
 import tensorir.tir as tir
+from tests.generate.examples import sampled
 from tests.lift.test_lift_exact import (
     FOLDED,
     IN_ANY_ORDER,
@@ -168,7 +169,7 @@ def operators() -> dict[str, Callable[[], list[Any]]]:
 CASES = operators()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sampled(CASES))
 def test_an_operator_of_topi_gives_its_numbers(name: str):
     from tvm import te
 
@@ -212,7 +213,7 @@ LOWERING = (
 )
 
 
-@pytest.mark.parametrize("name", list(CASES)[::6])
+@pytest.mark.parametrize("name", sampled(list(CASES)[::6]))
 def test_every_step_of_tvms_lowering_computes_the_same(name: str):
     module, arrays, wanted = unscheduled(name)
     for step in LOWERING:
@@ -221,7 +222,7 @@ def test_every_step_of_tvms_lowering_computes_the_same(name: str):
         same(module, arrays, wanted)
 
 
-@pytest.mark.parametrize("name", list(CASES)[::6])
+@pytest.mark.parametrize("name", sampled(list(CASES)[::6]))
 def test_default_schedules_for_gpus_compute_the_same(name: str):
     from tvm.s_tir import dlight
 

@@ -1,6 +1,7 @@
 """Generated kernels: lifted, they give what the interpreter gives, race or not."""
 
 import numpy as np
+from generate.examples import examples
 from generated_tiles import arrays, kernels
 from hypothesis import given, settings
 
@@ -9,7 +10,7 @@ from tensorir import tile
 from tensorir.runtime.errors import DiagnosticError
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(360))
 @given(kernels())
 def test_generated_kernels_lift_to_what_the_interpreter_gives(kernel):
     text, blocks = kernel
@@ -23,7 +24,7 @@ def test_generated_kernels_lift_to_what_the_interpreter_gives(kernel):
         np.testing.assert_array_equal(found, w)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(180))
 @given(kernels())
 def test_what_is_lifted_at_once_does_not_depend_on_the_order_of_blocks(kernel):
     text, blocks = kernel

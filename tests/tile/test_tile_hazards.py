@@ -140,14 +140,31 @@ def test_padding_that_is_not_chosen_does_not_matter():
     )  # fmt: skip
 
 
-def test_memory_that_nobody_wrote_must_not_decide():
-    said = "[TH15]: if in block (0, 0, 0) depends on an unspecified value."
-    lines = (
-        "%m = alloca num_elem = 4, alignment = 4 : tile<ptr<f32>>",
-        "%x, %t = load_ptr_tko weak %m : tile<ptr<f32>> -> tile<f32>, token",
-        "%c0 = constant <f32: 0.0> : tile<f32>", "%c = cmpf equal ordered %x, %c0 : tile<f32> -> tile<i1>", "if %c { }",
-    )  # fmt: skip
-    assert found(*lines) == [said]
+BOOLS = "%c = cmpi equal %x, %zero, signed : tile<i32> -> tile<i1>"
+DECIDING = {
+    "if": [BOOLS, "if %c { }"],
+    "load_ptr_tko": [
+        "%k = offset %p, %x : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>",
+        "%y, %u = load_ptr_tko weak %k : tile<ptr<f32>> -> tile<f32>, token",
+    ],
+    "store_ptr_tko": [
+        BOOLS, "%f = constant <f32: 0.0> : tile<f32>",
+        "%u = store_ptr_tko weak %p, %f, %c : tile<ptr<f32>>, tile<f32>, tile<i1> -> token",
+    ],
+    "load_view_tko": [f"%y, %u = {load('%x')}"],
+}  # fmt: skip
+"""Operations that an unspecified %x sends somewhere."""
+
+
+@pytest.mark.parametrize("operation", DECIDING)
+def test_memory_that_nobody_wrote_must_not_decide(operation):
+    unknown = [
+        "%m = alloca num_elem = 4, alignment = 4 : tile<ptr<i32>>",
+        "%x, %t = load_ptr_tko weak %m : tile<ptr<i32>> -> tile<i32>, token",
+    ]
+    said = f"[TH15]: {operation} in block (0, 0, 0) depends on an unspecified value."
+    assert found(*unknown, *DECIDING[operation])[0] == said
+    run("%x = constant <i32: 0> : tile<i32>", *DECIDING[operation])
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,28 @@
-"""Forms of the text: generic, wrapped, aliased, located, commented."""
+"""Texts and bytes of Tile IR: what is read is what is written."""
+
+import xml.etree.ElementTree
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tensorir.tile as tile
+from tensorir.runtime.errors import Source
+from tensorir.tile import from_bytecode, parse, to_bytecode, verify
+from tensorir.tile.bytecode.bytes import ByteSpan
+from tensorir.tile.interpret.elements import pack, unpack
+from tensorir.tile.interpret.hazards import coordinates, index_space
+from tensorir.tile.interpret.machine import _OTHERS, _TOUCHING
+from tensorir.tile.interpret.meanings import MEANINGS
 from tensorir.tile.nodes import CallSite, Place, Scoped
+from tensorir.tile.operations import TABLE
+from tensorir.tile.text.cursor import Cursor
+from tensorir.tile.text.types import TypeReader
+from tensorir.tile.types import ELEMENTS
+
+# Forms of the text
+
 
 PLAIN = tile.parse("entry @k(%x: tile<i32>, %c: tile<i1>) { %y = addi %x, %x : tile<i32> if %c { return } }")
 
@@ -184,3 +201,249 @@ def test_numbers_of_hints_have_no_type_of_their_own():
     assert module == tile.parse("entry @k() optimization_hints=<sm_100 = {occupancy = 2 : i32}> {}")
     assert "optimization_hints=<sm_100 = {occupancy = 2}>" in str(module)
     assert tile.from_bytecode(tile.to_bytecode(module)) == module
+
+
+# Types, views and index spaces
+
+
+def read(text):
+    return TypeReader(Cursor(Source("t", text))).read()
+
+
+TENSOR = "tensor_view<64x16xf32, strides=[16, 1]>"
+SPACES = [
+    ("partition_view<tile=(128x128), tensor_view<64x256xf32, strides=[256,1]>>", (1, 2)),
+    ("partition_view<tile=(2), tensor_view<16xf32, strides=[1]>>", (8,)),
+    (f"partition_view<tile=(4x2), {TENSOR}>", (16, 8)),
+    (f"partition_view<tile=(4x2), {TENSOR}, dim_map=[1, 0]>", (4, 32)),
+    ("partition_view<tile=(1x4), padding_value = nan, tensor_view<8x2xf32, strides=[2,1]>>", (8, 1)),
+    ("strided_view<tile=(2), traversal_strides=[2], tensor_view<16xf32, strides=[1]>>", (8,)),
+    ("strided_view<tile=(2), traversal_strides=[3], tensor_view<16xf32, strides=[1]>>", (6,)),
+    ("strided_view<tile=(2), traversal_strides=[1], tensor_view<8xf32, strides=[1]>>", (8,)),
+    (f"strided_view<tile=(4x2), traversal_strides=[4,3], {TENSOR}>", (16, 6)),
+    (f"strided_view<tile=(4x2), traversal_strides=[4,3], {TENSOR}, dim_map=[1, 0]>", (4, 22)),
+    ("strided_view<tile=(1x4), traversal_strides=[1,4], tensor_view<8x2xf32, strides=[2,1]>>", (8, 1)),
+    ("gather_scatter_view<tile=(4), tensor_view<8xf32, strides=[1]>, sparse_dim=0>", (8,)),
+    ("gather_scatter_view<tile=(4x4), tensor_view<8x8xf32, strides=[8, 1]>, sparse_dim=0>", (8, 8)),
+    ("gather_scatter_view<tile=(8x16), tensor_view<128x256xf32, strides=[256, 1]>, sparse_dim=1>", (128, 256)),
+]
+
+
+@pytest.mark.parametrize(("text", "space"), SPACES)
+def test_the_index_space_of_each_example_is_that_of_the_document(text, space):
+    view = read(text)
+    assert index_space(view, view.tensor.shape) == space
+
+
+@pytest.mark.parametrize(("text", "space"), SPACES)
+def test_each_example_is_drawn(text, space):
+    drawn = tile.picture(text)
+    assert f"an index space of {'x'.join(map(str, space))}" in drawn.words
+    xml.etree.ElementTree.fromstring(drawn.svg)
+    whole = "… of" not in drawn.svg
+    assert not whole or ("are outside" in drawn.words) == ("<path" in drawn.svg)
+
+
+OTHERS = (
+    "tile<8x4xf32>", "tile<4xptr<i8>>", "tile<ptr<f4E2M1FN>>", "token", "tensor_view<?x?xf16, strides=[?,1]>",
+    "tensor_view<f32>", "(tile<i32>, token) -> tile<f32>", "tile<2xi4>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*(t for t, _ in SPACES), *OTHERS])
+def test_a_type_reads_as_it_prints_with_its_prefix_or_without(text):
+    type = read(text)
+    assert read(str(type)) == type
+    assert read(f"!cuda_tile.{text}" if text[0] != "(" else text) == type
+
+
+def test_types_are_equal_where_they_are_structurally_identical():
+    assert read("tile<4x!cuda_tile.ptr<f32>>") == read("!cuda_tile.tile<4xptr<f32>>")
+    assert read("tensor_view<?xf32, strides=[1]>") != read("tensor_view<8xf32, strides=[1]>")
+
+
+def test_tile_5_of_the_example_hangs_over_the_edge():
+    view = read("strided_view<tile=(2), traversal_strides=[3], tensor_view<16xf32, strides=[1]>>")
+    ((places, inside),) = coordinates(view, (5,), (16,))
+    assert places[0] == 15 and inside.tolist() == [True, False]
+
+
+def test_a_gather_of_rows_6_1_4_3_is_those_elements():
+    view = read("gather_scatter_view<tile=(4), tensor_view<8xf32, strides=[1]>, sparse_dim=0>")
+    ((places, inside),) = coordinates(view, ([6, 1, 4, 3],), (8,))
+    assert places.tolist() == [6, 1, 4, 3] and inside.all()
+    ((_, inside),) = coordinates(view, ([6, 8, -1, 3],), (8,))
+    assert inside.tolist() == [True, False, False, True]
+
+
+def test_a_half_and_one_and_a_half_are_the_byte_of_the_document():
+    f4 = ELEMENTS["f4E2M1FN"]
+    halves = np.array([0.5, 1.5], ml_dtypes.float4_e2m1fn)
+    assert pack(halves, f4).view(np.uint8).tolist() == [0b00110001]
+    assert unpack(np.array([0b00110001], np.int8), f4).tolist() == halves.tolist()
+
+
+def test_a_picture_of_what_is_none_is_refused():
+    with pytest.raises(tile.DiagnosticError, match="a picture is of a partition_view"):
+        tile.picture("tile<4xf32>")
+    with pytest.raises(tile.DiagnosticError, match=r"\[TK08\]: a picture has one or two dims"):
+        tile.picture("partition_view<tile=(4), tensor_view<?xf32, strides=[1]>>")
+
+
+def test_a_page_holds_the_text_escaped():
+    module = tile.parse('entry @k(%c: tile<i1>) { assert %c, "<script>" : tile<i1> if %c { return } }')
+    page = module._repr_html_()
+    assert "&lt;script&gt;" in page and "<script" not in page and page.count("<details") == 2
+
+
+def test_a_notebook_shows_a_view_as_its_picture_or_its_text():
+    assert "<svg" in read("partition_view<tile=(2), tensor_view<16xf32, strides=[1]>>")._repr_html_()
+    text = read("partition_view<tile=(2), tensor_view<?xf32, strides=[1]>>")._repr_html_()
+    assert "<svg" not in text and "tensor_view&lt;?xf32" in text
+
+
+def test_a_constant_index_out_of_its_tile_is_noted():
+    lines = "%x = constant <f32: 1.0> : tile<8xf32> %i = constant <i32: 4> : tile<i32>"
+    module = tile.parse(f"entry @k() {{ {lines} %y = extract %x[%i] : tile<8xf32> -> tile<2xf32> }}")
+    (note,) = tile.verify(module)
+    assert note.message == "the index 4 of dim 0 leads out of the 4 slices of tile<8xf32>."
+
+
+# Bytes that say nothing right are refused with their place
+
+RIGHT = to_bytecode(parse("entry @f(%x: tile<i32>) { %y = addi %x, %x : tile<i32> }"))
+
+
+def said(data: bytes) -> str:
+    with pytest.raises(tile.DiagnosticError) as found:
+        from_bytecode(data, "k.tileirbc")
+    return str(found.value)
+
+
+def test_the_header_is_checked():
+    assert said(b"MLIR" + RIGHT[4:]) == (
+        "k.tileirbc: byte 0x0: error[TB01]: this is no Tile IR bytecode: it does not begin with 7F 'TileIR' 00.\n"
+        "  00000000  4D 4C 49 52 65 49 52 00 0D 03 00 00 82 0E 08 CB\n"
+        "            ^^"
+    )
+    assert said(RIGHT[:8] + b"\x0c\x00" + RIGHT[10:]).splitlines()[0] == (
+        "k.tileirbc: byte 0x8: error[TB05]: the file is of version 12.0, which is not read."
+    )
+
+
+def test_a_file_that_ends_early_says_where():
+    assert (
+        said(RIGHT[:-1])
+        .splitlines()[0]
+        .endswith("error[TB02]: the file ends, or this part of it, before the end of the file, a byte 0.")
+    )
+    for stop in range(len(RIGHT)):
+        assert said(RIGHT[:stop]).startswith("k.tileirbc: byte ")
+
+
+def test_sections_stand_once_and_are_aligned():
+    assert "error[TB06]: bytes follow the end of the file." in said(RIGHT + b"\x01")
+    assert "error[TB06]: there is no section of the number 9." in said(RIGHT[:-1] + b"\x09\x00\x00")
+    assert "error[TB06]: the section Func is there twice." in said(RIGHT[:-1] + b"\x82\x00\x08" + RIGHT[-1:])
+    assert from_bytecode(RIGHT + b"\xcb\xcb") == from_bytecode(RIGHT)
+
+
+def test_a_type_that_is_its_own_part_is_refused():
+    head = b"\x7fTileIR\x00\x0d\x03\x00\x00"
+    func = b"\x82\x08\x08\xcb" + b"\x01\x00\x00\x02\x00\x01\x5c\x00"
+    # one type: a tile of the type 0, which is itself
+    kinds = b"\x85\x11\x04\xcb\xcb\xcb\xcb" + b"\x01\xcb\xcb\xcb\x00\x00\x00\x00\x0d\x00" + b"\x00" * 7
+    strings = b"\x81\x09\x04\xcb\xcb" + b"\x01\xcb\xcb\xcb\x00\x00\x00\x00k" + b"\x00"
+    found = said(_aligned(head, func, kinds, strings))
+    assert "error[TB09]: the type 0 is a part of itself." in found
+
+
+def _aligned(head: bytes, *sections: bytes) -> bytes:
+    """Sections with the padding before their payload that their alignment needs."""
+    file = bytearray(head)
+    for section in sections:
+        number, length, alignment = section[0], section[1], section[2]
+        payload = section[3:].lstrip(b"\xcb")
+        end = payload[length:]
+        file += bytes([number, length, alignment])
+        file += b"\xcb" * (-len(file) % alignment)
+        file += payload[:length] + end
+    return bytes(file)
+
+
+def test_what_is_newer_than_a_file_is_refused_with_both_versions():
+    module = parse(
+        "entry @f(%x: tile<i32>) { %y = atan2 %a, %a : tile<f32> }".replace(
+            "%y", "%a = constant <f32: 1.0> : tile<f32> %y"
+        )
+    )
+    data = to_bytecode(module)
+    old = data[:9] + b"\x01" + data[10:]
+    assert "error[TB07]: atan2 is of version 13.2, and the file is of 13.1." in said(old)
+    with pytest.raises(tile.DiagnosticError, match=r"\[TB07\]: atan2 is of version 13.2, and 13.1 is written."):
+        to_bytecode(module, "13.1")
+    with pytest.raises(tile.DiagnosticError, match=r"\[TB05\]: bytecode has no version '14.0'."):
+        to_bytecode(module, "14.0")
+
+
+@pytest.mark.parametrize("version", ("13.1", "13.2", "13.3"))
+def test_versions_go_round(version):
+    text = """entry @f(%p: tile<ptr<f32>>, %i: tile<i32>) {
+      %v = make_tensor_view %p, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+      %w = make_partition_view %v : partition_view<tile=(8), padding_value = nan, tensor_view<64xf32, strides=[1]>>
+      %x, %t = load_view_tko weak %w[%i]
+        : partition_view<tile=(8), padding_value = nan, tensor_view<64xf32, strides=[1]>>, tile<i32>
+        -> tile<8xf32>, token
+      %y = exp %x : tile<8xf32>
+      %z = tanh %y : tile<8xf32>
+      %u = print_tko "%f", %z : tile<8xf32> -> token
+      for %k in (%i to %i, step %i) : tile<i32> { }
+    }"""
+    module = parse(text)
+    assert from_bytecode(to_bytecode(module, version)) == module
+
+
+def test_places_in_bytecode_are_equal_where_they_are_the_same():
+    data = bytes(range(40))
+    a, b, c = (ByteSpan("k", data, at, 20) for at in (18, 18, 17))
+    assert {a: 1, c: 2}[b] == 1 and a == b != c
+
+
+# Each operation of the table
+
+RIGHT_OPERATIONS = (Path(__file__).parent / "every_operation.mlir").read_text(encoding="utf-8")
+
+
+def test_every_operation_is_read_and_goes_round():
+    module = parse(RIGHT_OPERATIONS)
+    assert verify(module) == ()
+    assert parse(str(module)) == module
+    assert from_bytecode(to_bytecode(module)) == module
+
+
+def test_the_module_above_has_every_operation():
+    from tensorir.tile.nodes import operations_of
+
+    assert {op.name for op in operations_of(parse(RIGHT_OPERATIONS))} == set(TABLE) - {"module", "testing$func"}
+
+
+@pytest.mark.parametrize("version", ("13.1", "13.2"))
+def test_an_older_version_refuses_what_it_lacks_with_both_names(version):
+    from tensorir.runtime.errors import DiagnosticError
+
+    with pytest.raises(DiagnosticError, match=rf"is of version 13\.\d, and {version} is written"):
+        to_bytecode(parse(RIGHT_OPERATIONS), version)
+
+
+def test_every_operation_has_a_meaning():
+    control = {row.name for row in TABLE.values() if row.ends} | {
+        "module",
+        "entry",
+        "testing$func",
+        "global",
+        "if",
+        "for",
+        "loop",
+    }
+    assert set(MEANINGS) | set(_OTHERS) | set(_TOUCHING) == set(TABLE) - control
+    assert not set(MEANINGS) & set(_OTHERS) and not set(MEANINGS) & set(_TOUCHING)

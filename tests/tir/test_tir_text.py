@@ -1,20 +1,25 @@
-"""Text to modules and back, in both dialects."""
+"""Texts of TIR, of whole programs and of fragments, by decorator and as pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html.parser import HTMLParser
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from tir_samples import conformance, kernels
 
+import tensorir.tir as tir
 from tensorir.runtime.errors import DiagnosticError
-from tensorir.tir import check, parse, print_function, print_module
+from tensorir.tir import T, check, parse, parse_fragment, prim_func, print_function, print_module
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import BOOL, FLOAT32, INT32, INT64
 from tensorir.tir.trees import walk
 from tests.effort import count_calls
+
+# Text to modules and back, in both dialects
+
 
 EVERYTHING = [*kernels("new", "old", "printing", "relax"), *conformance()]
 
@@ -328,3 +333,210 @@ def test_names_that_a_text_had_from_around_it_are_given():
     assert str(caught.value) == (
         "error[TS34]: 'factor' is given as object, and names stand for numbers, strings, data types."
     )
+
+
+# Statements without a function around them, and imports alone
+
+VECTOR = {"A": 'T.Buffer((4,), "float32")', "B": 'T.Buffer((4,), "float32")'}
+TENSORS = {"x": 'R.Tensor((4,), "float32")', "y": 'R.Tensor((4,), "float32")'}
+
+FRAGMENTS: dict[str, tuple[str, Mapping[str, str]]] = {
+    "loops": ("for i, j in T.grid(4, 4):\n    A[i] = A[i] + B[j]\n", VECTOR),
+    "a block": (
+        'for i in range(4):\n    with T.sblock("b"):\n        vi = T.axis.spatial(4, i)\n        A[vi] = B[vi]\n',
+        VECTOR,
+    ),
+    "a block of earlier versions": ('with T.block("b"):\n    vi = T.axis.S(4, 0)\n    A[vi] = B[vi]\n', VECTOR),
+    "buffer operations": (
+        'C = T.alloc_buffer((4,), "float32")\nval = A[i]\nB[i] = val + 1.0\n',
+        VECTOR | {"i": "T.int32"},
+    ),
+    "a dataflow block": ("with R.dataflow():\n    z = R.add(x, y)\n    R.output(z)\n", TENSORS),
+    "a dataflow block behind imports": ("from tvm.script import relax as R\nz = R.add(x, y)\n", TENSORS),
+}
+
+
+@pytest.mark.parametrize("name", FRAGMENTS)
+def test_a_fragment_is_the_body_of_a_function(name: str):
+    text, around = FRAGMENTS[name]
+    lines = text.splitlines()
+    imports = [line for line in lines if "import" in line]
+    relax = "R." in text
+    mark = "@R.function(private=True)" if relax else "@T.prim_func(private=True, s_tir=True)"
+    params = ", ".join(f"{known}: {kind}" for known, kind in around.items())
+    written = [*imports, mark, f"def main({params}):", *(f"    {line}" for line in lines if line not in imports)]
+    assert parse_fragment(text, around) == parse("\n".join(written))
+
+
+def test_imports_alone_are_an_empty_module():
+    assert parse_fragment("from tvm.script import tir as T\nimport tvm\n").functions == {}
+    assert parse_fragment("import tvm.testing\nfrom tvm.topi import nn\nimport numpy as np\n").functions == {}
+
+
+def test_statements_of_a_fragment_know_their_place():
+    body = parse_fragment("for i in range(4):\n    A[i] = 1.0\n", VECTOR)["main"].body
+    assert isinstance(body, n.For) and body.body.span.text == "A[i] = 1.0"
+
+
+def said(text: str, around: Mapping[str, str] | None = None) -> str:
+    with pytest.raises(DiagnosticError) as caught:
+        parse_fragment(text, around)
+    return str(caught.value)
+
+
+def test_what_a_fragment_does_not_bind_is_to_be_stated():
+    assert said("A[0] = 1.0") == (
+        "<tir>:1:1: error[TS10]: 'A' is not defined here.\n"
+        "  A[0] = 1.0\n"
+        "  ^\n"
+        "help: state what it is: parse_fragment(text, {'A': 'T.Buffer((8,), \"float32\")'})."
+    )
+
+
+def test_what_stands_around_is_a_type_for_a_name():
+    for around in ({"A b": "T.int32"}, {"A": 3}, {"if": "T.int32"}):
+        assert said("A[0] = 1.0", around).endswith("is none.")  # type: ignore[arg-type]
+    assert said("A[0] = 1.0", {"A": "T.Bufer((8,))"}) == (
+        "<tir>:1:1: error[TS12]: T.Bufer is not known.\n  A[0] = 1.0\n  ^^^^^^^^^^\nhelp: did you mean 'T.Buffer'?"
+    )
+
+
+def test_parse_says_who_reads_fragments():
+    for text in ("import tvm", "for i in range(4):\n    A[i] = 1.0\n"):
+        with pytest.raises(DiagnosticError, match=r"ti\.tir\.parse_fragment"):
+            parse(text)
+
+
+# Functions of Python as TIR
+
+SIZE = 8
+
+
+@prim_func
+def double(A: T.Buffer((SIZE,), "float32")):
+    for i in T.serial(SIZE):
+        A[i] = A[i] * 2.0
+
+
+@T.prim_func(private=True)
+def halve(A: T.Buffer((SIZE,), "float32")):
+    for i in T.serial(SIZE):
+        A[i] = A[i] * 0.5
+
+
+def test_a_decorated_function_is_what_its_text_says():
+    head = '@T.prim_func\ndef double(A: T.Buffer((8,), "float32")):\n'
+    text = head + "    for i in T.serial(8):\n        A[i] = A[i] * 2.0\n"
+    assert parse(str(double)) == parse(text)
+
+
+def test_keywords_of_the_decorator_count():
+    assert "global_symbol" not in halve.attrs and "global_symbol" in double.attrs
+
+
+def test_spans_are_lines_of_the_file():
+    assert double.body.span.line == double.span.line + 1
+    with open(__file__) as file:
+        assert "def double" in file.read().splitlines()[double.span.line - 1]
+
+
+def test_nothing_of_the_function_runs():
+    @prim_func
+    def raising(A: T.Buffer((8,), "float32")):
+        A[0] = 1.0
+
+    assert raising.name == "raising"
+
+
+def test_only_functions_can_be_decorated():
+    with pytest.raises(DiagnosticError) as caught:
+        prim_func(3)  # type: ignore[arg-type]
+    assert caught.value.diagnostics[0].message == "@prim_func stands above a function, not above a int."
+
+
+# What a notebook shows of functions and modules
+
+
+class Page(HTMLParser):
+    """The tags of a page, nested as they have to be, and the text between them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text, self.open, self.tags = "", list[str](), list[tuple[str, dict[str, str | None]]]()
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1] != "style":
+            self.text += data
+
+
+@pytest.mark.parametrize("text", kernels("new", "relax"))
+def test_a_page_holds_the_whole_text_and_nothing_else(text: str):
+    module = tir.parse(text)
+    page = Page(module._repr_html_())
+    if all(len(line) < 400 for line in str(module).splitlines()):  # longer ones are cut, and say so
+        assert "".join(page.text.split()) == "".join(str(module).split())
+    assert {tag for tag, _ in page.tags} <= {"div", "style", "details", "summary", "span"}
+    for _, attrs in page.tags:
+        assert not attrs.keys() & {"src", "href", "onclick", "onload"}
+
+
+def test_a_name_cannot_leave_its_place():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    T.func_attr({"note": "<script>alert(1)</script>&amp;\\"><b>"})
+    with T.sblock("<img src=x>"):
+        T.reads()
+        T.writes(A[0])
+        A[0] = T.float32(0)
+"""
+    html = tir.parse(text)["main"]._repr_html_()
+    assert "<script" not in html and "<img" not in html and "<b>" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;amp;" in html
+
+
+def test_loops_have_the_colour_of_their_kind():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4, 4, 4), "int32")):
+    for i in T.parallel(4):
+        for j in T.vectorized(4):
+            for k in range(4):
+                A[i, j, k] = 0
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        A[t, 0, 0] = 1
+    while A[0, 0, 0] < 5:
+        A[0, 0, 0] = A[0, 0, 0] + 1
+"""
+    tags = Page(tir.parse(text)._repr_html_()).tags
+    hues = [attrs["style"] for tag, attrs in tags if attrs.get("class") == "loop"]
+    assert hues == ["--hue:25", "--hue:140", "--hue:210", "--hue:285", "--hue:210"]
+
+
+def test_blocks_of_long_functions_are_folded_and_say_what_they_do():
+    block = """    for i in range(8):
+        with T.sblock("b"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi])
+            T.writes(A[vi])
+            A[vi] = A[vi] + 1
+"""
+    head = '@T.prim_func\ndef main(A: T.Buffer((8,), "int32")):\n'
+    short, long = (Page(tir.parse(head + block * times)["main"]._repr_html_()) for times in (1, 9))
+    closed = [sum(tag == "details" and "open" not in attrs for tag, attrs in page.tags) for page in (short, long)]
+    assert closed == [0, 9]
+    assert "# A[vi] ← A[vi]" in long.text and "←" not in short.text
+
+
+def test_a_page_is_readable_on_light_and_on_dark_paper():
+    html = tir.parse('@T.prim_func\ndef main(A: T.Buffer((8,), "int32")):\n    A[0] = 1\n')._repr_html_()
+    assert "@media (prefers-color-scheme: dark)" in html

@@ -37,14 +37,14 @@ class Memory:
     size: int
     unit: int
     name: str
+    element: int
+    """The bytes of an element as it was allocated, by which messages count."""
     scope: str = "global"
     copy: Value = 0
     known: np.ndarray[Any, Any] | None = None
     allocated: bool = True
     own: bool = False
     born: int = 0
-    element: int = 0
-    """The bytes of an element as it was allocated, by which messages count."""
     logs: dict[int, tuple[Any, ...]] = field(default_factory=dict[int, tuple[Any, ...]])
     views: dict[np.dtype[Any], np.ndarray[Any, Any]] = field(default_factory=dict[Any, Any])
 
@@ -53,7 +53,7 @@ class Memory:
         """Fresh memory for `count` elements, in as many copies."""
         size = -(-max(count, 1) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
         raw = np.zeros(size * copies, np.uint8)
-        return Memory(raw, size, dtype.itemsize, name, scope, copy, element=dtype.itemsize)
+        return Memory(raw, size, dtype.itemsize, name, dtype.itemsize, scope, copy)
 
     @staticmethod
     def of(elements: np.ndarray[Any, Any], name: str) -> Memory:
