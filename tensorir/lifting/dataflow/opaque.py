@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorir.integers.affine import Affine, variable
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, TensorType
-from tensorir.lifting.emission.tensors import alike, sum_of
+from tensorir.ir.types import BOOL, INT32, Interval, TensorType
+from tensorir.lifting.emission.tensors import alike, position, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,
@@ -29,6 +29,7 @@ from tensorir.lifting.region.nodes import (
     While,
     Write,
     walk,
+    whole_of,
 )
 
 # What exact dataflow does not cover.
@@ -61,11 +62,6 @@ class Opaque:
     @property
     def uses(self) -> frozenset[Var]:
         return frozenset(self.before.values()).union(*(e.free for e in self.guards))
-
-
-def whole_of(dims: Sequence[tuple[str, object]]) -> tuple[Affine, ...]:
-    """All of a buffer, along dims of a value."""
-    return tuple(variable(n) for n, _ in dims)
 
 
 def touched(node: While | External) -> tuple[list[Buffer], list[Buffer]]:
@@ -165,9 +161,9 @@ def inside_of(
     """The condition of a while, in a buffer of its own, and one round of it, as regions on buffers."""
     values = (inner.result for inner in (*node.before, *node.body) if isinstance(inner, Read))
     handed = frozenset(v.name for v in (*(v for v, _ in given), *values))
-    reads: list[Node] = [Read(v, b, whole_of(b.dims), (), None, node.span) for v, b in given]
-    before = [n for inner in node.before for n in _told(inner, handed, fresh)]
-    again = [n for inner in node.body for n in _told(inner, handed, fresh)]
+    reads: list[Node] = [Read(v, b, whole_of(v.type.dims.items), (), None, node.span) for v, b in given]
+    before = [n for inner in node.before for n in with_values(inner, handed, fresh)]
+    again = [n for inner in node.body for n in with_values(inner, handed, fresh)]
     goes = Buffer(fresh("goes"), BOOL, ())
     every = (*buffers, *(b for _, b in given))
     condition = (*reads, *before, Write(goes, (), node.condition, (), node.span))
@@ -179,7 +175,7 @@ def inside_of(
     )
 
 
-def _told(node: Node, handed: frozenset[str], fresh: Callable[[str], str]) -> Iterator[Node]:
+def with_values(node: Node, handed: Collection[str], fresh: Callable[[str], str]) -> Iterator[Node]:
     """A node with values in the place of sums of what is handed to a while."""
     found: list[Node] = []
 
@@ -188,29 +184,30 @@ def _told(node: Node, handed: frozenset[str], fresh: Callable[[str], str]) -> It
         found.append(Let(v, x))
         return v
 
-    def index(i: Index, dims: Sequence[str] = ()) -> Index:
-        if isinstance(i, Var) or not i.names & handed:
-            return i
-        if i.names & set(dims):
-            raise Uncovered("a window of a while that values tell")
-        return value(sum_of(i, {n: _index(n) for n in i.names}))
+    def total(a: Affine, dims: Mapping[str, Interval]) -> Expr:
+        return sum_of(a, {n: position(n, dims[n]) if n in dims else _index(n) for n in a.names})
 
-    def condition(c: Condition) -> Condition:
-        if isinstance(c, Var) or not c.affine.names & handed:
+    def index(i: Index, dims: Mapping[str, Interval] = {}) -> Index:
+        return i if isinstance(i, Var) or i.names.isdisjoint(handed) else value(total(i, dims))
+
+    def condition(c: Condition, dims: Mapping[str, Interval] = {}) -> Condition:
+        if isinstance(c, Var) or c.affine.names.isdisjoint(handed):
             return c
-        x = sum_of(c.affine, {n: _index(n) for n in c.affine.names})
+        x = total(c.affine, dims)
         return value(call("eq" if c.equal else "greater_equal", *alike([x, literal(0, INT32)])))
 
     def bodies(nodes: Sequence[Node]) -> tuple[Node, ...]:
-        return tuple(n for inner in nodes for n in _told(inner, handed, fresh))
+        return tuple(n for inner in nodes for n in with_values(inner, handed, fresh))
 
     match node:
         case Read(result, _, at, where):
-            dims = result.type.dims.names
-            made: Node = replace(node, at=tuple(index(i, dims) for i in at), where=tuple(map(condition, where)))
+            dims = dict(result.type.dims.items)
+            where = tuple(condition(c, dims) for c in where)
+            made: Node = replace(node, at=tuple(index(i, dims) for i in at), where=where)
         case Write(_, at, x, where) | Atomic(_, _, at, _, x, where):
-            dims = x.tensor.dims.names
-            made = replace(node, at=tuple(index(i, dims) for i in at), where=tuple(map(condition, where)))
+            dims = dict(x.tensor.dims.items)
+            where = tuple(condition(c, dims) for c in where)
+            made = replace(node, at=tuple(index(i, dims) for i in at), where=where)
         case For(_, start, stop, body):
             made = replace(node, start=index(start), stop=index(stop), body=bodies(body))
         case If(conditions, body, otherwise):

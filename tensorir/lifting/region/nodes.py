@@ -6,11 +6,11 @@ or as what a loop carries. A loop's variable is a dim of access maps and, in exp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tensorir.integers.affine import Affine
+from tensorir.integers.affine import Affine, variable
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
@@ -36,6 +36,21 @@ class Bound:
 
     affine: Affine
     equal: bool = False
+
+    def holds(self, ranges: Mapping[str, tuple[int, int]]) -> bool | None:
+        """True if it holds for all values of its variables, False if for none; None where they differ, or none knows.
+
+        >>> from tensorir.integers.affine import variable
+        >>> Bound(variable("i")).holds({"i": (0, 3)}), Bound(variable("i").times(-1)).holds({"i": (0, 3)})
+        (True, None)
+        """
+        found = self.affine.range(ranges)
+        if found is None:
+            return None
+        low, high = found
+        if self.equal:
+            return True if low == high == 0 else None if low <= 0 <= high else False
+        return True if low >= 0 else False if high < 0 else None
 
 
 Index = Affine | Var
@@ -199,6 +214,11 @@ class Region:
     name: str
     buffers: tuple[Buffer, ...]
     body: tuple[Node, ...]
+
+
+def whole_of(dims: Sequence[tuple[str, object]]) -> tuple[Affine, ...]:
+    """All of a buffer, along dims of a value."""
+    return tuple(variable(n) for n, _ in dims)
 
 
 def nested(node: Node) -> tuple[tuple[Node, ...], ...]:

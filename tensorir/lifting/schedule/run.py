@@ -356,6 +356,8 @@ class Run:
                     done[id(node)] = term_of(variable(name), INT32)
                 case Literal(value, Scalar() as element):
                     done[id(node)] = Number(value, element)
+                case Call("pos", _, (dim,)):
+                    done[id(node)] = term_of(variable(dim), INT32)
                 case Call("gather", (Var() as v, *indices), (dims, _)) if v in self.writers:
                     read = self.statements[self.writers[v]]
                     size = {n: len(i) for n, i in read.own}
@@ -447,7 +449,8 @@ class Run:
             rest = found if holds is None else Op("if", (holds, found, rest), r.buffer.element)
         if r.unmasked is not None and self.masked:
             holds = condition_of(domain, domain_of(replace(r, constraints=r.unmasked)), r.names)
-            rest = rest if holds is None else Op("if", (holds, rest, Number(0, r.buffer.element)), r.buffer.element)
+            fill = Number(r.fill, r.buffer.element)
+            rest = rest if holds is None else Op("if", (holds, rest, fill), r.buffer.element)
         return rest
 
     def _at(self, source: Source) -> dict[str, Affine]:
@@ -651,7 +654,7 @@ def _values_of(
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
     statements = statements_of(region, asked, in_steps)
     direct = flow_of(statements)
-    flow = through_copies(statements, direct) if copies else direct
+    flow = through_copies(statements, direct, masked) if copies else direct
     statements = with_reads_once(forwarded(statements, flow, masked), flow, masked)
     needed = live(statements, flow, emitter.checked)
     emitter.taken |= {loop.dim for s in statements for loop in s.loops}

@@ -30,7 +30,6 @@ from tensorir.tile.lift.values import (
     axis,
     element_of,
     fitting,
-    holds,
     number_of,
     pointee_of,
     refused,
@@ -133,7 +132,7 @@ def _within_space(t: Context, op: Operation, view: View, indices: Sequence[Numbe
         space = -(-view.tensor.extents[d] // step)
         if index.sum is not None:
             bounds = Bound(index.sum), Bound(number(space - 1).minus(index.sum))
-            if all(holds(b, t.ranges) for b in bounds):
+            if all(b.holds(t.ranges) for b in bounds):
                 continue
         e = index.expr if index.scalar in (INT32, INT64) else converted(index.expr, INT32)
         kind = e.tensor.leaves[0]
@@ -154,7 +153,7 @@ def _coordinate(
             at = at.plus(variable(n))
         # a negative index is a large one without a sign: outside
         bounds = Bound(index.sum), Bound(at), Bound(number(extent - 1).minus(at))
-        return at, [b for b in bounds if holds(b, ranges) is not True]
+        return at, [b for b in bounds if b.holds(ranges) is not True]
     # as a number without a sign a negative one is far outside; where a tile is, nothing wraps around
     wide = index.expr if index.scalar in (INT32, INT64) else converted(index.expr, INT32)
     kind = INT64 if wide.tensor.element == INT64 else INT32
