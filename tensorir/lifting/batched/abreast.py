@@ -13,7 +13,6 @@ from tensorir.integers.affine import Affine, variable
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
-from tensorir.lifting.batched.online import results, uses
 from tensorir.lifting.dataflow.opaque import with_values
 from tensorir.lifting.emission.tensors import sum_of
 from tensorir.lifting.region.nodes import (
@@ -29,6 +28,8 @@ from tensorir.lifting.region.nodes import (
     Rule,
     While,
     Write,
+    results,
+    uses,
     walk,
     whole_of,
 )

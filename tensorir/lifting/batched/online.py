@@ -12,52 +12,18 @@ from tensorir.ir.rewrite import substitute
 from tensorir.ir.types import INT32, Scalar, TensorType
 from tensorir.lifting.emission.tensors import constant_of
 from tensorir.lifting.region.nodes import (
-    Atomic,
     Buffer,
     Carried,
-    Check,
     For,
     If,
     Let,
     Node,
     Read,
-    While,
     Write,
-    walk,
+    results,
+    uses,
 )
 from tensorir.lifting.schedule.components import combined
-
-
-def uses(node: Node) -> frozenset[Var]:
-    """Every variable that a node, or one in it, asks for."""
-    found: set[Var] = set()
-    for n in walk((node,)):
-        match n:
-            case Read(_, _, at, where, otherwise):
-                found |= {i for i in (*at, *where) if isinstance(i, Var)}
-                found |= otherwise.free if otherwise is not None else frozenset()
-            case Write(_, at, value, where) | Atomic(_, _, at, _, value, where):
-                found |= {i for i in (*at, *where) if isinstance(i, Var)} | value.free
-            case Let(_, value):
-                found |= value.free
-            case If(conditions, joined=joined):
-                found |= {c for c in conditions if isinstance(c, Var)}
-                for j in joined:
-                    found |= j.value.free | j.otherwise.free
-            case For(_, start, stop, carried=carried):
-                found |= {i for i in (start, stop) if isinstance(i, Var)}
-                for c in carried:
-                    found |= c.first.free | c.next.free
-            case While(_, condition, carried=carried):
-                found |= condition.free
-                for c in carried:
-                    found |= c.first.free | c.next.free
-            case Check(condition):
-                found |= condition.free
-            case _:
-                pass
-    return frozenset(found)
-
 
 POWERS = ("exp", "exp2")
 MOVES = ("rename", "split_dim", "merge_dims", "add_dim", "subset", "cast", "neg")
@@ -268,16 +234,3 @@ def _kept_by_round(v: Var, dim: str, count: int) -> Buffer:
 
 def _at(v: Var, dim: str) -> tuple[Affine, ...]:
     return variable(dim), *(variable(n).minus(number(i.start)) for n, i in v.type.dims.items)
-
-
-def results(node: Node) -> tuple[Var, ...]:
-    """The values that a node leaves to those after it."""
-    match node:
-        case Read(result) | Let(result) | Atomic(Var() as result):
-            return (result,)
-        case For(carried=carried) | While(carried=carried):
-            return tuple(c.result for c in carried)
-        case If(joined=joined):
-            return tuple(j.result for j in joined)
-        case _:
-            return ()

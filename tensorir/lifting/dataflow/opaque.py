@@ -12,10 +12,7 @@ from tensorir.ir.types import BOOL, INT32, Interval, TensorType
 from tensorir.lifting.emission.tensors import alike, position, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,
-    Bound,
     Buffer,
-    Carried,
-    Check,
     Condition,
     External,
     For,
@@ -28,6 +25,8 @@ from tensorir.lifting.region.nodes import (
     Rule,
     While,
     Write,
+    defined,
+    uses,
     walk,
     whole_of,
 )
@@ -84,55 +83,8 @@ def touched(node: While | External) -> tuple[list[Buffer], list[Buffer]]:
 
 def free_values(node: While) -> list[Var]:
     """The values from outside that a while asks for; variables of loops around are numbers."""
-    used: dict[Var, None] = {}
-    own: set[str] = set()
-
-    def ask(*expressions: Expr) -> None:
-        for e in expressions:
-            used.update(dict.fromkeys(e.free))
-
-    def asks(parts: Sequence[Index | Condition], dims: Collection[str] = ()) -> None:
-        for part in parts:
-            if isinstance(part, Var):
-                ask(part)
-            else:
-                affine = part.affine if isinstance(part, Bound) else part
-                used.update({_index(n): None for n in affine.names if n not in dims})
-
-    for inner in walk((node,)):
-        match inner:
-            case Read(result, _, at, where, otherwise):
-                own.add(result.name)
-                asks((*at, *where), result.type.dims.names)
-                ask(*(() if otherwise is None else (otherwise,)))
-            case Write(_, at, value, where) | Atomic(_, _, at, _, value, where):
-                asks((*at, *where), value.tensor.dims.names)
-                ask(value)
-                if isinstance(inner, Atomic) and inner.result is not None:
-                    own.add(inner.result.name)
-            case Let(result, value):
-                own.add(result.name)
-                ask(value)
-            case For(dim, start, stop, _, _, carried):
-                own |= {dim, *_names(carried)}
-                asks((start, stop))
-                ask(*(e for c in carried for e in (c.first, c.next)))
-            case While(_, condition, _, carried):
-                own |= _names(carried)
-                ask(condition, *(e for c in carried for e in (c.first, c.next)))
-            case If(conditions, _, _, joined):
-                own |= {j.result.name for j in joined}
-                asks(conditions)
-                ask(*(e for j in joined for e in (j.value, j.otherwise)))
-            case Check(condition):
-                ask(condition)
-            case _:
-                pass
-    return sorted((v for v in used if v.name not in own), key=lambda v: v.name)
-
-
-def _names(carried: Sequence[Carried]) -> set[str]:
-    return {name for c in carried for name in (c.inside.name, c.result.name)}
+    own = defined(node)
+    return sorted((v for v in uses(node) if v.name not in own), key=lambda v: v.name)
 
 
 def in_steps(node: For, fresh: Callable[[str], str]) -> tuple[Node, ...]:

@@ -38,8 +38,9 @@ from tensorir.lifting.region.nodes import (
     Rule,
     While,
     Write,
+    defined,
     nested,
-    walk,
+    tells_apart,
 )
 from tensorir.runtime.errors import NOWHERE, Span
 
@@ -180,7 +181,7 @@ class _Walk:
                 pass
             case Check(condition, message, span):
                 self.check(self.expression(condition), message, place, count, span)
-            case Atomic(None, _, at, op, value) if _may_meet(at, value):
+            case Atomic(None, _, at, op, value) if not tells_apart(at, dict(value.tensor.dims.items)):
                 return self.scatter(node, op, place, count)
             case Atomic(Var() as result, buffer, at, op, value, where, span):
                 count = self.node(Read(result, buffer, at, where, None, span), place, count)
@@ -447,7 +448,7 @@ def statements_of(
     for what has no such form.
     """
     ends = {b.name for b in region.buffers if b.argument} if asked is None else asked
-    taken = {b.name for b in region.buffers} | _names(region.body)
+    taken = {b.name for b in region.buffers} | {n for node in region.body for n in defined(node)}
     found = _Walk(_shared(region.body), in_steps, taken=taken)
     count = found.nodes(region.body, _Place())
     for b in region.buffers:
@@ -505,36 +506,6 @@ def _all_lanes(place: _Place) -> _Place:
 
 def _window(own: Sequence[tuple[str, Interval]]) -> list[str]:
     return [f"{i.start} <= {n} < {i.stop}" for n, i in own]
-
-
-def _may_meet(at: Sequence[Index], value: Expr) -> bool:
-    """True unless each dim of a value is known to tell places apart."""
-    apart: set[str] = set()
-    dims = dict(value.tensor.dims.items)
-    for i in at:
-        if isinstance(i, Var) or not i.is_linear:
-            return True
-        reach = 1
-        terms = [(n, c) for n, c in i.terms if isinstance(n, str) and n in dims]
-        for n, c in sorted(terms, key=lambda t: abs(t[1])):
-            if abs(c) < reach:
-                return True
-            apart.add(n)
-            reach = abs(c) * len(dims[n])
-    return not dims.keys() <= apart
-
-
-def _names(nodes: Sequence[Node]) -> set[str]:
-    found: set[str] = set()
-    for node in walk(tuple(nodes)):
-        match node:
-            case Read(result) | Let(result) | Atomic(Var() as result):
-                found.add(result.name)
-            case For(dim, carried=carried):
-                found |= {dim, *(c.inside.name for c in carried), *(c.result.name for c in carried)}
-            case _:
-                pass
-    return found
 
 
 def _scalar(v: Var) -> Scalar:
