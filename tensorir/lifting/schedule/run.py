@@ -378,7 +378,9 @@ class Run:
         values: dict[Var, Expr] = {}
         for v in e.free:
             if v in self.writers:
-                values[v] = self.read(self.statements[self.writers[v]], box)
+                # who asks for a dim finds it, also where the value is the same along it
+                r = self.statements[self.writers[v]]
+                values[v] = spread(self.read(r, box), dict(r.own))
             else:
                 values[v] = self.emitter.emit(term_of(variable(v.name), INT32), box)
         x = applied(e, values)
