@@ -445,7 +445,7 @@ class Run:
         choices.sort(key=lambda c: 0 if c[0] is None else sum(1 for _ in walk(c[0])), reverse=True)
         if rest is None:
             if not pieces:
-                return Number(0, r.buffer.element)
+                return Number(r.fill if self.masked else 0, r.buffer.element)
             rest = choices.pop(0)[1]
         for holds, found in choices:
             rest = found if holds is None else Op("if", (holds, found, rest), r.buffer.element)

@@ -19,6 +19,11 @@ BODIES = {
           u: tensor<int, x[0:4]> ← S[4*b + x];
           B[4*b + x] ← u;
         }""",
+    "a mask that never holds": """
+        for b in 0:2 independent {
+          t: tensor<int> ← A[0] where -1 >= 0 otherwise 3;
+          B[b] ← t;
+        }""",
     "lanes whose places data tell": """
         for b in 0:2 independent {
           i: tensor<int, x[0:4]> ← P[4*b + x];
