@@ -18,8 +18,8 @@ from tests.lift.harness import parsed
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):\n'
 NOTE = "is written before it is read"
 
-DOUBTFUL = {
-    "storage of one iteration": """
+KERNELS = {
+    ("storage of one iteration", True): """
 for i in range(8):
     s = T.alloc_buffer((1,), "int32")
     if i == 0:
@@ -27,7 +27,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = s[0]
 """,
-    "storage of one iteration of an outer loop": """
+    ("storage of one iteration of an outer loop", True): """
 for i in range(4):
     s = T.alloc_buffer((2,), "int32")
     for j in range(2):
@@ -36,7 +36,7 @@ for i in range(4):
         if A[i * 2 + j] > 0:
             B[i * 2 + j] = s[j]
 """,
-    "storage of one iteration, written by an earlier round of an inner loop": """
+    ("storage of one iteration, written by an earlier round of an inner loop", True): """
 for i in range(4):
     s = T.alloc_buffer((1,), "int32")
     for j in range(2):
@@ -44,7 +44,7 @@ for i in range(4):
             B[i * 2 + j] = s[0]
         s[0] = A[j]
 """,
-    "storage of a block": """
+    ("storage of a block", True): """
 for i in range(8):
     with T.sblock("b"):
         v = T.axis.spatial(8, i)
@@ -54,7 +54,7 @@ for i in range(8):
         if A[v] > 0:
             B[v] = s[0]
 """,
-    "storage of an iteration of a parallel loop": """
+    ("storage of an iteration of a parallel loop", True): """
 for i in T.parallel(8):
     s = T.alloc_buffer((1,), "int32")
     if i == 0:
@@ -62,7 +62,7 @@ for i in T.parallel(8):
     if A[i] > 0:
         B[i] = s[0]
 """,
-    "every other place": """
+    ("every other place", True): """
 t = T.alloc_buffer((4,), "int32")
 for i in range(8):
     t[T.bitwise_and(i, 2)] = A[i]
@@ -70,7 +70,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = t[T.bitwise_and(i, 3)]
 """,
-    "places by numbers of a condition": """
+    ("places by numbers of a condition", True): """
 t = T.alloc_buffer((8,), "int32")
 for i in range(8):
     if T.bitwise_and(i, 5) != 5:
@@ -79,7 +79,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = t[i]
 """,
-    "written in a while that may not run": """
+    ("written in a while that may not run", True): """
 s = T.alloc_buffer((1,), "int32")
 n = T.alloc_buffer((1,), "int32")
 n[0] = 0
@@ -88,7 +88,7 @@ while n[0] < A[0]:
     n[0] = n[0] + 1
 B[0] = s[0]
 """,
-    "written by an earlier round of a while": """
+    ("written by an earlier round of a while", True): """
 s = T.alloc_buffer((1,), "int32")
 n = T.alloc_buffer((1,), "int32")
 n[0] = 0
@@ -97,7 +97,7 @@ while n[0] < A[0]:
     s[0] = A[1]
     n[0] = n[0] + 1
 """,
-    "a condition of a while": """
+    ("a condition of a while", True): """
 s = T.alloc_buffer((1,), "int32")
 if A[0] > 0:
     s[0] = A[1]
@@ -105,7 +105,7 @@ while s[0] < 2:
     s[0] = s[0] + 1
 B[0] = s[0]
 """,
-    "a while in a loop, after one": """
+    ("a while in a loop, after one", True): """
 n = T.alloc_buffer((1,), "int32")
 for i in range(4):
     s = T.alloc_buffer((1,), "int32")
@@ -116,7 +116,7 @@ for i in range(4):
     if A[i] > -2:
         B[i] = s[0]
 """,
-    "a condition that changes": """
+    ("a condition that changes", True): """
 s = T.alloc_buffer((1,), "int32")
 c = T.alloc_buffer((1,), "int32")
 c[0] = A[0]
@@ -126,7 +126,7 @@ c[0] = A[2]
 if c[0] > 0:
     B[0] = s[0]
 """,
-    "a condition that a later round changes": """
+    ("a condition that a later round changes", True): """
 s = T.alloc_buffer((1,), "int32")
 c = T.alloc_buffer((1,), "int32")
 c[0] = A[0]
@@ -137,7 +137,7 @@ for i in range(4):
         B[i] = s[0]
     c[0] = A[i]
 """,
-    "a condition that another iteration has": """
+    ("a condition that another iteration has", True): """
 s = T.alloc_buffer((8,), "int32")
 for i in range(8):
     if A[i] > 0:
@@ -146,7 +146,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = s[7 - i]
 """,
-    "another condition": """
+    ("another condition", True): """
 for i in range(8):
     s = T.alloc_buffer((1,), "int32")
     if A[i] > 0:
@@ -154,7 +154,7 @@ for i in range(8):
     if A[i] > -2:
         B[i] = s[0]
 """,
-    "storage of threads, declared around them": """
+    ("storage of threads, declared around them", True): """
 s = T.alloc_buffer((1,), "int32", scope="local")
 for t in T.thread_binding(8, thread="threadIdx.x"):
     if t == 0:
@@ -162,7 +162,7 @@ for t in T.thread_binding(8, thread="threadIdx.x"):
     if A[t] > 0:
         B[t] = s[0]
 """,
-    "written in the while of an earlier iteration": """
+    ("written in the while of an earlier iteration", True): """
 n = T.alloc_buffer((1,), "int32")
 s = T.alloc_buffer((1,), "int32")
 for i in range(4):
@@ -174,7 +174,7 @@ for i in range(4):
             s[0] = A[7]
         n[0] = n[0] + 1
 """,
-    "a condition that a round of a while changes": """
+    ("a condition that a round of a while changes", True): """
 n = T.alloc_buffer((1,), "int32")
 s = T.alloc_buffer((1,), "int32")
 c = T.alloc_buffer((1,), "int32")
@@ -188,7 +188,7 @@ while n[0] < A[7]:
     c[0] = A[n[0] + 2]
     n[0] = n[0] + 1
 """,
-    "the place of a condition, which rounds change": """
+    ("the place of a condition, which rounds change", True): """
 n = T.alloc_buffer((1,), "int32")
 t = T.alloc_buffer((8,), "int32")
 for i in range(4):
@@ -198,7 +198,7 @@ while t[n[0]] > 0:
     n[0] = n[0] + 1
 B[0] = n[0]
 """,
-    "a condition of the iteration after": """
+    ("a condition of the iteration after", True): """
 s = T.alloc_buffer((1,), "int32")
 for i in range(8):
     if A[i] > 0:
@@ -207,7 +207,7 @@ for i in range(8):
     if A[i] > 0:
         s[0] = A[i]
 """,
-    "a fold that data let begin": """
+    ("a fold that data let begin", True): """
 s = T.alloc_buffer((1,), "int32")
 if A[0] > 0:
     s[0] = 0
@@ -218,9 +218,7 @@ B[0] = 1
 if A[1] > 0:
     B[0] = s[0]
 """,
-}
-CERTAIN = {
-    "storage of one iteration": """
+    ("storage of one iteration", False): """
 for i in range(8):
     s = T.alloc_buffer((1,), "int32")
     if i >= 0:
@@ -228,7 +226,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = s[0]
 """,
-    "storage of all iterations": """
+    ("storage of all iterations", False): """
 s = T.alloc_buffer((1,), "int32")
 for i in range(8):
     if i == 0:
@@ -236,7 +234,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = s[0]
 """,
-    "storage of one iteration of an outer loop": """
+    ("storage of one iteration of an outer loop", False): """
 for i in range(4):
     s = T.alloc_buffer((1,), "int32")
     for j in range(2):
@@ -245,7 +243,7 @@ for i in range(4):
         if A[i * 2 + j] > 0:
             B[i * 2 + j] = s[0]
 """,
-    "storage of a block": """
+    ("storage of a block", False): """
 for i in range(8):
     with T.sblock("b"):
         v = T.axis.spatial(8, i)
@@ -254,7 +252,7 @@ for i in range(8):
         if A[v] > 0:
             B[v] = s[0]
 """,
-    "places by bits": """
+    ("places by bits", False): """
 t = T.alloc_buffer((4,), "int32")
 for i in range(8):
     t[T.bitwise_and(i, 3)] = A[i]
@@ -262,7 +260,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = t[T.bitwise_and(i, 2)]
 """,
-    "places by numbers of a condition": """
+    ("places by numbers of a condition", False): """
 t = T.alloc_buffer((8,), "int32")
 for i in range(8):
     if T.bitwise_and(i, 5) != 5:
@@ -271,7 +269,7 @@ for i in range(4):
     if A[i] > 0:
         B[i] = t[i]
 """,
-    "places of other bits": """
+    ("places of other bits", False): """
 t = T.alloc_buffer((8,), "int32")
 for i in range(8):
     t[T.bitwise_xor(i, 5)] = A[i]
@@ -279,7 +277,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = t[i]
 """,
-    "written before a while": """
+    ("written before a while", False): """
 s = T.alloc_buffer((1,), "int32")
 n = T.alloc_buffer((1,), "int32")
 n[0] = 0
@@ -289,7 +287,7 @@ while n[0] < A[0]:
     n[0] = n[0] + 1
 B[0] = s[0]
 """,
-    "written in the same round": """
+    ("written in the same round", False): """
 n = T.alloc_buffer((1,), "int32")
 s = T.alloc_buffer((1,), "int32")
 n[0] = 0
@@ -298,7 +296,7 @@ while n[0] < A[0]:
     B[n[0]] = s[0]
     n[0] = n[0] + 1
 """,
-    "the same condition": """
+    ("the same condition", False): """
 for i in range(8):
     s = T.alloc_buffer((1,), "int32")
     if A[i] > 0:
@@ -306,7 +304,7 @@ for i in range(8):
     if A[i] > 0:
         B[i] = s[0]
 """,
-    "the same condition of storage that nobody changes in between": """
+    ("the same condition of storage that nobody changes in between", False): """
 s = T.alloc_buffer((1,), "int32")
 c = T.alloc_buffer((1,), "int32")
 c[0] = A[0]
@@ -318,6 +316,7 @@ c[0] = A[2]
 B[1] = c[0]
 """,
 }
+"""Kernels by what they show, and by whether data tell that a read finds nothing."""
 
 
 def outcomes(run: Any) -> Any:
@@ -332,9 +331,9 @@ def data(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-2, 5, 8).astype(np.int32) if seed else np.full(8, -1, np.int32)
 
 
-@pytest.mark.parametrize("name", DOUBTFUL)
+@pytest.mark.parametrize("name", [name for name, doubtful in KERNELS if doubtful])
 def test_a_call_raises_where_the_interpreter_reads_what_nobody_wrote(name: str):
-    function = parsed(HEAD, DOUBTFUL[name])
+    function = parsed(HEAD, KERNELS[name, True])
     program = ti.lift(function)
     assert any(NOTE in note for note in program.report.notes), program.report.notes
     seen = set[bool]()
@@ -347,9 +346,9 @@ def test_a_call_raises_where_the_interpreter_reads_what_nobody_wrote(name: str):
     assert seen == {False, True}
 
 
-@pytest.mark.parametrize("name", CERTAIN)
+@pytest.mark.parametrize("name", [name for name, doubtful in KERNELS if not doubtful])
 def test_what_is_written_whatever_data_say_needs_no_flag(name: str):
-    function = parsed(HEAD, CERTAIN[name])
+    function = parsed(HEAD, KERNELS[name, False])
     program = ti.lift(function)
     assert not any(NOTE in note for note in program.report.notes), program.report.notes
     assert "nothing has written it" not in str(program.at(program.static).built(True).fencil)

@@ -56,7 +56,7 @@ def said(call):
 
 @pytest.mark.parametrize(
     ("kernel", "number", "x", "round"),
-    ((doubled_sines, np.int32(3), X, "for i2 = 0"), (halvings, np.float32(0.3), X * 2, "round 0")),
+    ((doubled_sines, np.int32(3), X, "i2 = 0"), (halvings, np.float32(0.3), X * 2, "round 0")),
 )
 def test_an_assertion_within_a_loop_is_asked_in_every_round(kernel, number, x, round):
     module, p, given = lifted(kernel, x, Y, number)
@@ -70,7 +70,7 @@ def test_an_assertion_within_a_loop_is_asked_in_every_round(kernel, number, x, r
 
 def test_the_last_rounds_are_asked_too():
     _, p, given = lifted(doubled_sines, X * 0.5, Y, np.int32(3))
-    assert said(lambda: p(*given)).notes[0].startswith("it fails first at for i2 = 1")
+    assert said(lambda: p(*given)).notes[0].startswith("it fails first at i2 = 1")
 
 
 def test_an_index_that_leaves_an_array_in_a_round_is_said():

@@ -18,18 +18,24 @@ twice(A: tensor<float32, b[0:8]>, B: tensor<float32, b[0:8]>) {
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from tensorir.ir.build import call, closure, fencil, literal, var
-from tensorir.ir.nodes import Closure, Expr, Fencil, Var
-from tensorir.ir.types import BOOL, FLOAT32, Dims, Scalar, TensorType
-from tensorir.lifting.batched.loops import run
-from tensorir.lifting.batched.scope import Run, Scope, dims_of, zero_of
+from tensorir.ir.nodes import Expr, Fencil, Var
+from tensorir.ir.types import BOOL, FLOAT32, Dims, Interval, Scalar, TensorType
+from tensorir.lifting.batched.abreast import abreast
+from tensorir.lifting.batched.blocks import Scheduled, in_order_where_conflicting
+from tensorir.lifting.batched.online import ONLINE, with_sums_scaled_once
+from tensorir.lifting.dataflow.statements import Uncovered
+from tensorir.lifting.emission.emit import Emitter, ordered_closures
 from tensorir.lifting.emission.tensors import converted, cut, spread
-from tensorir.lifting.region.nodes import Atomic, Buffer, Region, Write, walk
-from tensorir.lifting.rewrites.canonical import tidied
-from tensorir.runtime.errors import Span
+from tensorir.lifting.nests.terms import Buffer as Memory
+from tensorir.lifting.region.nodes import Buffer, Check, For, Region, Rule, While, walk
+from tensorir.lifting.rewrites.canonical import by_parameters, tidied
+from tensorir.lifting.schedule.run import values_of
+from tensorir.lifting.schedule.stepping import Decided
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +49,18 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """The program of a region, the arguments that it writes, and what was decided."""
+    """The program of a region, the arguments that it writes, and what was decided.
+
+    `decided` has loops with how they run, and why; `merged` where sums of parts are one sum. `unchecked` says that a
+    program that checks would differ.
+    """
 
     fencil: Fencil
     written: tuple[str, ...]
-    run: Run = field(repr=False)
+    decided: tuple[tuple[For | While, str, str], ...]
+    notes: tuple[str, ...]
+    merged: tuple[Span, ...]
+    unchecked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,47 +80,101 @@ def batched(
 
     With values that are `unspecified` it checks that no result shows them.
     """
-    buffers = {b.name: b for b in region.buffers}
-    known = {n: (arguments or {}).get(n) or _plain(b) for n, b in buffers.items() if b.argument}
+    known = {b.name: (arguments or {}).get(b.name) or _plain(b) for b in region.buffers if b.argument}
     params = {n: var(n, a.type) for n, a in known.items()}
-    memory = {n: known[n].taken(params[n]) if b.argument else _zeros(b) for n, b in buffers.items()}
-    found = Run(buffers, checked, exact, on_hazard, raise_online)
-    scope = Scope(found, {}, {}, {}, dict(memory), {})
-    run(scope, region.body)
-    written = {n.buffer.name for n in walk(region.body) if isinstance(n, Write | Atomic)}
-    outputs = tuple(n for n, b in buffers.items() if b.argument and n in written)
-    values: list[tuple[Var, Expr]] = []
-    for name in outputs:
-        values.append((params[name], _given(scope, name, known[name])))
+    memories = {b.name: Memory(b.name, b.element, b.shape, True) for b in region.buffers if b.argument}
+    notes: list[str] = []
+    first = _final(region, known, Emitter(checked=checked), params, memories, exact, on_hazard, raise_online, notes)
+    values = dict(first.values)
     for other in () if unspecified is None else unspecified.others:
         assert unspecified is not None
-        again = Run(buffers, checked, exact, on_hazard, raise_online, count=found.count)
-        filled = Scope(again, {}, {}, {}, dict(memory), {})
-        run(filled, other.body)
-        found.count = again.count
-        for k, (v, x) in enumerate(values):
-            message = f"{unspecified.what} reaches '{v.name}'."
-            same = _alike(x, _given(filled, v.name, known[v.name]))
-            values[k] = v, call("assert_", x, same, static=(message,), span=unspecified.span)
-    if checked and found.asserted and values:
-        v, x = values[0]
-        for condition, message, span in found.asserted:
-            x = call("assert_", x, condition, static=(message,), span=span)
-        values[0] = v, x
-    closures, further = _ordered(values, list(params.values()))
-    order = list(params.values())
+        emitter = Emitter(checked=checked)
+        filled = _final(other, known, emitter, params, memories, exact, on_hazard, raise_online, []).values
+        for n, x in values.items():
+            message = f"{unspecified.what} reaches '{n}'."
+            values[n] = call("assert_", x, _alike(x, filled[n]), static=(message,), span=unspecified.span)
+    order, stored = list(params.values()), [(memories[n], x) for n, x in values.items()]
+    closures, further = ordered_closures(stored, order, Emitter(params={memories[n]: p for n, p in params.items()}))
     if not closures:
         nothing = var("nothing", TensorType(BOOL))
         order, closures = [*order, nothing], [closure(nothing, literal(False))]
-    made = tidied(fencil(region.name, [*order, *further], closures), exact, found.merged)
+    merged = list(first.merged)
+    made = tidied(fencil(region.name, [*order, *further], closures), exact, merged, by_parameters)
     made = replace(made, buffers=frozenset(v.name for v in further))
-    return Batched(made, outputs, found)
+    return Batched(made, tuple(values), first.decided, tuple(notes), tuple(merged), first.unchecked)
 
 
-def _given(scope: Scope, name: str, argument: Argument) -> Expr:
-    """The final value of an argument."""
-    whole = dims_of(scope.run.buffers[name])
-    return argument.given(cut(spread(scope.memory[name], whole), whole))
+@dataclass(frozen=True, slots=True)
+class _Final:
+    """Final values of the arguments that a region writes, and the schedule of its loops."""
+
+    values: Mapping[str, Expr]
+    decided: tuple[tuple[For | While, str, str], ...]
+    merged: tuple[Span, ...]
+    unchecked: bool
+
+
+def _final(
+    region: Region, arguments: Mapping[str, Argument], emitter: Emitter, params: Mapping[str, Var],
+    memories: dict[str, Memory], exact: bool, on_hazard: str, raise_online: bool, notes: list[str],
+) -> _Final:  # fmt: skip
+    emitter.taken |= params.keys()
+    for b in region.buffers:
+        if b.argument:
+            emitter.names[memories[b.name]] = tuple(n for n, _ in b.dims)
+            emitter.tensors[memories[b.name]] = arguments[b.name].taken(params[b.name])
+    ordered, nests = in_order_where_conflicting(region.body, on_hazard, notes)
+    scaled: set[str] = set()
+    body = abreast(with_sums_scaled_once(ordered, {}, scaled) if raise_online else ordered)
+    try:
+        values, decided = values_of(replace(region, body=body), emitter, memories, exact)
+    except Uncovered as reason:
+        span = next((n.span for n in walk(body) if n.span is not NOWHERE), NOWHERE)
+        raise DiagnosticError(Diagnostic("TL40", f"this has no tensor program: {reason}.", span)) from None
+    found: dict[str, Expr] = {}
+    for b in region.buffers:
+        if b.argument and b.name in values:
+            whole = {n: Interval(0, e) for n, e in b.dims}
+            x = arguments[b.name].given(cut(spread(values[b.name], whole), whole))
+            found[b.name] = x if found else emitter.asserting(x)
+    loops = [n for n in walk(ordered) if isinstance(n, For | While)]
+    sums = {d.dim for d in decided if d.reason.endswith(ROUNDED) and d.statement.buffer.element.is_float}
+    merged = [n.span for n in loops if isinstance(n, For) and n.carried and n.dim in sums]
+    unchecked = bool(emitter.notes) or any(isinstance(n, Check) for n in walk(body))
+    return _Final(found, tuple(_decisions(loops, nests, decided, scaled)), tuple(merged), unchecked)
+
+
+def _decisions(
+    loops: Sequence[For | While], nests: Sequence[Scheduled], decided: Sequence[Decided], scaled: Set[str]
+) -> Iterator[tuple[For | While, str, str]]:
+    """Schedules of loops: of inner ones as their writes are made, of those of blocks as they may conflict."""
+    by_loop: dict[str, list[Decided]] = {}
+    for d in decided:
+        by_loop.setdefault(d.dim, []).append(d)
+    blocks = {met.loop.dim for met in nests}
+    for node in loops:
+        match node:
+            case While():
+                yield node, "sequential", "it runs until data end it"
+            case For(dim) if node.rule is Rule.INDEPENDENT or dim in blocks:
+                continue
+            case For(dim) if dim in scaled:
+                yield node, "reduction", ONLINE
+            case For(dim):
+                own = by_loop.get(dim, ())
+                if not own or any(d.strategy in ("sequential", "scan") or d.reason.endswith(ROUNDS) for d in own):
+                    yield node, "sequential", "what a round carries depends on the round before"
+                else:
+                    yield node, "reduction" if node.carried else "parallel", ""
+    for met in nests:
+        yield met.loop, "parallel" if met.reason is None else "sequential", met.reason or ""
+
+
+ROUNDED = " by plus", " by multiplies"
+"""The ends of reasons of folds that round."""
+
+ROUNDS = "in the order of the loop"
+"""The end of the reason of a fold whose rounds depend on each other."""
 
 
 def _alike(x: Expr, y: Expr) -> Expr:
@@ -119,26 +186,5 @@ def _alike(x: Expr, y: Expr) -> Expr:
 
 
 def _plain(b: Buffer) -> Argument:
-    return Argument(TensorType(b.element, Dims(tuple(dims_of(b).items()))), lambda x: x, lambda x: x)
-
-
-def _zeros(b: Buffer) -> Expr:
-    return spread(zero_of(b.element), dims_of(b))
-
-
-def _ordered(values: list[tuple[Var, Expr]], params: list[Var]) -> tuple[list[Closure], list[Var]]:
-    """Closures in an order in which none reads what an earlier one wrote over; what must wait goes through a buffer."""
-    pending = dict(values)
-    closures: list[Closure] = []
-    further: list[Var] = []
-    while pending:
-        free = next((v for v in pending if not any(v in e.free for w, e in pending.items() if w is not v)), None)
-        if free is not None:
-            closures.append(closure(free, pending.pop(free)))
-            continue
-        chosen = next(v for v, e in pending.items() if e not in further)
-        later = var(f"{chosen.name}_new", chosen.type)
-        further.append(later)
-        closures.append(closure(later, pending[chosen]))
-        pending[chosen] = later
-    return closures, further
+    kind = TensorType(b.element, Dims(tuple((n, Interval(0, e)) for n, e in b.dims)))
+    return Argument(kind, lambda x: x, lambda x: x)

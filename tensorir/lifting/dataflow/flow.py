@@ -201,14 +201,16 @@ def _by_inverse(r: Statement, w: Statement, maps: _Accesses) -> Source | None:
     if common is None or not all(dims.values()) or not all(here.values()):
         return None
     ranges = {n: (i.start, i.stop - 1) for n, i in here.items()}
+    # the last of several rounds that write an element stays
+    again = {loop.dim for loop in w.in_turn} - {n for a in w.at for n in a.names} - set(common)
     for written, read in _ways(r, w, common, maps):
         solved = inverse(written, dims)
         at = None if solved is None else solved.at(read, ranges)
-        if at is not None and all(n in at or len(i) < 2 for n, i in dims.items()):
+        if at is not None and all(n in at or len(i) < 2 or n in again for n, i in dims.items()):
             break
     else:
         return None
-    place = tuple(at[n] if n in at else number(i.start) for n, i in dims.items())
+    place = tuple(at[n] if n in at else number(i.stop - 1) for n, i in dims.items())
     names = _named(r)
     relation = isl().Map(f"{{ {_tuple(r)} -> W{w.number}[{', '.join(text(a, names) for a in place)}]{_where(r)} }}")
     if not decided(lambda: relation.range().is_subset(maps.domain[w.number]), 1 / 4):

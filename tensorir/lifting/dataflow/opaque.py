@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorir.integers.affine import Affine, variable
+from tensorir.integers.affine import Affine
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, TensorType
-from tensorir.lifting.emission.tensors import alike, sum_of
+from tensorir.ir.types import BOOL, INT32, Interval, TensorType
+from tensorir.lifting.emission.tensors import alike, position, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,
-    Bound,
     Buffer,
-    Carried,
-    Check,
     Condition,
     External,
     For,
@@ -28,7 +25,10 @@ from tensorir.lifting.region.nodes import (
     Rule,
     While,
     Write,
+    defined,
+    uses,
     walk,
+    whole_of,
 )
 
 # What exact dataflow does not cover.
@@ -63,11 +63,6 @@ class Opaque:
         return frozenset(self.before.values()).union(*(e.free for e in self.guards))
 
 
-def whole_of(dims: Sequence[tuple[str, object]]) -> tuple[Affine, ...]:
-    """All of a buffer, along dims of a value."""
-    return tuple(variable(n) for n, _ in dims)
-
-
 def touched(node: While | External) -> tuple[list[Buffer], list[Buffer]]:
     """The buffers that a node touches, and those of them that it writes."""
     every: dict[Buffer, None] = {}
@@ -88,55 +83,8 @@ def touched(node: While | External) -> tuple[list[Buffer], list[Buffer]]:
 
 def free_values(node: While) -> list[Var]:
     """The values from outside that a while asks for; variables of loops around are numbers."""
-    used: dict[Var, None] = {}
-    own: set[str] = set()
-
-    def ask(*expressions: Expr) -> None:
-        for e in expressions:
-            used.update(dict.fromkeys(e.free))
-
-    def asks(parts: Sequence[Index | Condition], dims: Collection[str] = ()) -> None:
-        for part in parts:
-            if isinstance(part, Var):
-                ask(part)
-            else:
-                affine = part.affine if isinstance(part, Bound) else part
-                used.update({_index(n): None for n in affine.names if n not in dims})
-
-    for inner in walk((node,)):
-        match inner:
-            case Read(result, _, at, where, otherwise):
-                own.add(result.name)
-                asks((*at, *where), result.type.dims.names)
-                ask(*(() if otherwise is None else (otherwise,)))
-            case Write(_, at, value, where) | Atomic(_, _, at, _, value, where):
-                asks((*at, *where), value.tensor.dims.names)
-                ask(value)
-                if isinstance(inner, Atomic) and inner.result is not None:
-                    own.add(inner.result.name)
-            case Let(result, value):
-                own.add(result.name)
-                ask(value)
-            case For(dim, start, stop, _, _, carried):
-                own |= {dim, *_names(carried)}
-                asks((start, stop))
-                ask(*(e for c in carried for e in (c.first, c.next)))
-            case While(_, condition, _, carried):
-                own |= _names(carried)
-                ask(condition, *(e for c in carried for e in (c.first, c.next)))
-            case If(conditions, _, _, joined):
-                own |= {j.result.name for j in joined}
-                asks(conditions)
-                ask(*(e for j in joined for e in (j.value, j.otherwise)))
-            case Check(condition):
-                ask(condition)
-            case _:
-                pass
-    return sorted((v for v in used if v.name not in own), key=lambda v: v.name)
-
-
-def _names(carried: Sequence[Carried]) -> set[str]:
-    return {name for c in carried for name in (c.inside.name, c.result.name)}
+    own = defined(node)
+    return sorted((v for v in uses(node) if v.name not in own), key=lambda v: v.name)
 
 
 def in_steps(node: For, fresh: Callable[[str], str]) -> tuple[Node, ...]:
@@ -165,9 +113,9 @@ def inside_of(
     """The condition of a while, in a buffer of its own, and one round of it, as regions on buffers."""
     values = (inner.result for inner in (*node.before, *node.body) if isinstance(inner, Read))
     handed = frozenset(v.name for v in (*(v for v, _ in given), *values))
-    reads: list[Node] = [Read(v, b, whole_of(b.dims), (), None, node.span) for v, b in given]
-    before = [n for inner in node.before for n in _told(inner, handed, fresh)]
-    again = [n for inner in node.body for n in _told(inner, handed, fresh)]
+    reads: list[Node] = [Read(v, b, whole_of(v.type.dims.items), (), None, node.span) for v, b in given]
+    before = [n for inner in node.before for n in with_values(inner, handed, fresh)]
+    again = [n for inner in node.body for n in with_values(inner, handed, fresh)]
     goes = Buffer(fresh("goes"), BOOL, ())
     every = (*buffers, *(b for _, b in given))
     condition = (*reads, *before, Write(goes, (), node.condition, (), node.span))
@@ -179,7 +127,7 @@ def inside_of(
     )
 
 
-def _told(node: Node, handed: frozenset[str], fresh: Callable[[str], str]) -> Iterator[Node]:
+def with_values(node: Node, handed: Collection[str], fresh: Callable[[str], str]) -> Iterator[Node]:
     """A node with values in the place of sums of what is handed to a while."""
     found: list[Node] = []
 
@@ -188,29 +136,30 @@ def _told(node: Node, handed: frozenset[str], fresh: Callable[[str], str]) -> It
         found.append(Let(v, x))
         return v
 
-    def index(i: Index, dims: Sequence[str] = ()) -> Index:
-        if isinstance(i, Var) or not i.names & handed:
-            return i
-        if i.names & set(dims):
-            raise Uncovered("a window of a while that values tell")
-        return value(sum_of(i, {n: _index(n) for n in i.names}))
+    def total(a: Affine, dims: Mapping[str, Interval]) -> Expr:
+        return sum_of(a, {n: position(n, dims[n]) if n in dims else _index(n) for n in a.names})
 
-    def condition(c: Condition) -> Condition:
-        if isinstance(c, Var) or not c.affine.names & handed:
+    def index(i: Index, dims: Mapping[str, Interval] = {}) -> Index:
+        return i if isinstance(i, Var) or i.names.isdisjoint(handed) else value(total(i, dims))
+
+    def condition(c: Condition, dims: Mapping[str, Interval] = {}) -> Condition:
+        if isinstance(c, Var) or c.affine.names.isdisjoint(handed):
             return c
-        x = sum_of(c.affine, {n: _index(n) for n in c.affine.names})
+        x = total(c.affine, dims)
         return value(call("eq" if c.equal else "greater_equal", *alike([x, literal(0, INT32)])))
 
     def bodies(nodes: Sequence[Node]) -> tuple[Node, ...]:
-        return tuple(n for inner in nodes for n in _told(inner, handed, fresh))
+        return tuple(n for inner in nodes for n in with_values(inner, handed, fresh))
 
     match node:
         case Read(result, _, at, where):
-            dims = result.type.dims.names
-            made: Node = replace(node, at=tuple(index(i, dims) for i in at), where=tuple(map(condition, where)))
+            dims = dict(result.type.dims.items)
+            where = tuple(condition(c, dims) for c in where)
+            made: Node = replace(node, at=tuple(index(i, dims) for i in at), where=where)
         case Write(_, at, x, where) | Atomic(_, _, at, _, x, where):
-            dims = x.tensor.dims.names
-            made = replace(node, at=tuple(index(i, dims) for i in at), where=tuple(map(condition, where)))
+            dims = dict(x.tensor.dims.items)
+            where = tuple(condition(c, dims) for c in where)
+            made = replace(node, at=tuple(index(i, dims) for i in at), where=where)
         case For(_, start, stop, body):
             made = replace(node, start=index(start), stop=index(stop), body=bodies(body))
         case If(conditions, body, otherwise):

@@ -109,8 +109,13 @@ MOST_SOURCES = 8
 """How many sources a read may have after copies are seen through; those of more stay."""
 
 
-def through_copies(statements: Sequence[Statement], flow: Mapping[int, list[Source]]) -> dict[int, list[Source]]:
-    """The flow with every copy of another read's value replaced by the sources of that."""
+def through_copies(
+    statements: Sequence[Statement], flow: Mapping[int, list[Source]], masked: bool = True
+) -> dict[int, list[Source]]:  # fmt: skip
+    """The flow with every copy of another read's value replaced by the sources of that.
+
+    Without `masked` nothing is asked of a read where its mask does not hold.
+    """
     found = {r: list(sources) for r, sources in flow.items()}
     reads = {s.result: s for s in statements if s.result is not None}
     readers: dict[int, set[int]] = {}
@@ -120,7 +125,7 @@ def through_copies(statements: Sequence[Statement], flow: Mapping[int, list[Sour
                 readers.setdefault(source.writer, set()).add(r)
     for w in statements:
         copied = reads.get(w.value) if isinstance(w.value, Var) and w.scatter is None else None
-        if copied is None or copied.loops != w.loops or copied.own != w.own:
+        if copied is None or (masked and copied.unmasked is not None) or copied.loops != w.loops or copied.own != w.own:
             continue
         origins = found[copied.number]
         if any(o.writer == w.number for o in origins):
@@ -228,7 +233,7 @@ class _Forwarding:
         first: dict[object, Var] = {}
         for v, s in reads.items() if self.chosen else ():
             parts = [(x.writer, x.buffer, x.at, str(x.domain).partition("[")[2]) for x in self.flow.get(s.number, ())]
-            self.same[v] = first.setdefault((s.buffer.name, s.at, s.loops, s.unmasked, *parts), v)
+            self.same[v] = first.setdefault((s.buffer.name, s.at, s.loops, s.unmasked, s.fill, *parts), v)
 
     def statement(self, s: Statement) -> Statement:
         """A write of forwarded values: a scatter is asked for its places, too, where its guards hold."""
@@ -325,7 +330,7 @@ def _finds_the_same(a: Statement, b: Statement, flow: Mapping[int, Sequence[Sour
     """True if a read finds all that another one does, which is asked for in no more iterations."""
     if a.buffer is not b.buffer or a.at != b.at or a.loops != b.loops or a.own or b.own:
         return False
-    if masked and a.unmasked != b.unmasked:
+    if masked and (a.unmasked, a.fill) != (b.unmasked, b.fill):
         return False
 
     def asked() -> bool:

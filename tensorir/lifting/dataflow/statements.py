@@ -19,7 +19,7 @@ from tensorir.ir.rewrite import rebuild
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.dataflow.opaque import Opaque, Uncovered, free_values, in_steps, inside_of, touched, whole_of
-from tensorir.lifting.emission.tensors import alike, sum_of
+from tensorir.lifting.emission.tensors import alike, constant_of, position, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,
@@ -38,8 +38,9 @@ from tensorir.lifting.region.nodes import (
     Rule,
     While,
     Write,
+    defined,
     nested,
-    walk,
+    tells_apart,
 )
 from tensorir.runtime.errors import NOWHERE, Span
 
@@ -55,6 +56,8 @@ class Scatter:
 
     old: Var
     loops: tuple[For, ...]
+    own: tuple[tuple[str, Interval], ...]
+    """The dims of the value, behind the loops."""
     constraints: tuple[str, ...]
     at: tuple[Expr, ...]
     guards: tuple[Expr, ...]
@@ -80,7 +83,8 @@ class Statement:
     result: Var | None
     span: Span = NOWHERE
     unmasked: tuple[str, ...] | None = None
-    """The constraints without the mask of a read, where it has one: outside of it, it finds zero."""
+    """The constraints without the mask of a read, where it has one: outside of it, it finds `fill`."""
+    fill: bool | int | float = 0
     is_end: bool = False
     """Whether this reads a whole argument in the end."""
     scatter: Scatter | None = None
@@ -162,11 +166,14 @@ class _Walk:
                 return self.write(node, place, count)
             case Let(result, value):
                 self.values[result] = self.expression(value)
-            case If(conditions, body, otherwise, ()):
+            case If(conditions, body, otherwise, joined):
                 inner = self.demanded(place, conditions)
                 count = self.nodes(body, inner, count)
                 if otherwise:
                     count = self.nodes(otherwise, self.refused(place, conditions), count)
+                for j in joined:
+                    a, b = self.expression(j.value), self.expression(j.otherwise)
+                    self.values[j.result] = a if a is b else self.chosen(conditions, a, b)
                 return count
             case For():
                 return self.loop(node, place, count)
@@ -174,8 +181,13 @@ class _Walk:
                 pass
             case Check(condition, message, span):
                 self.check(self.expression(condition), message, place, count, span)
-            case Atomic(None, _, at, op) if any(isinstance(i, Var) for i in at):
+            case Atomic(None, _, at, op, value) if not tells_apart(at, dict(value.tensor.dims.items)):
                 return self.scatter(node, op, place, count)
+            case Atomic(Var() as result, buffer, at, op, value, where, span):
+                count = self.node(Read(result, buffer, at, where, None, span), place, count)
+                new = Var(self.fresh(f"{buffer.name}_new"), value.tensor)
+                self.values[new] = self.expression(call(op, result, value))
+                return self.node(Write(buffer, at, new, where, span), place, count)
             case Atomic(None, buffer, at, op, value, where, span):
                 old = self.fresh_value(buffer, value)
                 count = self.node(Read(old, buffer, at, where, None, span), place, count)
@@ -195,12 +207,10 @@ class _Walk:
                 raise Uncovered("a while that carries values")
             given: list[tuple[Var, Buffer]] = []
             for v in free_values(node):
-                if v.type.dims.items:
-                    raise Uncovered("a tensor that a while asks for")
-                buffer = Buffer(self.fresh(v.name), _scalar(v), ())
+                buffer = Buffer(self.fresh(v.name), _scalar(v), _dims(v))
                 given.append((v, buffer))
                 value = self.values.get(v, v)
-                count = self.write(Write(buffer, (), value, (), node.span), replace(place, guards=()), count)
+                count = self.write(Write(buffer, _whole(v), value, (), node.span), replace(place, guards=()), count)
             condition, body, goes = inside_of(node, buffers, given, self.fresh)
             parts = replace(parts, condition=condition, body=body, goes=goes)
             buffers = [*buffers, *(b for _, b in given)]
@@ -230,11 +240,12 @@ class _Walk:
         if isinstance(node.start, Var) or isinstance(node.stop, Var) or (self.in_steps and not place.loops):
             return self.nodes(in_steps(node, self.fresh), place, count)
         start, stop = (self.affine(i) for i in (node.start, node.stop))
-        if stop.minus(start) == number(1) and not node.carried:
+        if stop.minus(start) == number(1):
             return self.once(node, start, place, count)
         memory = [Buffer(self.fresh(c.inside.name), _scalar(c.inside), _dims(c.inside)) for c in node.carried]
+        free = replace(place, guards=())  # nobody else asks for what a loop carries
         for c, buffer in zip(node.carried, memory, strict=True):
-            count = self.node(Write(buffer, _whole(c.inside), c.first, (), node.span), place, count)
+            count = self.node(Write(buffer, _whole(c.inside), c.first, (), node.span), free, count)
         names = {n: n for n in (*(loop.dim for loop in place.loops), node.dim)}
         bounds = (
             f"{text(start, names)} <= {node.dim}",
@@ -252,9 +263,9 @@ class _Walk:
         inside = 0
         for c, buffer in zip(node.carried, memory, strict=True):
             inside = self.node(Read(c.inside, buffer, _whole(c.inside), (), None, node.span), inner, inside)
-        inside = self.nodes(node.body, inner, inside)
+        inside, free = self.nodes(node.body, inner, inside), replace(inner, guards=())
         for c, buffer in zip(node.carried, memory, strict=True):
-            inside = self.node(Write(buffer, _whole(c.inside), c.next, (), node.span), inner, inside)
+            inside = self.node(Write(buffer, _whole(c.inside), c.next, (), node.span), free, inside)
         count += 1
         for c, buffer in zip(node.carried, memory, strict=True):
             count = self.node(Read(c.result, buffer, _whole(c.result), (), None, node.span), place, count)
@@ -263,11 +274,14 @@ class _Walk:
     def once(self, node: For, value: Affine, place: _Place, count: int) -> int:
         """A loop of one iteration: what it does, its variable known."""
         self.known[node.dim] = value
-        self.values[Var(node.dim, TensorType(INT32))] = self.index(value)
+        self.values[Var(node.dim, TensorType(INT32))] = self.index(value, {})
         self.spelled.clear()  # another loop may have had this name
         outside = replace(place, order=(*place.order, count), guards=())
         inner = replace(place, once=(*place.once, node), outside=(*place.outside, outside))
-        return self.nodes(node.body, inner, count)
+        self.values.update({c.inside: self.expression(c.first) for c in node.carried})
+        count = self.nodes(node.body, inner, count)
+        self.values.update({c.result: self.expression(c.next) for c in node.carried})
+        return count
 
     def affine(self, i: Index) -> Affine:
         """A sum of variables that are not known."""
@@ -282,11 +296,12 @@ class _Walk:
     def read(self, node: Read, place: _Place, count: int) -> None:
         own = node.result.type.dims.items
         inner = self.demanded(replace(place, guards=()), node.where)
-        by_data = bool(inner.guards) or node.otherwise is not None
-        if by_data and own:
-            raise Uncovered("a window that data decide about")
+        otherwise = literal(0, node.buffer.element) if node.otherwise is None else self.expression(node.otherwise)
+        fill = constant_of(otherwise)
+        by_data = bool(node.where) and (bool(inner.guards) or fill is None)
         # where data decide whether anything is read, a place may lie outside
-        places = [self.index(i) if by_data or isinstance(i, Var) else None for i in node.at]
+        dims_of_value = dict(own)
+        places = [self.index(i, dims_of_value) if by_data or isinstance(i, Var) else None for i in node.at]
         at, result = node.at, Var(node.result.name, node.result.type)
         value: Expr = result
         if any(p is not None for p in places):
@@ -300,27 +315,30 @@ class _Walk:
             looked_up = [p for p in places if p is not None]
             value = call("gather", result, *looked_up, static=(names, "zero"), span=node.span)
         if by_data:
-            otherwise = literal(0, node.buffer.element) if node.otherwise is None else self.expression(node.otherwise)
-            for c in reversed(node.where):
-                value = call("if", self.expression(c) if isinstance(c, Var) else self.holds(c), value, otherwise)
+            value = self.chosen(node.where, value, otherwise, dict(node.result.type.dims.items))
         self.values[node.result] = value
         made = self.made(node.buffer, at, place if by_data else inner, own, count, None, result, node.span)
         if node.where and not by_data:
             whole = self.made(node.buffer, at, place, own, count, None, result, node.span)
-            made = replace(made, unmasked=whole.constraints)
+            made = replace(made, unmasked=whole.constraints, fill=0 if fill is None else fill.value)
         self.found.append(made)
 
-    def holds(self, c: Bound) -> Expr:
+    def chosen(
+        self, where: Sequence[Condition], value: Expr, otherwise: Expr, own: Mapping[str, Interval] | None = None
+    ) -> Expr:  # fmt: skip
+        """One value where all conditions hold, and another one elsewhere."""
+        for c in reversed(where):
+            value = call("if", self.expression(c) if isinstance(c, Var) else self.holds(c, own or {}), value, otherwise)
+        return value
+
+    def holds(self, c: Bound, own: Mapping[str, Interval]) -> Expr:
         """A condition on indices as a value."""
-        a = self.affine(c.affine)
-        x = sum_of(a, {n: Var(n, TensorType(INT32)) for n in a.names})
+        x = self.index(c.affine, own)
         return call("eq" if c.equal else "greater_equal", *alike([x, literal(0, INT32)]))
 
     def scatter(self, node: Write | Atomic, op: str | None, place: _Place, count: int) -> int:
         """A write whose places data tell, for all iterations of the loops around it alone."""
-        value = self.expression(node.value)
-        if value.tensor.dims.items:
-            raise Uncovered("a tensor whose places data tell")
+        value, lanes = self.expression(node.value), node.value.tensor.dims.items
         inner = self.demanded(place, node.where)
         around = self.shared.get(node, 0)
         if around < len(place.outside):
@@ -332,7 +350,7 @@ class _Walk:
         own = tuple((n, Interval(0, e)) for n, e in zip(names, node.buffer.shape, strict=True))
         at = [Affine(((n, 1),)) for n in names]
         old = Var(self.fresh(f"{node.buffer.name}_old"), TensorType(node.buffer.element, Dims(own)))
-        places = tuple(self.index(i) for i in node.at)
+        places = tuple(self.index(i, dict(lanes)) for i in node.at)
         guards = tuple(self.expression(g) for g in inner.guards)
         # of several that leave one loop each has a place of its own behind those before it
         first = len(self.found)
@@ -340,15 +358,16 @@ class _Walk:
         made = self.made(node.buffer, at, here, own, first + 1, value, None, node.span)
         # of lanes in lockstep each makes the same step before any makes the next one
         in_turn = sorted(place.loops, key=lambda loop: loop.dim in inner.tail)
-        scatter = Scatter(old, tuple(in_turn), inner.constraints, places, guards, op)
+        scatter = Scatter(old, tuple(in_turn), lanes, (*inner.constraints, *_window(lanes)), places, guards, op)
         self.found.append(replace(made, scatter=scatter))
         return count + 1
 
-    def index(self, i: Index) -> Expr:
+    def index(self, i: Index, own: Mapping[str, Interval]) -> Expr:
+        """An index as a value, along dims of its own."""
         if isinstance(i, Var):
             return self.expression(i)
         a = self.affine(i)
-        return sum_of(a, {n: Var(n, TensorType(INT32)) for n in a.names})
+        return sum_of(a, {n: position(n, own[n]) if n in own else Var(n, TensorType(INT32)) for n in a.names})
 
     def write(self, node: Write, place: _Place, count: int) -> int:
         if any(isinstance(i, Var) for i in node.at):
@@ -371,10 +390,10 @@ class _Walk:
         self, buffer: Buffer, at: Sequence[Index], place: _Place, own: Sequence[tuple[str, Interval]], count: int,
         value: Expr | None, result: Var | None, span: Span,
     ) -> Statement:  # fmt: skip
-        window = [f"{i.start} <= {n} < {i.stop}" for n, i in own]
         return Statement(
             len(self.found), buffer, tuple(map(self.affine, at)), place.loops, tuple(own),
-            (*place.constraints, *window), (*place.order, count, *place.tail), value, result, span, once=place.once,
+            (*place.constraints, *_window(own)), (*place.order, count, *place.tail), value, result, span,
+            once=place.once,
         )  # fmt: skip
 
     def expression(self, e: Expr) -> Expr:
@@ -429,7 +448,7 @@ def statements_of(
     for what has no such form.
     """
     ends = {b.name for b in region.buffers if b.argument} if asked is None else asked
-    taken = {b.name for b in region.buffers} | _names(region.body)
+    taken = {b.name for b in region.buffers} | {n for node in region.body for n in defined(node)}
     found = _Walk(_shared(region.body), in_steps, taken=taken)
     count = found.nodes(region.body, _Place())
     for b in region.buffers:
@@ -485,17 +504,8 @@ def _all_lanes(place: _Place) -> _Place:
     return replace(place, loops=loops, constraints=(*rest, some), tail=())
 
 
-def _names(nodes: Sequence[Node]) -> set[str]:
-    found: set[str] = set()
-    for node in walk(tuple(nodes)):
-        match node:
-            case Read(result) | Let(result) | Atomic(Var() as result):
-                found.add(result.name)
-            case For(dim, carried=carried):
-                found |= {dim, *(c.inside.name for c in carried), *(c.result.name for c in carried)}
-            case _:
-                pass
-    return found
+def _window(own: Sequence[tuple[str, Interval]]) -> list[str]:
+    return [f"{i.start} <= {n} < {i.stop}" for n, i in own]
 
 
 def _scalar(v: Var) -> Scalar:

@@ -25,7 +25,7 @@ import numpy as np
 
 from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
 from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar
-from tensorir.lifting.nests.linear import affine_of, linear
+from tensorir.lifting.nests.linear import affine_of, linear, settled
 from tensorir.lifting.nests.nest import Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names, values
 from tensorir.lifting.nests.unknowns import Ranges, bounds
@@ -279,7 +279,7 @@ def extremes(term: Term, ranges: Ranges) -> tuple[int, int] | None:
     for name in names:
         count *= max(0, ranges[name][1] - ranges[name][0] + 1)
     if count > MOST_POINTS:
-        return _between(term, found, ranges)
+        return bounds(settled(term, ranges), ranges)
     if not count:
         return None
     grid = {
@@ -290,15 +290,3 @@ def extremes(term: Term, ranges: Ranges) -> tuple[int, int] | None:
     if result is None:
         return None
     return int(np.min(result)), int(np.max(result))
-
-
-def _between(term: Term, found: Affine | None, ranges: Ranges) -> tuple[int, int] | None:
-    match term:
-        case Op("min" | "max" as op, args, _):
-            ends = [extremes(a, ranges) for a in args]
-            if any(e is None for e in ends):
-                return None
-            least, most = ([e[k] for e in ends if e is not None] for k in (0, 1))
-            return (min(least), min(most)) if op == "min" else (max(least), max(most))
-        case _:
-            return None if found is None else found.range(ranges)

@@ -6,13 +6,13 @@ or as what a loop carries. A loop's variable is a dim of access maps and, in exp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tensorir.integers.affine import Affine
+from tensorir.integers.affine import Affine, variable
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
 
@@ -36,6 +36,21 @@ class Bound:
 
     affine: Affine
     equal: bool = False
+
+    def holds(self, ranges: Mapping[str, tuple[int, int]]) -> bool | None:
+        """True if it holds for all values of its variables, False if for none; None where they differ, or none knows.
+
+        >>> from tensorir.integers.affine import variable
+        >>> Bound(variable("i")).holds({"i": (0, 3)}), Bound(variable("i").times(-1)).holds({"i": (0, 3)})
+        (True, None)
+        """
+        found = self.affine.range(ranges)
+        if found is None:
+            return None
+        low, high = found
+        if self.equal:
+            return True if low == high == 0 else None if low <= 0 <= high else False
+        return True if low >= 0 else False if high < 0 else None
 
 
 Index = Affine | Var
@@ -201,6 +216,26 @@ class Region:
     body: tuple[Node, ...]
 
 
+def whole_of(dims: Sequence[tuple[str, object]]) -> tuple[Affine, ...]:
+    """All of a buffer, along dims of a value."""
+    return tuple(variable(n) for n, _ in dims)
+
+
+def tells_apart(at: Sequence[Index], dims: Mapping[str, Interval]) -> bool:
+    """True if places are known to have elements of their own: as numbers of which the dims are digits."""
+    digits: set[str] = set()
+    for i in at:
+        if not isinstance(i, Affine) or not i.is_linear:
+            return False
+        reach = 1
+        for n, c in sorted(((n, c) for n, c in i.terms if n in dims), key=lambda t: abs(t[1])):
+            if abs(c) < reach or n in digits:
+                return False
+            digits.add(str(n))
+            reach = abs(c) * len(dims[str(n)])
+    return digits == set(dims)
+
+
 def nested(node: Node) -> tuple[tuple[Node, ...], ...]:
     """The bodies of a node.
 
@@ -226,6 +261,64 @@ def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
         yield node
         for body in reversed(nested(node)):
             stack += reversed(body)
+
+
+def results(node: Node) -> tuple[Var, ...]:
+    """The values that a node leaves to those after it."""
+    match node:
+        case Read(result) | Let(result) | Atomic(Var() as result):
+            return (result,)
+        case For(carried=carried) | While(carried=carried):
+            return tuple(c.result for c in carried)
+        case If(joined=joined):
+            return tuple(j.result for j in joined)
+        case _:
+            return ()
+
+
+def defined(node: Node) -> frozenset[str]:
+    """The names of values and loops that a node, or one in it, defines."""
+    names: set[str] = set()
+    for n in walk((node,)):
+        names |= {v.name for v in results(n)}
+        if isinstance(n, For | While):
+            names |= {c.inside.name for c in n.carried}
+        if isinstance(n, For):
+            names.add(n.dim)
+    return frozenset(names)
+
+
+def uses(node: Node) -> frozenset[Var]:
+    """Every variable that a node, or one in it, asks for; those of sums of indices are int32."""
+    variables: set[Var] = set()
+
+    def ask(*parts: Index | Condition | Expr, dims: Iterable[str] = ()) -> None:
+        for part in parts:
+            if isinstance(part, Affine | Bound):
+                affine = part.affine if isinstance(part, Bound) else part
+                variables.update(Var(n, TensorType(INT32)) for n in affine.names.difference(dims))
+            else:
+                variables.update(part.free)
+
+    for n in walk((node,)):
+        match n:
+            case Read(result, _, at, where, otherwise):
+                ask(*at, *where, *(() if otherwise is None else (otherwise,)), dims=result.type.dims.names)
+            case Write(_, at, value, where) | Atomic(_, _, at, _, value, where):
+                ask(*at, *where, value, dims=value.tensor.dims.names)
+            case Let(_, value):
+                ask(value)
+            case If(conditions, joined=joined):
+                ask(*conditions, *(e for j in joined for e in (j.value, j.otherwise)))
+            case For(_, start, stop, carried=carried):
+                ask(start, stop, *(e for c in carried for e in (c.first, c.next)))
+            case While(_, condition, carried=carried):
+                ask(condition, *(e for c in carried for e in (c.first, c.next)))
+            case Check(condition):
+                ask(condition)
+            case _:
+                pass
+    return frozenset(variables)
 
 
 def check_region(region: Region) -> None:

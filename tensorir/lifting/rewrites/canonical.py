@@ -22,6 +22,7 @@ f(A: tensor<float, i[0:3]>, B: tensor<float, i[0:3]>) {
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -262,6 +263,24 @@ def contraction_of_parts(e: Call) -> Expr | None:
             if len(made) == 2:
                 return call("contract", *made, static=(element, (*dims[:k], name, *dims[k + 2 :])), span=e.span)
     return None
+
+
+def fold_of_contraction(e: Call) -> Expr | None:
+    """A sum of contractions is one over that dim, too.
+
+    >>> from tensorir.passes.base import show
+    >>> dims = {"I": (0, 2), "K": (0, 6)}
+    >>> show(Canonical(), "reduce(+, 0.0, I)(contract(float, K)(x, y))", x=dims, y=dims)
+    contract(float, I, K)(x, y)
+    """
+    match e:
+        case Call("reduce", (Operator("plus"), init, Call("contract", (x, y), (kind, dims))), (dim,)):
+            nothing = constant_of(init)
+            if nothing is None or nothing.value != 0 or any(dim not in f.tensor.dims for f in (x, y)):
+                return None
+            return call("contract", x, y, static=(kind, (dim, *dims)), span=e.span)
+        case _:
+            return None
 
 
 def fold_of_merged(e: Call) -> Expr | None:
@@ -509,7 +528,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "or": (simplify.or_false, simplify.both_the_same),
     "min": (simplify.both_the_same,),
     "max": (simplify.both_the_same,),
-    "reduce": (start_of_added, fold_of_fold, fold_of_merged),
+    "reduce": (start_of_added, fold_of_fold, fold_of_contraction, fold_of_merged),
     "contract": (contraction_of_parts,),
     "scan": (start_of_added,),
     "add_dim": (added_point,),
@@ -524,7 +543,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
 }
 """The rules by the builtin at whose calls they look, in the order in which they are tried."""
 
-REORDERING = frozenset([fold_of_fold, contraction_of_parts, fold_of_merged])
+REORDERING = frozenset([fold_of_fold, fold_of_contraction, contraction_of_parts, fold_of_merged])
 """Rules that add up the same terms in another order."""
 
 LOOSE = REORDERING | frozenset([plus_nothing])
@@ -537,14 +556,18 @@ MOST_ROUNDS = 4
 """How often renames are looked for."""
 
 
-def tidied(f: Fencil, exact: bool = False, merged: list[Span] | None = None) -> Fencil:
+def tidied(
+    f: Fencil, exact: bool = False, merged: list[Span] | None = None,
+    named: Callable[[Fencil], Fencil] = lambda f: _named(f),
+) -> Fencil:  # fmt: skip
     """The fencil in canonical form, with fewer renames; `exact` keeps the order of sums of floats.
 
-    `merged` gets the places of folds whose terms are taken in another order than they were.
+    `merged` gets the places of folds whose terms are taken in another order than they were, and `named` gives each dim
+    a name.
     """
     canonical = Canonical(exact, [] if merged is None else merged)
-    f = _named(PropagateConditions().run(canonical.run(f)))
-    f = _in_one_order(_without_renames(canonical.run(f), canonical), exact)
+    f = named(PropagateConditions().run(canonical.run(f)))
+    f = _in_one_order(_without_renames(canonical.run(f), canonical, named), exact)
     if not any(decides(e) for e in postorder(*values(f.closures))):
         return f
     # moves inside of choices have met by now, and what is left of them is known
@@ -571,12 +594,12 @@ def _without_added(c: Closure) -> Expr:
     return value
 
 
-def _without_renames(f: Fencil, canonical: Canonical) -> Fencil:
+def _without_renames(f: Fencil, canonical: Canonical, named: Callable[[Fencil], Fencil]) -> Fencil:
     """The fencil without the renames that come to light when others have gone."""
     for _ in range(MOST_ROUNDS):
         if not any(isinstance(e, Call) and e.op == "rename" for e in postorder(*values(f.closures))):
             return f
-        new = _named(f)
+        new = named(f)
         if new == f:
             return f
         f = canonical.run(new)
@@ -587,6 +610,11 @@ def _named(f: Fencil) -> Fencil:
     """The fencil with a name for each dim, and with few renames."""
     # equal expressions keep their names together
     return one_name_each(_renamed_at_the_edges(with_distinct_names(Cse().run(f))))
+
+
+def by_parameters(f: Fencil) -> Fencil:
+    """The fencil with the names that dims have in its parameters, where there are several for one."""
+    return one_name_each(with_distinct_names(Cse().run(f)), frozenset(n for p in f.params for n in p.type.dims.names))
 
 
 def _renamed_at_the_edges(f: Fencil) -> Fencil:

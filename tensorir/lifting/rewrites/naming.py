@@ -30,7 +30,7 @@ f(A: tensor<float, k_1[0:3]>, t: tensor<int, k[0:3]>, B: tensor<float, k[0:3]>) 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from tensorir.ir.build import call, closure, fencil, operator, reduce
@@ -42,8 +42,11 @@ from tensorir.lifting.emission.tensors import neutral, shifted
 from tensorir.passes.base import remade, rewritten
 
 
-def one_name_each(f: Fencil) -> Fencil:
-    """The fencil with as few names of dims, and as few renames, as its expressions allow."""
+def one_name_each(f: Fencil, kept: Set[str] = frozenset()) -> Fencil:
+    """The fencil with as few names of dims, and as few renames, as its expressions allow.
+
+    Of several names for one thing one that is `kept` stays, or else a short one.
+    """
     f = _named_inside(f)
     roots = list(values(f.closures))
     nodes = list(postorder(*roots))
@@ -65,7 +68,7 @@ def one_name_each(f: Fencil) -> Fencil:
     if not classes.of:
         return f
     order = {n: k for k, n in enumerate(_in_order(f, roots))}
-    names = {n: min(group, key=lambda m: (len(m), order[m])) for n, group in classes.of.items()}
+    names = {n: min(group, key=lambda m: (m not in kept, len(m), order[m])) for n, group in classes.of.items()}
     names = {n: new for n, new in names.items() if n != new}
     params = [variable_under(p, names) for p in f.params]
     made = under_names(roots, names)

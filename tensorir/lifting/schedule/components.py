@@ -30,7 +30,7 @@ from tensorir.lifting.accesses.space import joined_name
 from tensorir.lifting.dataflow.flow import PARTS, Source, domain_of, sources_of
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.tensors import sum_of
-from tensorir.lifting.region.nodes import For
+from tensorir.lifting.region.nodes import COMBINING, For
 from tensorir.lifting.schedule.placed import Made, with_indices
 from tensorir.lifting.schedule.recurrence import step_along
 
@@ -172,9 +172,6 @@ def _places(run: Run, source: Source, dim: str) -> tuple[int, int]:
 
 
 # Components of the dataflow that are reductions: one write that combines its own last value with a term.
-
-
-COMBINING = ("plus", "multiplies", "min", "max", "and", "or", "xor", "bit_and", "bit_or", "bit_xor")
 
 
 def combined(value: Expr, old: Var) -> tuple[str, Expr] | None:

@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensorir.integers.affine import Affine, number, variable
-from tensorir.ir.build import call, operator, reduce
+from tensorir.ir.build import call, function, operator, reduce, scan
 from tensorir.ir.nodes import Call, Expr, Lambda, Operator, Var
 from tensorir.ir.rewrite import rebuild
 from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType, bcast
@@ -313,10 +313,12 @@ def applied(e: Expr, values: Mapping[Var, Expr]) -> Expr:
 
     >>> from tensorir.text import parse_expr
     >>> from tensorir.ir.types import tensor
-    >>> x = Var("x", tensor("float", K=(0, 3)))
-    >>> e = parse_expr("reduce(+, 0.0, K)(x)", [x])
-    >>> applied(e, {x: Var("y", tensor("float", K=(0, 3), I=(0, 2)))}).type
+    >>> x, y = Var("x", tensor("float", K=(0, 3))), Var("y", tensor("float", K=(0, 3), I=(0, 2)))
+    >>> applied(parse_expr("reduce(+, 0.0, K)(x)", [x]), {x: y}).type
     tensor<float, I[0:2]>
+    >>> e = parse_expr("scan(λ(s: tensor<float>, v: tensor<float>) → s × v, true, 1.0, K)(x)", [x])
+    >>> applied(e, {x: y}).type
+    tensor<float, K[0:3], I[0:2]>
     """
     done: dict[int, Expr] = {}
     stack: list[tuple[Expr, bool]] = [(e, False)]
@@ -324,33 +326,53 @@ def applied(e: Expr, values: Mapping[Var, Expr]) -> Expr:
         node, ready = stack.pop()
         if id(node) in done:
             continue
-        if node.free.isdisjoint(values):
-            done[id(node)] = node
+        if node.free.isdisjoint(values) or isinstance(node, Lambda):
+            done[id(node)] = node  # a function is made where it is called
         elif isinstance(node, Var):
             done[id(node)] = values[node]
-        elif isinstance(node, Lambda):
-            raise Uncovered("a function over values of a loop")
         elif not ready:
             stack.append((node, True))
             stack.extend((c, False) for c in node.children if id(c) not in done)
         else:
-            done[id(node)] = _made(node, tuple(done[id(c)] for c in node.children))
+            done[id(node)] = _made(node, tuple(done[id(c)] for c in node.children), values)
     return done[id(e)]
 
 
-def _made(node: Expr, children: tuple[Expr, ...]) -> Expr:
+def _made(node: Expr, children: tuple[Expr, ...], values: Mapping[Var, Expr]) -> Expr:
     match node:
-        case Call("reduce", (Operator(op), *_), (dim,)):
-            _, init, x = children
-            rest = x.tensor.on(x.tensor.dims.without(dim))
-            state = TensorType(node.tensor.element, bcast([rest, init.tensor]))
-            return reduce(operator(op, state, rest), init, x, dim=dim, span=node.span)
-        case Call("reduce" | "scan" | "loop"):
-            raise Uncovered("a fold of several tensors over values of a loop")
-        case Call("add_dim" | "pos" | "subset" | "update" | "concat"):
+        case Call("reduce" | "scan", (Lambda() | Operator() as f, *_)):
+            _, init, *xs = children
+            return _fold(node, f, init, xs, values)
+        case Call("concat"):
+            whole = bcast([c.tensor.dims.without(*_along(children)) for c in children])
+            return call("concat", *(spread(c, dict(whole.items)) for c in children), span=node.span)
+        case Call("loop"):
+            raise Uncovered("a loop over values of a loop")
+        case Call():
             return call(node.op, *children, static=node.static, span=node.span)
         case _:
             return rebuild(node, children)
+
+
+def _along(parts: Sequence[Expr]) -> tuple[str, ...]:
+    """The dim along which parts follow each other."""
+    first = parts[0].tensor.dims
+    return tuple(n for n, i in first.items if any(p.tensor.dims.get(n) not in (None, i) for p in parts[1:]))
+
+
+def _fold(node: Call, f: Lambda | Operator, init: Expr, xs: Sequence[Expr], values: Mapping[Var, Expr]) -> Expr:
+    dim = node.static[-1]
+    elements = [x.tensor.on(x.tensor.dims.without(dim)) for x in xs]
+    captured = [values[v].tensor for v in f.free if v in values]
+    state = TensorType(init.tensor.element, bcast([*elements, init.tensor, *captured]))
+    if isinstance(f, Operator):
+        made = operator(f.op, state, *elements)
+    else:
+        params = [Var(p.name, t) for p, t in zip(f.params, (state, *elements), strict=True)]
+        made = function(params, applied(f.body, {**values, **dict(zip(f.params, params, strict=True))}), span=f.span)
+    if node.op == "reduce":
+        return reduce(made, init, *xs, dim=dim, span=node.span)
+    return scan(made, node.static[0], init, *xs, dim=dim, span=node.span)
 
 
 # Reads and writes whose places data tell: a read of all elements that is looked up, a scatter into what was there.
@@ -416,7 +438,7 @@ def _with_terms(a: Affine, places: Mapping[str, tuple[Term, int]]) -> Term:
 def scattered(run: Run, s: Statement, found: Scatter) -> Made:
     """The buffer after a scatter, for each iteration of the loops outside."""
     assert s.value is not None
-    every = replace(s, loops=found.loops, own=(), at=(), constraints=found.constraints)
+    every = replace(s, loops=found.loops, own=found.own, at=(), constraints=found.constraints)
     domain = domain_of(every)
     hull = box_of(domain, every.names)
     box = {n: i for n, i in hull.items() if n not in run.steps}

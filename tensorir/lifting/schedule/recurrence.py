@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MOST_KEPT = 4
 """How many times what the source keeps a scan may keep."""
 
+MOST_REPEATED = 2
+"""How many times what its writes hand on the state of a fold may be."""
+
 Slot = tuple[int, int]
 """A write and how many rounds ago."""
 
@@ -307,7 +310,14 @@ class _Recurrence:
         # of what nobody asks for, what must hold inside is left
         seen = any(r not in self.inside for w in self.writes for r, _ in self.run.askers(w.number))
         unseen = self.run.emitter.checked and not seen
-        self.in_steps = bool(self.memories) or not self.slots or unseen or (too_much and not self.everywhere)
+        # a fold has one box for all of its state
+        own = sum(prod(len(i) for i in self.box(w).values()) for w, _ in self.slots)
+        uneven = not self.everywhere and MOST_REPEATED * own * len(self.interval) < size
+        # the checks of a loop say in which round they fail
+        by_round = self.run.masked and self.run.emitter.checked and not self.everywhere
+        self.in_steps = bool(self.memories) or not self.slots or unseen or uneven or by_round or (
+            too_much and not self.everywhere
+        )  # fmt: skip
         return self.asked_everywhere if self.memories or too_much else ()
 
     def allow(self, size: int) -> None:

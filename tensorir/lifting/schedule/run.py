@@ -356,6 +356,8 @@ class Run:
                     done[id(node)] = term_of(variable(name), INT32)
                 case Literal(value, Scalar() as element):
                     done[id(node)] = Number(value, element)
+                case Call("pos", _, (dim,)):
+                    done[id(node)] = term_of(variable(dim), INT32)
                 case Call("gather", (Var() as v, *indices), (dims, _)) if v in self.writers:
                     read = self.statements[self.writers[v]]
                     size = {n: len(i) for n, i in read.own}
@@ -376,7 +378,9 @@ class Run:
         values: dict[Var, Expr] = {}
         for v in e.free:
             if v in self.writers:
-                values[v] = self.read(self.statements[self.writers[v]], box)
+                # who asks for a dim finds it, also where the value is the same along it
+                r = self.statements[self.writers[v]]
+                values[v] = spread(self.read(r, box), dict(r.own))
             else:
                 values[v] = self.emitter.emit(term_of(variable(v.name), INT32), box)
         x = applied(e, values)
@@ -441,13 +445,14 @@ class Run:
         choices.sort(key=lambda c: 0 if c[0] is None else sum(1 for _ in walk(c[0])), reverse=True)
         if rest is None:
             if not pieces:
-                return Number(0, r.buffer.element)
+                return Number(r.fill if self.masked else 0, r.buffer.element)
             rest = choices.pop(0)[1]
         for holds, found in choices:
             rest = found if holds is None else Op("if", (holds, found, rest), r.buffer.element)
         if r.unmasked is not None and self.masked:
             holds = condition_of(domain, domain_of(replace(r, constraints=r.unmasked)), r.names)
-            rest = rest if holds is None else Op("if", (holds, rest, Number(0, r.buffer.element)), r.buffer.element)
+            fill = Number(r.fill, r.buffer.element)
+            rest = rest if holds is None else Op("if", (holds, rest, fill), r.buffer.element)
         return rest
 
     def _at(self, source: Source) -> dict[str, Affine]:
@@ -651,7 +656,7 @@ def _values_of(
 ) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
     statements = statements_of(region, asked, in_steps)
     direct = flow_of(statements)
-    flow = through_copies(statements, direct) if copies else direct
+    flow = through_copies(statements, direct, masked) if copies else direct
     statements = with_reads_once(forwarded(statements, flow, masked), flow, masked)
     needed = live(statements, flow, emitter.checked)
     emitter.taken |= {loop.dim for s in statements for loop in s.loops}

@@ -52,12 +52,13 @@ def repeated(run: Run, writes: Sequence[Statement]) -> None:
     for name, result in parts.before.items():
         r = run.statements[run.writers[result]]
         buffer = buffers[name] = Buffer(name, r.buffer.element, r.buffer.shape)
-        names = run.emitter.dims_of(buffer)
+        names = run.emitter.dims_of(buffer, [n for n, _ in r.buffer.dims])
         x = renamed(run.read(r, {}), dict(zip((n for n, _ in r.own), names, strict=True)))
         before[name] = spread(x, run.emitter.intervals(buffer))
     after = (
-        _called(run, parts, buffers, before) if isinstance(parts.node, External) else _loop(run, parts, buffers, before)
-    )
+        _called(run, parts, buffers, before) if isinstance(parts.node, External)
+        else _loop(run, parts, buffers, before, {s.buffer.name for s in writes})
+    )  # fmt: skip
     for s in writes:
         x = after[s.buffer.name]
         for guard in reversed(parts.guards):
@@ -83,7 +84,10 @@ def _called(run: Run, parts: Opaque, buffers: Mapping[str, Buffer], before: Mapp
     }
 
 
-def _loop(run: Run, parts: Opaque, buffers: Mapping[str, Buffer], before: Mapping[str, Expr]) -> dict[str, Expr]:
+def _loop(
+    run: Run, parts: Opaque, buffers: Mapping[str, Buffer], before: Mapping[str, Expr], asked: Collection[str]
+) -> dict[str, Expr]:  # fmt: skip
+    """The buffers after a while, of those that are read behind it or by a later round."""
     node, emitter = parts.node, run.emitter
     assert isinstance(node, While) and parts.condition is not None and parts.body is not None and parts.goes is not None
     carried = [b.name for b in parts.written]
@@ -108,18 +112,21 @@ def _loop(run: Run, parts: Opaque, buffers: Mapping[str, Buffer], before: Mappin
     goes = Buffer(parts.goes.name, BOOL, ())
     asks = inside(found)
     going, _ = run.part(parts.condition, asks, {**buffers, goes.name: goes}, run.exact, run.masked, asked=[goes.name])
+    goes_on = asks.asserting(going[goes.name])
+    handed = list(zip(carried, now, new, found, strict=True))
+    while True:
+        read = goes_on.free.union(*(e.free for _, _, e, _ in handed), *(e.free for e, _, _ in inner.asserted))
+        left = [row for row in handed if row[0] in asked or row[1] in read or row[3] in read]
+        if len(left) == len(handed):
+            break
+        handed = left
+    names = [n for n, _, _, _ in handed]
     made = looped(
-        run,
-        inner,
-        [i, *now],
-        new,
-        [before[n] for n in carried],
-        node.span,
-        ([j, *found], asks.asserting(going[goes.name])),
-        node.most,
-    )
+        run, inner, [i, *(x for _, x, _, _ in handed)], [e for _, _, e, _ in handed], [before[n] for n in names],
+        node.span, ([j, *(x for _, _, _, x in handed)], goes_on), node.most,
+    )  # fmt: skip
     run.decided += decided
-    return dict(zip(carried, made, strict=True))
+    return dict(zip(names, made, strict=True))
 
 
 def looped(
@@ -278,7 +285,9 @@ def _memory(run: Run, dim: str, writes: Sequence[Statement], inside: Collection[
         if any(r in inside and not _same_element(run.statements[r], w, s) for r, s in run.askers(w.number)):
             raise Uncovered("a copy of what rounds at differing distances change")
     own, around = writes[0].buffer, run.box(writes[0])
-    names = [f"{n}_" for n in outside] + [f"{own.name}_{k}_" for k in range(len(own.shape))]
+    names = [*outside, *(n for n, _ in own.dims)]
+    if len({*names, *run.steps, dim}) < len(names) + len(run.steps) + 1:
+        names = [f"{n}_" for n in outside] + [f"{own.name}_{k}_" for k in range(len(own.shape))]
     extents = [len(around[n]) for n in outside] + list(own.shape)
     box = {n: Interval(0, e) for n, e in zip(names, extents, strict=True)}
     lows = [variable(n).minus(number(around[n].start)) for n in outside]

@@ -9,7 +9,7 @@ from typing import Any
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.header import header
 from tensorir.tenstorrent.kernels.nodes import CircularBuffer, Program
-from tensorir.tenstorrent.kernels.printing import RESERVED, arguments_of, cpp_type, free, printed
+from tensorir.tenstorrent.kernels.printing import RESERVED, arguments_of, cpp_type, free, printed, table_of_shares
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tir import nodes as n
 
@@ -81,9 +81,7 @@ def _main(program: Program) -> str:
     lines = [
         *(f"#include <{name}>" for name in ("array", "bit", "cstdint", "memory")),
         '#include "tt_metal/host_api.hpp"', "", "using namespace tt::tt_metal;", "",
-        "struct Share { uint32_t start, count; };",
-        f"constexpr std::array<Share, {len(plan.shares)}> SHARES = {{{{",
-        *_wrapped([f"{{{first}, {count}}}" for first, count in plan.shares]), "}};", "",
+        *table_of_shares(plan.shares), "",
         "// The pages of a buffer are its rows.",
         f"void run_{func.name}({', '.join(params)}) {{",
         "    Program program = CreateProgram();",
@@ -121,11 +119,6 @@ def _main(program: Program) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def _wrapped(parts: list[str], each: int = 8) -> list[str]:
-    """Some entries of a list on each line."""
-    return [f"    {', '.join(parts[k : k + each])}," for k in range(0, len(parts), each)]
 
 
 _OWN = ("at", "compute", "core", "cores", "device", "grid", "kernel", "program", "queue", "reader", "writer")

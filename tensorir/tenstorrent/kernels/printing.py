@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import copysign, inf, isfinite, isnan
 from typing import NoReturn
@@ -303,6 +303,17 @@ def _extents(buffer: n.Buffer) -> list[int]:
 
 def _template(kind: str, buffer: n.Buffer) -> str:
     return f"{kind}<{', '.join([cpp_type(buffer.dtype), *map(str, _extents(buffer) or [1])])}>"
+
+
+def table_of_shares(shares: Sequence[tuple[int, int]], each: int = 8) -> list[str]:
+    """The first tile and the number of tiles of each core, as a constant of the host's program."""
+    rows = [f"{{{first}, {count}}}" for first, count in shares]
+    return [
+        "struct Share { uint32_t start, count; };",
+        f"constexpr std::array<Share, {len(rows)}> SHARES = {{{{",
+        *(f"    {', '.join(rows[k : k + each])}," for k in range(0, len(rows), each)),
+        "}};",
+    ]
 
 
 def free(wanted: str, taken: set[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from tensorir.runtime.errors import did_you_mean, refusal
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.nodes import Program
-from tensorir.tenstorrent.kernels.printing import RESERVED, cpp_type, free
+from tensorir.tenstorrent.kernels.printing import RESERVED, cpp_type, free, table_of_shares
 from tensorir.tenstorrent.kernels.simulate import check
 from tensorir.tenstorrent.metal.compute import ONES, compute_kernel
 from tensorir.tenstorrent.metal.dataflow import dataflow_kernel
@@ -74,9 +74,7 @@ def host_program(
         *(f"#include <{x}>" for x in ("algorithm", "array", "bit", "cstdint", "memory", "utility", "vector")),
         *(f"#include <tt-metalium/{x}.hpp>" for x in _HEADERS), "",
         "using namespace tt;", "using namespace tt::tt_metal;", "",
-        "struct Share { uint32_t start, count; };",
-        f"constexpr std::array<Share, {cores}> SHARES = {{{{",
-        *_wrapped([f"{{{first}, {count}}}" for first, count in plan.shares]), "}};", "",
+        *table_of_shares(plan.shares), "",
         *_PADDING.split("\n"),
         f"void run_{func.name}({', '.join(params)}) {{",
         f"    // cores of a {card.name} row by row, {wide} in each",
@@ -265,11 +263,6 @@ _OWN = (
     "unpacked", "workload", "writer", "tt",
 )  # fmt: skip
 """Names that the host's program has itself."""
-
-
-def _wrapped(parts: list[str], each: int = 8) -> list[str]:
-    """Some entries of a list on each line."""
-    return [f"    {', '.join(parts[k : k + each])}," for k in range(0, len(parts), each)]
 
 
 # Programs of a core in the calls of tt-metal, with the host's program and a plan, within the limits of a card.

@@ -41,7 +41,7 @@ from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr
 from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
 from tensorir.lifting.assemble import Built, Shown
-from tensorir.lifting.batched.loops import ONLINE
+from tensorir.lifting.batched.online import ONLINE
 from tensorir.lifting.batched.program import Argument as Passed
 from tensorir.lifting.batched.program import Batched, Unspecified, batched
 from tensorir.lifting.emission.tensors import converted, renamed
@@ -103,7 +103,7 @@ def lift(
             unspecified = Unspecified("a value that padding leaves unspecified", region.padded, filled)
         made = batched(region.region, _passed(form, region), checked, exact, on_hazard, raise_online, unspecified)
         built = _built(form, made, region, exact)
-        if raise_online and all(reason != ONLINE for _, _, reason in made.run.decided):
+        if raise_online and all(reason != ONLINE for _, _, reason in made.decided):
             built.report.note(
                 "raise_online: no loop scales sums by the largest element so far; the program is as without it."
             )
@@ -127,13 +127,13 @@ def _key(form: Signature, first: Key, values: Sequence[Any]) -> Key:
 
 
 def _built(form: Signature, made: Batched, region: Translated, exact: bool) -> Built:
-    report = Report(numerics=() if exact else differences(made.fencil, made.run.merged))
-    for node, strategy, reason in made.run.decided:
+    report = Report(numerics=() if exact else differences(made.fencil, made.merged))
+    for node, strategy, reason in made.decided:
         dim, title = (node.dim, node.title) if isinstance(node, For) else ("loop", "loop")
         zero = Term(0, INT32)
         loop = Loop(dim, zero, zero, (), span=getattr(node, "span", NOWHERE), title=title)
         report.add(Decision(loop, strategy, reason))
-    for note in (*made.run.notes, *region.notes):
+    for note in (*made.notes, *region.notes):
         report.note(note)
     names = tuple(a.name for a in form.arguments)
     outputs = tuple(k for k, n in enumerate(names) if n in made.written)
@@ -144,7 +144,7 @@ def _built(form: Signature, made: Batched, region: Translated, exact: bool) -> B
     only = {name: spans[0] for name, spans in stores.items() if len(spans) == 1}
     shown = Shown(lambda: region.region)
     stages = (Stage("schedule", "blocks are dims in front of those of tiles", shown, made.fencil),)
-    return Built(made.fencil, names, outputs, report, made.run.unchecked, stages=stages, stores=only)
+    return Built(made.fencil, names, outputs, report, made.unchecked, stages=stages, stores=only)
 
 
 def _passed(form: Signature, region: Translated) -> dict[str, Passed]:

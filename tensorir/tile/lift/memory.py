@@ -11,7 +11,19 @@ from tensorir.ir.build import call, literal, var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType
 from tensorir.lifting.emission.tensors import converted, position, spread, sum_of
-from tensorir.lifting.region.nodes import Atomic, Bound, Carried, Check, Condition, For, Index, Read, Rule, Write
+from tensorir.lifting.region.nodes import (
+    Atomic,
+    Bound,
+    Carried,
+    Check,
+    Condition,
+    For,
+    Index,
+    Read,
+    Rule,
+    Write,
+    tells_apart,
+)
 from tensorir.runtime.errors import Span
 from tensorir.tile.interpret.hazards import dims_of, steps_of
 from tensorir.tile.lift.arithmetic import same_bits, signless
@@ -30,7 +42,6 @@ from tensorir.tile.lift.values import (
     axis,
     element_of,
     fitting,
-    holds,
     number_of,
     pointee_of,
     refused,
@@ -133,7 +144,7 @@ def _within_space(t: Context, op: Operation, view: View, indices: Sequence[Numbe
         space = -(-view.tensor.extents[d] // step)
         if index.sum is not None:
             bounds = Bound(index.sum), Bound(number(space - 1).minus(index.sum))
-            if all(holds(b, t.ranges) for b in bounds):
+            if all(b.holds(t.ranges) for b in bounds):
                 continue
         e = index.expr if index.scalar in (INT32, INT64) else converted(index.expr, INT32)
         kind = e.tensor.leaves[0]
@@ -154,7 +165,7 @@ def _coordinate(
             at = at.plus(variable(n))
         # a negative index is a large one without a sign: outside
         bounds = Bound(index.sum), Bound(at), Bound(number(extent - 1).minus(at))
-        return at, [b for b in bounds if holds(b, ranges) is not True]
+        return at, [b for b in bounds if b.holds(ranges) is not True]
     # as a number without a sign a negative one is far outside; where a tile is, nothing wraps around
     wide = index.expr if index.scalar in (INT32, INT64) else converted(index.expr, INT32)
     kind = INT64 if wide.tensor.element == INT64 else INT32
@@ -482,7 +493,7 @@ def atomic_cas(t: Context, op: Operation) -> None:
 
 def _in_turns(t: Context, place: Place, step: Step, span: Span) -> Expr:
     """Lane by lane where lanes may meet, else all at once; the old values."""
-    if not place.dims or _apart(t, place):
+    if not place.dims or tells_apart(place.at, place.dims):
         return _at(t, place, step, span)
     lane = t.fresh("lane")
     count = 1
@@ -545,22 +556,6 @@ def _at(t: Context, place: Place, step: Step, span: Span) -> Expr:
     new = t.named(step.new(old, step.values), span)
     t.nodes.append(Write(buffer, place.at, spread(new, place.dims), place.where, span))
     return old
-
-
-def _apart(t: Context, place: Place) -> bool:
-    """True if lanes are known to have elements of their own: the place is a number with the lanes for digits."""
-    found: dict[str, Interval] = {}
-    for i in place.at:
-        if not isinstance(i, Affine) or not i.is_linear:
-            return False
-        inner = 1
-        terms = [(n, c) for n, c in i.terms if isinstance(n, str) and n in place.dims]
-        for n, c in sorted(terms, key=lambda p: abs(p[1])):
-            if abs(c) < inner or n in found:
-                return False
-            found[n] = place.dims[n]
-            inner = abs(c) * len(place.dims[n])
-    return found.keys() == place.dims.keys()
 
 
 ATOMICS: dict[str, Translate] = {

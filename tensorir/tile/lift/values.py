@@ -10,7 +10,6 @@ from tensorir.integers.affine import Affine, number, quotient, remainder, variab
 from tensorir.ir.build import literal, var
 from tensorir.ir.nodes import Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT32, SCALARS, Dims, Interval, Scalar, TensorType
-from tensorir.lifting.batched.scope import holds
 from tensorir.lifting.emission.tensors import converted, cut, position, renamed, spread, sum_of
 from tensorir.lifting.region.nodes import Bound, Buffer, Let, Node
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
@@ -21,7 +20,7 @@ from tensorir.tile.types import Pointer as PointerType
 
 __all__ = [
     "Axes", "Context", "Exit", "FlatMemory", "Memory", "Number", "Pointers", "Ranges", "Tensor", "Token", "Translate",
-    "Value", "View", "axis", "boolean", "bounds_of", "certainly", "element_of", "fitting", "holds", "number_of",
+    "Value", "View", "axis", "boolean", "bounds_of", "certainly", "element_of", "fitting", "number_of",
     "opposite", "pointee_of", "refused", "scalar_of", "sum_of_operation", "truth",
 ]  # fmt: skip
 
@@ -232,7 +231,7 @@ def truth(c: Number, ranges: Ranges) -> bool | None:
         return bool(c.written.value)
     if c.bounds is None:
         return None
-    found = [holds(b, c.ranges(ranges)) for b in c.bounds]
+    found = [b.holds(c.ranges(ranges)) for b in c.bounds]
     return False if False in found else None if None in found else True
 
 
@@ -339,7 +338,7 @@ def certainly(op: Operation, operands: Sequence[Number], ranges: Ranges) -> bool
     a, b = operands[0].sum, operands[1].sum
     if a is None or b is None:
         return None
-    same = holds(Bound(a.minus(b), True), ranges)
+    same = Bound(a.minus(b), True).holds(ranges)
     return None if same is None else not same
 
 
