@@ -62,6 +62,7 @@ ROWS = [
     ("row_of_split", "gather(C, A, clamp)(split_dim(J, B, C, 3)(split_dim(I, A, K, 2)(a)), n, 0)"),
     ("contraction_of_parts", "contract(float, A, B)(split_dim(I, A, B, 3)(x), split_dim(I, A, B, 3)(y))"),
     ("contraction_of_parts", "contract(float, J, B, A)(split_dim(I, A, B, 2)(a), split_dim(I, A, B, 2)(b))"),
+    ("fold_of_contraction", "reduce(+, 0.0, I)(contract(float, J)(a, b))"),
     ("fold_of_merged", "reduce(+, p, K)(merge_dims(I, J, K)(a))"),
     ("fold_of_merged", "reduce(max, -9.0, K)(merge_dims(J, I, K)(add_dim(L, 0, 2, a)))"),
     ("split_of_merged", "split_dim(K, A, B, 3)(merge_dims(I, J, K)(a))"),
@@ -76,6 +77,8 @@ ALONE = [
         "a part of the same name that is folded",
     ),
     ("merge_of_whole", f"merge_dims(A, B, J)(reduce(+, 0.0, J)({PARTS} × b))", "a name that is taken inside"),
+    ("fold_of_contraction", "reduce(+, 0.0, I)(contract(float, J)(a, rename(I → L)(b)))", "a dim of one factor"),
+    ("fold_of_contraction", "reduce(+, 1.0, I)(contract(float, J)(a, b))", "a fold from another number"),
     ("choice_of_truth", "if t then gather(I)(t, pos(I, x)) else false", "an index that is an error"),
 ]
 EVERY: dict[str, Any] = {f.__name__: f for rules in RULES.values() for f in rules}

@@ -48,8 +48,8 @@ def test_a_lifted_region_computes_what_the_region_does(region):
     except Uncovered:
         return
     got = reference.run(program, **arrays)
-    for name, array in got.items():
-        assert np.array_equal(array, wanted[name]), f"{print_region(region)}\n{program}"
+    for name in [p.name for p in program.results if p.name in arrays]:
+        assert np.array_equal(got[name], wanted[name]), f"{print_region(region)}\n{program}"
 
 
 def test_a_tiled_product_over_a_grid_is_one_contraction():
