@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, refusal
-from tensorir.runtime.memory import SIZES, RecentCache
+from tensorir.runtime.memory import SIZES, RecentCache, remembered
 from tensorir.tile.bytecode import from_bytecode
 from tensorir.tile.interpret.meanings import MEANINGS
 from tensorir.tile.nodes import (
@@ -431,7 +431,7 @@ class _PythonFiles:
                 case _:
                     return None
         if location.file not in self.read:
-            self.read[location.file] = self._file(location.file)
+            self.read[location.file] = _places(location.file, "".join(linecache.getlines(location.file)))
         source, starts, ends = self.read[location.file]
         begin = location.line, location.column
         if begin not in ends:
@@ -439,25 +439,23 @@ class _PythonFiles:
         line, column = ends[begin]
         return Span(source, starts[begin[0] - 1] + begin[1], starts[line - 1] + column)
 
-    def _file(self, name: str) -> tuple[Source, list[int], dict[tuple[int, int], tuple[int, int]]]:
-        lines = linecache.getlines(name)
-        text, ends = "".join(lines), dict[tuple[int, int], tuple[int, int]]()
-        try:
-            nodes = list(ast.walk(ast.parse(text)))
-        except (SyntaxError, ValueError):
-            nodes = []
-        for node in nodes:
-            if (
-                isinstance(node, ast.expr | ast.stmt)
-                and node.end_lineno is not None
-                and node.end_col_offset is not None
-            ):
-                # columns count bytes
-                first, last = node.lineno, node.end_lineno
-                start = node.lineno, len(lines[first - 1].encode()[: node.col_offset].decode())
-                end = last, len(lines[last - 1].encode()[: node.end_col_offset].decode())
-                ends[start] = max(end, ends.get(start, end))
-        return Source(name, text), [0, *accumulate(map(len, lines))], ends
+
+@remembered("places in Python files", limit=16)
+def _places(name: str, text: str) -> tuple[Source, list[int], dict[tuple[int, int], tuple[int, int]]]:
+    """A file, where its lines begin, and by line and column where the longest expression ends that begins there."""
+    lines, ends = list(io.StringIO(text)), dict[tuple[int, int], tuple[int, int]]()
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError):
+        nodes = []
+    for node in nodes:
+        if isinstance(node, ast.expr | ast.stmt) and node.end_lineno is not None and node.end_col_offset is not None:
+            # columns count bytes
+            first, last = node.lineno, node.end_lineno
+            start = node.lineno, len(lines[first - 1].encode()[: node.col_offset].decode())
+            end = last, len(lines[last - 1].encode()[: node.end_col_offset].decode())
+            ends[start] = max(end, ends.get(start, end))
+    return Source(name, text), [0, *accumulate(map(len, lines))], ends
 
 
 def _words(array: Any) -> tuple[Type, ...]:
