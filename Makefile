@@ -30,7 +30,8 @@ test: $(STAMP)
 # which functions tests enter, a hundred mutants by a new seed (their survivors are printed), and the table of benchmarks
 nightly: $(VENV)/.bench
 	NIGHTLY=1 $(BIN)/python -m pytest -n 2 --dist loadfile
-	$(BIN)/python -m pytest -n 2 --dist loadfile --small-kernels tests/calls tests/distribution tests/documents tests/stories
+	$(BIN)/python -m pytest -n 2 --dist loadfile --small-kernels tests/calls tests/distribution tests/documents \
+		tests/stories tests/iterator tests/passes tests/stencils tests/peers/gt4py
 	$(BIN)/python -m tests.near record
 	$(BIN)/python -m tests.near never
 	$(BIN)/python -m tests.mutate --count 100 --new
