@@ -122,11 +122,13 @@ class Block(Points):
     def loaded(self, v: Variable, position: Position, clamped: Sequence[bool], apart: bool = False) -> Lanes:
         """The elements of an array at a position; `clamped` along the axes on which it may be outside of the array.
 
-        `apart` where the lanes are clamped each by itself.
+        `apart` where the lanes are clamped each by itself. What is read at indices is clamped, as XLA does it: who
+        promised that they are inside may be wrong.
         """
         element = element_of(v).name
         numbers = [
-            self._in_range(self._number(i), n, c) for i, n, c in zip(position, shape_of(v), clamped, strict=True)
+            self._in_range(self._number(i), n, c or isinstance(i.symbol, Entry))
+            for i, n, c in zip(position, shape_of(v), clamped, strict=True)
         ]
         if numbers:
             numbers[0] = self._row(v, numbers[0])

@@ -164,6 +164,22 @@ def test_reads_through_tables_are_kernels_with_all_results_in_one(levels, holes)
         np.testing.assert_array_equal(c(**given)[name], want)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_indices_outside_of_an_array_are_clamped_as_xla_does_it(axis):
+    x, at = random(40, 61), np.array([[-7, 3, 39, 61, 2**20] * 8, [5, -1, 0, 40, 2**30] * 8], np.int32)
+
+    def function(x, a, b):
+        read = lambda i: x.at[(slice(None),) * axis + (i,)].get(mode="promise_in_bounds")
+        return [read(a) + read(b)]
+
+    staged_in = staged(function, x, *at)
+    closed = jax.make_jaxpr(function)(x, *at)
+    found = jax.jit(lambda *xs: bound(closed, xs, native=True))(x, *at)
+    want = sum(np.take(x, np.clip(np.where(i < 0, i + x.shape[axis], i), 0, x.shape[axis] - 1), axis) for i in at)
+    assert staged_in == [1]
+    np.testing.assert_array_equal(found[0], want)
+
+
 def test_what_neighbours_are_read_of_is_stored_where_readers_would_compute_it_too_often():
     twice = """f(y: tensor<float, V[0:n], K[0:k]>, x: tensor<float, V[0:n], K[0:k]>,
       V2E: tensor<int, V[0:n], _NB_V[0:6]>) {
