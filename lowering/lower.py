@@ -20,7 +20,7 @@ from lowering.raising import NAMES, raised
 from lowering.rules.elementwise import AS_WRITTEN, FINITE, FINITE_AS_WRITTEN, SCALAR, bitcast, convert
 from lowering.rules.folds import FOLDS
 from lowering.rules.indirect import INDIRECT
-from lowering.rules.neighbours import Prepared
+from lowering.rules.neighbours import MOST_REPEATED, Prepared, ReadsPerLoop, apart, reads_per_loop
 from lowering.rules.structure import STRUCTURE, blocked, cond, in_place, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
@@ -180,8 +180,29 @@ def lower(
     shared: dict[int, Any] = {}
     nodes = {id(e): e for e in postorder(*values(fencil.closures))} if len(fencil.closures) > 1 else {}
     own = in_place_updates(fencil) if platform == "cpu" else frozenset[int]()
+    tables = [p for p in fencil.params if p.name in prepared]
+    per_loop = ReadsPerLoop()
+    if platform == "cpu" and not by_steps and tables:
+        results = {id(c.value) for c in fencil.closures if c.value.tensor.dims == c.target.dims}
+        chooses = lambda n, again: context.chooses("reads_per_loop", n, again <= MOST_REPEATED, again)
+        per_loop = reads_per_loop(values(fencil.closures), results, tables, chooses)
     for k, closure in enumerate(fencil.closures):
-        value = evaluate(closure.value, env, _rule(context), shared, outside)
+        value: Value = ()
+        for loop in per_loop.loops(closure.value):
+            if id(loop) in shared:
+                value = shared[id(loop)]
+                continue
+            value = evaluate(loop, env, _rule(context), shared, outside)
+            if id(loop) in per_loop.kept:
+                value = shared[id(loop)] = _kept(value)
+            if read := [key for key in shared if key in per_loop.anew]:
+                for key in read:
+                    del shared[key]
+                context.gathered.clear()
+                for p in tables:
+                    table = apart(context.prepared[id(env[p][0])])
+                    leaf = _table(p, table, arrays.get(p.name))
+                    context.prepared[id(leaf)], env[p] = table, (leaf,)
         whole, part = closure.output.type, closure.target
         inside = in_place(context, closure.value, whole.dims, part.dims, k in own)
         held = _stored(env.get(closure.output), value, whole, part, inside)

@@ -200,6 +200,7 @@ TABLES_THAT_STAY = {
     "tensorir/equality/all_sizes/of_fencils.py": "moves within a point",
     "tensorir/equality/verdict.py": "moves within a point",
     "tensorir/equality/reals/solver.py": "what tells bits of a float apart that are one real number",
+    "lowering/rules/neighbours.py": "moves, and what takes tuples, which a loop does without memory",
     "stencils/cli/chunked.py": "what takes a dim whole, and says so in a message",
     "tensorir/inspect/formulas/places.py": "which values are conditions, and what changes parts of a value",
     "tensorir/inspect/formulas/scopes.py": "what a formula gives lines of its own",

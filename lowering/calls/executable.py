@@ -349,7 +349,7 @@ class Executable:
 
     def _lowered(self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False) -> Lowered:
         """The result of one trace of the program."""
-        without = self.options.without | ({"blocks", "sums_as_loops"} if whole else set())
+        without = self.options.without | ({"blocks", "sums_as_loops", "reads_per_loop"} if whole else set())
         lowered = lower(
             self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
             self.options.platform, without,

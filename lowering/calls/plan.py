@@ -22,6 +22,7 @@ from lowering.raising import reductions as prefixes
 from lowering.raising.windows import MOST_POINTS
 from lowering.rules import folds, indirect, neighbours, structure
 from lowering.rules import folds as reduction
+from lowering.rules import neighbours as reads_per_loop
 from lowering.rules.neighbours import padding_of
 from tensorir.analysis import cost
 from tensorir.analysis.cost import bytes_of, predicted
@@ -64,6 +65,14 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "a gather for each of {} neighbours", "one gather of all {} neighbours",
         "what is read slot by slot is folded as it is read", "so many gathers would cost compile time",
         Threshold("MOST_SLOTS", indirect.MOST_SLOTS, "neighbours", f"{PAGE}, Neighbour tables"),
+    ),
+    "reads_per_loop": LoweringChoice(
+        "neighbours are read again in each loop", "what is made of neighbours is stored for all loops",
+        "XLA fuses a gather only into a single reader", "so many gathers take longer than to store it",
+        Threshold(
+            "MOST_REPEATED", reads_per_loop.MOST_REPEATED, "gathers for each pass over memory",
+            f"{PAGE}, Neighbour tables",
+        ),
     ),
     "inverse_tables": LoweringChoice(
         "gradients are gathers, {:.3g} for each reader", "gradients are scatters",

@@ -58,6 +58,9 @@ PROGRAMS = {
     "unrolled_folds": NEIGHBOURS,
     "reads_by_slot": NEIGHBOURS,
     "inverse_tables": NEIGHBOURS,
+    "reads_per_loop": """f(y: tensor<float, V[0:4]>, z: tensor<float, V[0:4]>, x: tensor<float, E[0:5]>,
+      T: tensor<int, V[0:4], _NB_E[0:3]>) {
+      let a = ⟪T⟫(x); y ← reduce(+, 0.0)(a × a); z ← reduce(max, 0.0)(a); }""",
     "in_place_updates": """f(u: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) {
       u ← x + 1.0; u[I[1:8]] ← u + x; }""",
     "scans_outermost": SCAN,
@@ -109,6 +112,7 @@ def test_a_choice_that_is_switched_off_is_gone_and_results_stay(name):
 
 DIFFERENTIATED = (
     "inverse_tables",
+    "reads_per_loop",
     "reads_by_slot",
     "unrolled_folds",
     "scans_outermost",

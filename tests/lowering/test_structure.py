@@ -301,6 +301,30 @@ def test_several_loops_read_the_same_neighbours(name, table, monkeypatch):
             np.testing.assert_allclose(found, wanted[result], rtol=1e-12)
 
 
+def gathers(f, **options):
+    """Those that are left when XLA is through with a program."""
+    return ti.compile(f, **options).hlo().count(" gather(")
+
+
+def test_xla_reads_the_same_neighbours_in_each_loop_for_itself():
+    f = ti.parse(TWO).bind(T=HOLES)
+    assert (gathers(f), gathers(f, without="reads_per_loop")) == (6, 3)
+    f = ti.parse(READ_TWICE["operands of a scan"]).bind(T=HOLES)
+    assert gathers(f, without="native_kernels") == 9
+
+
+def test_what_takes_many_gathers_is_stored_for_the_loops_that_read_it():
+    text = f"""f(u: tensor<float, V[0:30], K[0:5]>, v: tensor<float, V[0:30], K[0:5]>,
+      w: tensor<float, V[0:30], K[0:5]>, {PARAMS}) {{
+      let sums = reduce(+, 0.0)(⟪T⟫(x) × ⟪T⟫(x + 1.0));
+      u ← sums + 1.0; v ← sums × a; w ← exp(sums); }}"""
+    f = ti.parse(text).bind(T=TABLE)
+    assert gathers(f) == 6
+    (row,) = ti.compile(f).plan()["reads_per_loop"]
+    # two loops would do six gathers again, where storing takes three passes of reading and one of writing
+    assert (row.taken, row.value, row.threshold.limit) == (False, 6 * 2 / 5, 1.0)
+
+
 def test_what_is_checked_is_checked_once():
     text = f"""f(u: tensor<float, V[0:30], K[0:5]>, w: tensor<float, V[0:30], K[0:5]>, {PARAMS}) {{
       let near = assert_(reduce(+, 0.0)(⟪T⟫(x)), a > 0.0, "negative");
