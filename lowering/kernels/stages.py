@@ -269,6 +269,8 @@ MOST_STEPS, MOST_COMPILED = 8, 64
 
 def steps_at_once(region: Staged, results: Collection[Variable]) -> int:
     """The number of steps of a time loop that are worth a kernel: what one reads of another is in rings, too."""
+    if any(s.gathers for s in region.stages.values()):
+        return 1  # what is read through a table may be any row of the step before
     reach, count = Reach(region, results), MOST_STEPS
     size = sum(row_bytes(v) * shape_of(v)[0] for v in {*results, *region.reads} if shape_of(v))
     pieces = sum(len(s.pieces) for s in region.stages.values())
