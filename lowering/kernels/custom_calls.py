@@ -162,6 +162,7 @@ def _object(name: str, text: str, machine: Any) -> bytes:
     # the text is in single assignments, has vectors already, and computes nothing twice: instructions are to be chosen
     builder = llvm.create_pass_builder(machine, llvm.PipelineTuningOptions(speed_level=1))
     passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.run(module, builder)

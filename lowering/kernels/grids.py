@@ -123,7 +123,9 @@ class _Rows:
         """The function that computes a row: in the pieces that have it, from the first axis to the last."""
         parameters = [f"ptr noalias %a{n}" for n in range(len(self.arrays))]
         parameters += [f"ptr noalias {r}" for r in self.rings.values()]
-        head = f"define internal void @stage{k}({', '.join(parameters)}, i64 %i, i1 %own, i64 %j0, i64 %j1) {{"
+        head = f"define internal void @stage{k}({', '.join(parameters)}, i64 %i, i1 %own, i64 %j0, i64 %j1)"
+        # rows of a mesh are a few vectors, and a call takes as long as one
+        head += " alwaysinline {" if stage.gathers else " {"
         lines, kept, count = list[str](), list[str](), 0
         for start, stop in pairwise(sorted({end for piece in stage.pieces for end in piece.box[0]})):
             lines += [
