@@ -41,7 +41,7 @@ MOST_BY_SLOT = 2
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["columns", "masks", "readers", "readers_by_slot"],
-    meta_fields=["inside"],
+    meta_fields=["inside", "least"],
 )
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -53,6 +53,7 @@ class Prepared:
     `readers`: per rank, for each source the flat position slot × destinations + destination of a reader, -1 for none;
     empty where nothing is differentiated.
     `readers_by_slot`: the same per slot, as destinations; empty where that is many more gathers.
+    `least`: readers that every source has: so many of the first ranks hold no -1.
     """
 
     columns: tuple[Any, ...]
@@ -60,6 +61,7 @@ class Prepared:
     readers: tuple[Any, ...]
     readers_by_slot: tuple[tuple[Any, ...], ...]
     inside: Interval
+    least: int = 0
 
 
 def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepared:
@@ -68,8 +70,8 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
     `inverted` asks for the readers, which reverse mode needs and nothing else.
 
     >>> p = prepare(np.array([[0, 1], [1, -1]]), Interval(0, 2))
-    >>> p.columns[1].tolist(), p.masks[1].tolist(), [r.tolist() for r in p.readers]
-    ([1, 0], [True, False], [[0, 1], [-1, 2]])
+    >>> p.columns[1].tolist(), p.masks[1].tolist(), [r.tolist() for r in p.readers], p.least
+    ([1, 0], [True, False], [[0, 1], [-1, 2]], 1)
     """
     slots = table.shape[-1]
     flat = table.reshape(int(np.prod(table.shape[:-1])), slots)
@@ -84,7 +86,8 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
     by_slot = tuple(_readers(zero_based[:, j], present[:, j], len(inside)) for j in range(slots))
     if sum(map(len, by_slot)) > MOST_BY_SLOT * len(readers):
         by_slot = ((),) * slots
-    return Prepared(columns, masks, readers, by_slot, inside)
+    least = next((k for k, r in enumerate(readers) if (r < 0).any()), len(readers))
+    return Prepared(columns, masks, readers, by_slot, inside, least)
 
 
 def padding_of(table: Prepared) -> float:
@@ -121,7 +124,9 @@ def read(x: jax.Array, table: Prepared) -> list[jax.Array]:
         return [_rows(x, column) for column in table.columns]
     ranks = tuple(map(len, table.readers_by_slot))
     by_slot = [reader for readers in table.readers_by_slot for reader in readers]
-    return _read.bind(x, *table.columns, *table.readers, *by_slot, slots=len(table.columns), ranks=ranks)
+    return _read.bind(
+        x, *table.columns, *table.readers, *by_slot, slots=len(table.columns), ranks=ranks, least=table.least
+    )
 
 
 def _rows(x: jax.Array, indices: jax.Array) -> jax.Array:
@@ -136,11 +141,13 @@ def _rows(x: jax.Array, indices: jax.Array) -> jax.Array:
     )
 
 
-def _read_rows(x: jax.Array, *tables: jax.Array, slots: int, ranks: tuple[int, ...]) -> list[jax.Array]:
+def _read_rows(x: jax.Array, *tables: jax.Array, slots: int, ranks: tuple[int, ...], least: int) -> list[jax.Array]:
     return [_rows(x, column) for column in tables[:slots]]
 
 
-def _collect_rows(*operands: jax.Array, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]) -> list[jax.Array]:
+def _collect_rows(
+    *operands: jax.Array, slots: int, ranks: tuple[int, ...], least: int, groups: tuple[int, ...]
+) -> list[jax.Array]:
     """For each source, the sum over its readers of what stands there: the transpose of `_read_rows`.
 
     `groups` says which array each slot's values are in: those of a plain sum are one array, read at the destination.
@@ -149,29 +156,36 @@ def _collect_rows(*operands: jax.Array, slots: int, ranks: tuple[int, ...], grou
     count = max(groups) + 1
     arrays, tables = operands[:count], operands[count + slots :]
     readers, by_slot = tables[: len(tables) - sum(ranks)], iter(tables[len(tables) - sum(ranks) :])
+    masked: Any = [False] * least + [True] * (len(readers) - least)
     if count == 1:
         destinations = arrays[0].shape[0]
         reads = [(arrays[0], lax.rem(r, lax.full_like(r, destinations))) for r in readers]
     elif sum(ranks):
         reads = [(arrays[group], next(by_slot)) for group, rank in zip(groups, ranks, strict=True) for _ in range(rank)]
+        masked = [True] * len(reads)
     else:
         joined = lax.concatenate([arrays[g] for g in groups], 0)
         reads = [(joined, r) for r in readers]
     total = None
-    for values, reader in reads:
-        rows = _rows(values, lax.max(reader, lax.full_like(reader, 0)))
-        mask = lax.broadcast_in_dim(lax.ge(reader, lax.full_like(reader, 0)), rows.shape, (0,))
-        kept = lax.select(mask, rows, lax.full_like(rows, 0))
-        total = kept if total is None else lax.add(total, kept)
+    for (values, reader), some_absent in zip(reads, masked, strict=True):
+        if some_absent:
+            rows = _rows(values, lax.max(reader, lax.full_like(reader, 0)))
+            mask = lax.broadcast_in_dim(lax.ge(reader, lax.full_like(reader, 0)), rows.shape, (0,))
+            rows = lax.select(mask, rows, lax.full_like(rows, 0))
+        else:
+            rows = _rows(values, reader)
+        total = rows if total is None else lax.add(total, rows)
     assert total is not None
     return [total]
 
 
-def _read_shapes(x: Any, *tables: Any, slots: int, ranks: tuple[int, ...]) -> list[Any]:
+def _read_shapes(x: Any, *tables: Any, slots: int, ranks: tuple[int, ...], least: int) -> list[Any]:
     return [x.update(shape=(c.shape[0], *x.shape[1:])) for c in tables[:slots]]
 
 
-def _collect_shapes(*operands: Any, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]) -> list[Any]:
+def _collect_shapes(
+    *operands: Any, slots: int, ranks: tuple[int, ...], least: int, groups: tuple[int, ...]
+) -> list[Any]:
     count = max(groups) + 1
     array, reader = operands[0], operands[count + slots]
     return [array.update(shape=(reader.shape[0], *array.shape[1:]))]
@@ -182,27 +196,29 @@ _read.multiple_results = True
 _read.def_impl(lambda *operands, **params: _read_jit(*operands, **params))
 _read.def_abstract_eval(_read_shapes)
 mlir.register_lowering(_read, mlir.lower_fun(_read_rows, multiple_results=True))
-_read_jit = jax.jit(_read_rows, static_argnames=("slots", "ranks"))
+_read_jit = jax.jit(_read_rows, static_argnames=("slots", "ranks", "least"))
 
 _collect = Primitive("collect_neighbours")
 _collect.multiple_results = True
 _collect.def_impl(lambda *operands, **params: _collect_jit(*operands, **params))
 _collect.def_abstract_eval(_collect_shapes)
 mlir.register_lowering(_collect, mlir.lower_fun(_collect_rows, multiple_results=True))
-_collect_jit = jax.jit(_collect_rows, static_argnames=("slots", "ranks", "groups"))
+_collect_jit = jax.jit(_collect_rows, static_argnames=("slots", "ranks", "least", "groups"))
 
 
 def _read_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, ranks: tuple[int, ...]
+    primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, ranks: tuple[int, ...], least: int
 ) -> tuple[Any, Any]:
     x, *tables = primals
-    out = _read.bind(x, *tables, slots=slots, ranks=ranks)
+    out = _read.bind(x, *tables, slots=slots, ranks=ranks, least=least)
     if isinstance(tangents[0], ad.Zero):
         return out, [still(o) for o in out]
-    return out, _read.bind(tangents[0], *tables, slots=slots, ranks=ranks)
+    return out, _read.bind(tangents[0], *tables, slots=slots, ranks=ranks, least=least)
 
 
-def _read_transpose(cotangents: Sequence[Any], x: Any, *tables: Any, slots: int, ranks: tuple[int, ...]) -> list[Any]:
+def _read_transpose(
+    cotangents: Sequence[Any], x: Any, *tables: Any, slots: int, ranks: tuple[int, ...], least: int
+) -> list[Any]:
     if all(isinstance(c, ad.Zero) for c in cotangents):
         return [ad.Zero(x.aval), *(None for _ in tables)]
     given = [ad.instantiate_zeros(c) for c in cotangents]
@@ -213,31 +229,37 @@ def _read_transpose(cotangents: Sequence[Any], x: Any, *tables: Any, slots: int,
         if found == len(arrays):
             arrays.append(c)
         groups.append(found)
-    (result,) = _collect.bind(*arrays, *tables, slots=slots, ranks=ranks, groups=tuple(groups))
+    (result,) = _collect.bind(*arrays, *tables, slots=slots, ranks=ranks, least=least, groups=tuple(groups))
     return [result, *(None for _ in tables)]
 
 
 def _collect_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    slots: int,
+    ranks: tuple[int, ...],
+    least: int,
+    groups: tuple[int, ...],
 ) -> tuple[Any, Any]:
     count = max(groups) + 1
     tables = primals[count:]
-    out = _collect.bind(*primals, slots=slots, ranks=ranks, groups=groups)
+    out = _collect.bind(*primals, slots=slots, ranks=ranks, least=least, groups=groups)
     if all(isinstance(t, ad.Zero) for t in tangents[:count]):
         return out, [still(o) for o in out]
     moved = [ad.instantiate_zeros(t) for t in tangents[:count]]
-    return out, _collect.bind(*moved, *tables, slots=slots, ranks=ranks, groups=groups)
+    return out, _collect.bind(*moved, *tables, slots=slots, ranks=ranks, least=least, groups=groups)
 
 
 def _collect_transpose(
-    cotangents: Sequence[Any], *operands: Any, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]
+    cotangents: Sequence[Any], *operands: Any, slots: int, ranks: tuple[int, ...], least: int, groups: tuple[int, ...]
 ) -> list[Any]:
     count = max(groups) + 1
     arrays, tables = operands[:count], operands[count:]
     if isinstance(cotangents[0], ad.Zero):
         return [*(ad.Zero(a.aval) for a in arrays), *(None for _ in tables)]
     # at absent entries this reads row 0; what stood there was masked before, so what comes back is masked again
-    rows = _read.bind(cotangents[0], *tables, slots=slots, ranks=ranks)
+    rows = _read.bind(cotangents[0], *tables, slots=slots, ranks=ranks, least=least)
     sums: list[Any] = [None] * count
     for slot, group in enumerate(groups):
         sums[group] = rows[slot] if sums[group] is None else lax.add(sums[group], rows[slot])
@@ -247,24 +269,26 @@ def _collect_transpose(
     ]
 
 
-def _read_batched(args: Sequence[Any], axes: Sequence[Any], *, slots: int, ranks: tuple[int, ...]) -> tuple[Any, Any]:
+def _read_batched(
+    args: Sequence[Any], axes: Sequence[Any], *, slots: int, ranks: tuple[int, ...], least: int
+) -> tuple[Any, Any]:
     x, *tables = args
     if any(a is not None for a in axes[1:]):
-        return jax.vmap(partial(_read_rows, slots=slots, ranks=ranks), axes)(*args), [0] * slots
+        return jax.vmap(partial(_read_rows, slots=slots, ranks=ranks, least=least), axes)(*args), [0] * slots
     # the batch last, behind the levels
-    out = _read.bind(with_batch(x, axes[0], -1, x.shape[axes[0]]), *tables, slots=slots, ranks=ranks)
+    out = _read.bind(with_batch(x, axes[0], -1, x.shape[axes[0]]), *tables, slots=slots, ranks=ranks, least=least)
     return out, [o.ndim - 1 for o in out]
 
 
 def _collect_batched(
-    args: Sequence[Any], axes: Sequence[Any], *, slots: int, ranks: tuple[int, ...], groups: tuple[int, ...]
+    args: Sequence[Any], axes: Sequence[Any], *, slots: int, ranks: tuple[int, ...], least: int, groups: tuple[int, ...]
 ) -> tuple[Any, Any]:
     count = max(groups) + 1
     if any(a is not None for a in axes[count:]):
-        return jax.vmap(partial(_collect_rows, slots=slots, ranks=ranks, groups=groups), axes)(*args), [0]
+        return jax.vmap(partial(_collect_rows, slots=slots, ranks=ranks, least=least, groups=groups), axes)(*args), [0]
     size = next(a.shape[x] for a, x in zip(args[:count], axes[:count], strict=True) if x is not None)
     arrays = [with_batch(a, x, -1, size) for a, x in zip(args[:count], axes[:count], strict=True)]
-    out = _collect.bind(*arrays, *args[count:], slots=slots, ranks=ranks, groups=groups)
+    out = _collect.bind(*arrays, *args[count:], slots=slots, ranks=ranks, least=least, groups=groups)
     return out, [o.ndim - 1 for o in out]
 
 
