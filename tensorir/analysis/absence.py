@@ -13,11 +13,13 @@ stays inside of its dimension is proven; every other indirect access is checked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.integers.affine import Affine
 from tensorir.integers.intervals import combined, hull
+from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
 from tensorir.ir.rewrite import Applier, Bound, evaluate
 from tensorir.ir.types import Interval, Scalar, TensorType, TupleElement, leaves
@@ -180,13 +182,22 @@ class _Rules:
                 return self._elementwise(node, kind, [a for a in args if isinstance(a, Known)])
             case Call(op):
                 values = [a for a in args if isinstance(a, Known)]
+                row = TABLE[op]
                 if node.definition is not None:
                     return apply(Bound(node.definition, {}), *values)
                 if rule := _RULES.get(op):
                     return rule(self, node, values)
-                if rule := _FOLDS.get(op):
-                    return rule(self, node, list(args), apply)
-                return self._elementwise(node, kind, values)
+                if row.control is not None:
+                    return _CONTROL[row.control](self, node, list(args), apply)
+                if row.effect:
+                    return self.same(node, values)
+                if row.table:
+                    return self.neighbours(node, values)
+                if row.relocates:
+                    return self.relocated(node, values)
+                if row.elementwise:
+                    return self._elementwise(node, kind, values)
+                return self.indexed(node, values)
             case _:
                 raise AssertionError(node)
 
@@ -205,8 +216,17 @@ class _Rules:
         joined = first.joined(second)
         return Known(tuple(a | condition.anywhere for a in joined.absent), joined.ranges)
 
-    def join(self, node: Call, values: list[Known]) -> Known:
-        """Operations whose result holds elements of all operands and nothing else."""
+    def relocated(self, node: Call, values: list[Known]) -> Known:
+        """Elements of operands elsewhere: moved together, or where no other guard counts for them."""
+        access, *others = node.accesses or (None,)
+        if others or access is None or not access.at:
+            return self._joined(values)
+        fixed = [access.offset(d) is not None or (isinstance(a, Affine) and a.is_number) for d, a in access.at.items()]
+        move = node.static if all(fixed) else id(node)
+        return Known(tuple(_moved(a, move) for a in values[0].absent), values[0].ranges)
+
+    def _joined(self, values: list[Known]) -> Known:
+        """All elements of all operands, and nothing else."""
         result = Known(values[0].absent, values[0].ranges)
         for value in values[1:]:
             result = result.joined(value)
@@ -238,13 +258,6 @@ class _Rules:
         own = frozenset((Missing((move,), node),)) if access.absent else NEVER
         return Known(tuple(_moved(a, move) | table.absent[0] | own for a in x.absent), x.ranges)
 
-    def shifted(self, node: Call, values: list[Known]) -> Known:
-        return Known(tuple(_moved(a, node.static) for a in values[0].absent), values[0].ranges)
-
-    def rearranged(self, node: Call, values: list[Known]) -> Known:
-        """Points under other names or coordinates: like nothing else, so that no other guard counts for them."""
-        return Known(tuple(_moved(a, id(node)) for a in values[0].absent), values[0].ranges)
-
     def _table(self, table: Known, inside: Interval, slots: tuple[int, ...]) -> IndirectAccess:
         name = table.origin
         if name is not None:
@@ -261,44 +274,53 @@ class _Rules:
         return IndirectAccess(holds, inside.covers(Interval(0 if holds and low == -1 else low, high + 1)))
 
     def indexed(self, node: Call, values: list[Known]) -> Known:
-        """gather, and scatter less its function: indices are proven inside, or checked."""
-        dims = node.static.dims
-        x, indices, rest = values[0], values[1 : 1 + len(dims)], values[1 + len(dims) :]
-        base = node.args[0] if node.op == "gather" else node.args[1]
-        proven = all(
-            i.ranges[0] is not None and base.tensor.dims[d].covers(Interval(i.ranges[0][0], i.ranges[0][1] + 1))
-            for d, i in zip(dims, indices, strict=True)
-        )
+        """Elements of operands that others name: indices are proven inside, or checked."""
+        accesses = node.accesses
+        assert accesses is not None
+        absent = NEVER
+        moved: list[Known] = []
+        for k, (access, value) in enumerate(zip(accesses, values, strict=True)):
+            if access is None or not access.entries:
+                absent |= value.anywhere
+                continue
+            pairs = [(d, values[e.operand]) for d, e in access.entries.items()]
+            self._index(node, node.args[k].tensor, pairs)
+            moved.append(value)
+        if not moved:  # any element of any operand
+            count = len(node.tensor.leaves)
+            return Known((_moved(absent, id(node)),) * count, (None,) * count)
+        (x,) = moved
+        within = tuple(_hull(r, (0, 0)) if getattr(node.static, "mode", "") == "zero" else r for r in x.ranges)
+        return Known(tuple(_moved(a, id(node)) | absent for a in x.absent), within)
+
+    def _index(self, node: Call, base: TensorType, pairs: Iterable[tuple[str, Known]]) -> None:
+        """Indices by dim: proven inside of a tensor, or to be checked."""
+        ranges = [(d, i.ranges[0]) for d, i in pairs]
+        proven = all(r is not None and base.dims[d].covers(Interval(r[0], r[1] + 1)) for d, r in ranges)
         self.facts.accesses[id(node)] = IndirectAccess(False, proven).joined(self.facts.accesses.get(id(node)))
-        absent = NEVER.union(*(i.anywhere for i in indices), *(r.anywhere for r in rest))
-        x = Known(tuple(_moved(a, id(node)) for a in x.absent), x.ranges)
-        if node.op == "scatter":
-            return Known(tuple(a | absent for a in x.absent), (None,) * len(x.ranges))
-        within = tuple(_hull(r, (0, 0)) if node.static.mode == "zero" else r for r in x.ranges)
-        return Known(tuple(a | absent for a in x.absent), within)
 
     def scatter(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         function, *operands = args
-        values = [v for v in operands if isinstance(v, Known)]
-        base, updates = values[0], values[-1]
+        base, *indices, updates = [v for v in operands if isinstance(v, Known)]
         assert isinstance(function, Bound)
         # where a leaf of the base is absent, all of the element is: what the function makes of it is not followed
         made = apply(function, _present(base), _present(updates)).anywhere | base.anywhere
-        found = self.indexed(node, values)
-        return Known(tuple(a | made for a in found.absent), found.ranges)
+        self._index(node, node.args[1].tensor, zip(node.static.dims, indices, strict=True))
+        made |= NEVER.union(*(i.anywhere for i in indices), updates.anywhere)
+        return Known(tuple(_moved(a, id(node)) | made for a in base.absent), (None,) * len(base.ranges))
 
     def fold(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
-        """reduce skips absent slots of arguments that have the dim; scan hands absence on in its state."""
+        """A fold skips absent levels of arguments that have the dim, or hands absence on in its state."""
         f, init, *values = args
-        assert isinstance(f, Bound) and isinstance(init, Known)
-        dim = node.static.dim
+        fold = node.fold
+        assert isinstance(f, Bound) and isinstance(init, Known) and fold is not None
         outside = NEVER
         operands: list[Known] = []
-        for value, arg in zip(values, node.args[2:], strict=True):
+        for value, arg in zip(values, fold.operands, strict=True):
             assert isinstance(value, Known)
-            if node.op == "reduce" and dim in arg.tensor.dims:
+            if fold.row.skips and fold.dim in arg.tensor.dims:
                 value = Known((NEVER,) * len(value.absent), value.ranges)
-            elif node.op == "reduce":
+            elif fold.row.skips:
                 outside |= value.anywhere
             operands.append(value)
         state = Known(init.absent, (None,) * len(init.ranges))
@@ -373,23 +395,14 @@ _RULES: dict[str, Callable[[_Rules, Call, list[Known]], Known]] = {
     "tuple_get": _Rules.tuple_get,
     "can_deref": _Rules.presence,
     "pos": _Rules.position,
-    "shift_init": _Rules.neighbours,
-    "unstructured_shift": _Rules.neighbours,
-    "gather": _Rules.indexed,
     "sort": _Rules.sort,
-    **dict.fromkeys(("concat", "update"), _Rules.join),
-    "cartesian_shift": _Rules.shifted,
-    "shift_apply": _Rules.shifted,
-    **dict.fromkeys(("rename", "split_dim", "merge_dims"), _Rules.rearranged),
-    **dict.fromkeys(("subset", "add_dim", "materialise", "print", "assert_"), _Rules.same),
 }
-_FOLDS: dict[str, Callable[[_Rules, Call, list[Known | Bound[Known]], Applier[Known]], Known]] = {
-    "reduce": _Rules.fold,
-    "scan": _Rules.fold,
-    "loop": _Rules.loop,
-    "blocked": _Rules.blocked,
-    "cond": _Rules.cond,
-    "scatter": _Rules.scatter,
+_CONTROL: dict[Control, Callable[[_Rules, Call, list[Known | Bound[Known]], Applier[Known]], Known]] = {
+    Control.FOLD: _Rules.fold,
+    Control.LOOP: _Rules.loop,
+    Control.BLOCKS: _Rules.blocked,
+    Control.BRANCHES: _Rules.cond,
+    Control.UPDATES: _Rules.scatter,
 }
 
 

@@ -13,17 +13,18 @@ Y*2 - 1 (-1, 5)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorir.binding.arrays import Array
 from tensorir.integers.affine import Affine, number, variable
-from tensorir.integers.sets import Factor, IntegerSet, coordinates, factor_of
-from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Operator
+from tensorir.integers.sets import IntegerSet, coordinates
+from tensorir.ir.access import Access, Accesses, Entry
+from tensorir.ir.builtins import TABLE, Control
+from tensorir.ir.nodes import Call, Expr, Folding, Lambda, Literal, Operator
 from tensorir.ir.types import Dims, Interval, TensorType, bcast
-from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 
 if TYPE_CHECKING:
     from tensorir.analysis.domains import Needs, Reads
@@ -47,6 +48,22 @@ class AffineIndex:
         return found
 
 
+def _product(x: Affine, y: Affine) -> Affine | None:
+    return x.times(y.constant) if y.is_number else y.times(x.constant) if x.is_number else None
+
+
+def _opposite(x: Affine) -> Affine:
+    return x.times(-1)
+
+
+_SUMS: Mapping[str, Callable[..., Affine | None]] = {
+    "plus": Affine.plus,
+    "minus": Affine.minus,
+    "multiplies": _product,
+    "neg": _opposite,
+}
+
+
 def affine_index(e: Expr) -> AffineIndex | None:
     """The sum that an index is; None for any other."""
     intervals: dict[str, Interval] = {}
@@ -61,28 +78,20 @@ def affine_index(e: Expr) -> AffineIndex | None:
                 sums[id(node)] = number(int(value))
             case Call("pos", _, (dim,)):
                 sums[id(node)], intervals[dim] = variable(dim), node.tensor.dims[dim]
-            case Call("plus" | "minus" | "multiplies" | "neg", args) if not ready:
+            case Call(op, args) if op in _SUMS and not ready:
                 stack += [(node, True), *((a, False) for a in args)]
             case Call(op, args) if ready:
-                match op, [sums[id(a)] for a in args]:
-                    case "plus", [x, y]:
-                        sums[id(node)] = x.plus(y)
-                    case "minus", [x, y]:
-                        sums[id(node)] = x.minus(y)
-                    case "neg", [x]:
-                        sums[id(node)] = x.times(-1)
-                    case _, [x, Affine((), by)] | [Affine((), by), x]:
-                        sums[id(node)] = x.times(by)
-                    case _:
-                        return None
+                made = _SUMS[op](*(sums[id(a)] for a in args))
+                if made is None:
+                    return None
+                sums[id(node)] = made
             case _:
                 return None
     return AffineIndex(sums[id(e)], {name: intervals[name] for name in sums[id(e)].names})
 
 
-# Which points of its operands a node reads: a rule per builtin, for the points of the node that are needed.
-#
-# Builtins without a rule are elementwise: they read every operand at the same points.
+# The points of its operands that a call reads, for the points of the call that are needed: their images under its
+# access maps; of a call with functions, what these read.
 
 Rule = Callable[["Reads", Call, IntegerSet, "Needs"], None]
 
@@ -96,203 +105,120 @@ def _parameters(f: Expr) -> tuple[TensorType, ...]:
     return f.type.params
 
 
-def elementwise(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    for arg in node.args:
-        needs.add(arg, wanted.onto(_names(arg)))
-
-
-def nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """pos knows its dim from the type."""
-
-
-def cartesian_shift(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    dim, offset = node.static
-    needs.add(node.args[0], wanted.moved(dim, offset).onto(_names(node.args[0])))
-
-
-def concat(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    for arg in node.args:
-        needs.add(arg, wanted.within(arg.tensor.dims).onto(_names(arg)))
-
-
-def updates_all(node: Call, wanted: Dims) -> bool:
-    """True if an update replaces every point of a box."""
-    return all(i.covers(wanted[n]) for n, i in node.args[1].tensor.dims.items)
-
-
-def update(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    x, part = node.args
-    inside = part.tensor.dims
-    needs.add(part, wanted.within(inside).onto(_names(part)))
-    needs.add(x, wanted.without(inside) if inside.size else wanted)
-
-
-def rename(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    back = {new: old for old, new in node.static.pairs}
-    needs.add(node.args[0], wanted.renamed(back).onto(_names(node.args[0])))
-
-
-def split_dim(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    dim, outer, inner, n = node.static
-    (x,) = node.args
-    rest = tuple(d for d in _names(node) if d not in (outer, inner))
-    a, b = wanted.names.index(outer), wanted.names.index(inner)
-    found = IntegerSet((*rest, dim))
-    for piece in wanted.pieces:
-        others = IntegerSet(rest, (tuple(f for k, f in enumerate(piece) if k not in (a, b)),))
-        high, low = coordinates(piece[a]), coordinates(piece[b])
-        if reads.boxes:
-            factor: Factor = (int(high[0]) * n, (int(high[-1]) + 1) * n)
-        else:
-            factor = factor_of((high[:, None] * n + low[None, :]).ravel())
-        found |= others.along(dim, factor)
-    for cloud in wanted.clouds:
-        own = [k for k in range(len(wanted.names)) if k not in (a, b)]
-        found |= IntegerSet.rows(
-            (*rest, dim), np.concatenate([cloud[:, own], (cloud[:, a] * n + cloud[:, b])[:, None]], 1)
-        )
-    needs.add(x, found.onto(_names(x)))
-
-
-def merge_dims(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    outer, inner, dim = node.static
-    (x,) = node.args
-    n = x.tensor.dims[inner].stop
-    rest = tuple(d for d in _names(node) if d != dim)
-    at = wanted.names.index(dim)
-    found = IntegerSet((*rest, outer, inner))
-    for piece in wanted.pieces:
-        others = IntegerSet(rest, (tuple(f for k, f in enumerate(piece) if k != at),))
-        merged = coordinates(piece[at])
-        high, low = np.divmod(merged, n)
-        if reads.boxes:
-            found |= others.along(outer, (int(high[0]), int(high[-1]) + 1)).along(inner, (0, n))
+def mapped(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    """The images of the needed points under the access maps of a call."""
+    accesses = node.accesses
+    assert accesses is not None
+    for arg, access in zip(node.args, accesses, strict=True):
+        if access is None:
             continue
-        for h in np.unique(high):
-            found |= others.along(outer, (int(h), int(h) + 1)).along(inner, factor_of(low[high == h]))
-    for cloud in wanted.clouds:
-        own = [k for k in range(len(wanted.names)) if k != at]
-        pair = np.stack(np.divmod(cloud[:, at], n), 1)
-        found |= IntegerSet.rows((*rest, outer, inner), np.concatenate([cloud[:, own], pair], 1))
-    needs.add(x, found.onto(_names(x)))
+        if access.entries:
+            needs.add(arg, _at_entries(reads, access, accesses, node, arg, wanted))
+        else:
+            needs.add(arg, image(access, node, arg, wanted, reads.boxes))
 
 
-def shift_apply(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    (x,), (slot,) = node.args, node.static
-    dim = highest_neighbour(x.tensor.dims)
-    assert dim is not None
-    needs.add(x, wanted.along(dim, (slot, slot + 1)).onto(_names(x)))
+def image(access: Access, node: Call, arg: Expr, wanted: IntegerSet, boxes: bool = False) -> IntegerSet:
+    """The points of an operand that points of a call read, at coordinates that no data say.
+
+    With `boxes`, those that a call for a box needs to be one: none of an operand, or all of its part.
+    """
+    points = wanted if access.inside is None else wanted.within(access.inside)
+    if access.outside is not None and (rest := points.without(access.outside)) is not points:
+        points = points if boxes and rest else rest
+    have = arg.tensor.dims
+    if boxes:
+        for d in access.uncut:
+            if d in points.names:
+                points = points.along(d, (node.type.dims[d].start, node.type.dims[d].stop))
+    if not access.at:
+        return points.onto(have.names)
+    found = points.image({d: a for d in have if not isinstance(a := access.coordinate(d), Entry)})
+    if boxes:
+        for d in access.uncut:
+            if d in have and isinstance(access.at[d], Affine):
+                found = found.along(d, (have[d].start, have[d].stop))
+    return found.onto(have.names)
 
 
-def shift_init(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    dim = highest_neighbour(node.tensor.dims)
-    assert dim is not None
-    _neighbours(reads, node, wanted, dim, needs)
+def _at_entries(
+    reads: Reads, access: Access, accesses: Accesses, node: Call, arg: Expr, wanted: IntegerSet
+) -> IntegerSet:
+    """The points of an operand at coordinates that are elements of other operands.
 
-
-def unstructured_shift(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    slot: int = node.static.neighbour
-    _neighbours(reads, node, wanted.along(" slot", (slot, slot + 1)), " slot", needs)
-
-
-def _neighbours(reads: Reads, node: Call, wanted: IntegerSet, slots: str, needs: Needs) -> None:
-    """The table at the destinations, and the source where the table leads."""
-    table, x = node.args
-    tag, source = neighbour_source(table.tensor)
-    needs.add(table, wanted.renamed({slots: tag}).onto(_names(table)))
-    others = [d for d in _names(x) if d != source]
-    entries = reads.entries(table)
-    inside = x.tensor.dims[source]
-    if entries is None:
+    Where these are not known before a run, and with `boxes` where ends of the operand are part of the meaning, all
+    points along their dims.
+    """
+    have = arg.tensor.dims
+    known = {d: reads.entries(node.args[e.operand]) for d, e in access.entries.items()}
+    if any(k is None for k in known.values()) or (reads.boxes and access.uncut):
         reads.unknown[id(node)] = node
-        needs.add(x, wanted.onto(others).along(source, (inside.start, inside.stop)).onto(_names(x)))
-        return
-    starts = [i.start for _, i in table.tensor.dims.items]
-    axes = [slots if d == tag else d for d in _names(table)]
-    coupled = [d for d in axes if d in others]
-    found = IntegerSet((*others, source))
+        whole = replace(access, at={**access.at, **{d: have[d] for d in known}}, uncut=frozenset())
+        return image(whole, node, arg, wanted)
+    index = {d: _index(accesses[e.operand], node.args[e.operand]) for d, e in access.entries.items()}
+    others = {d: access.coordinate(d) for d in have if d not in known}
+    # coordinates that the entries depend on, or that are sums, are enumerated; all others stay products
+    used = {n for axes in index.values() for a in axes for n in a.names}
+    used |= {n for d, a in others.items() if isinstance(a, Affine) and a != variable(d) for n in a.names}
+    axes = [n for n in wanted.names if n in used]
+    sums = [d for d, a in others.items() if isinstance(a, Affine)]
+    coupled = [d for d in sums if access.coordinate(d) != variable(d) or d in used]
+    result = IntegerSet(have.names)
+
+    def rows(columns: Mapping[str, Any], count: int, kept: Sequence[str]) -> IntegerSet:
+        """The points for given coordinates of the axes: kept ones, and those that entries say."""
+        present = np.ones(count, bool)
+        read: dict[str, Array] = {}
+        for d, e in access.entries.items():
+            entries = known[d]
+            assert entries is not None
+            at = [np.broadcast_to(a.at(columns), count) for a in index[d]]
+            starts = [i.start for _, i in node.args[e.operand].tensor.dims.items]
+            column = entries[tuple(a - s for a, s in zip(at, starts, strict=True))]
+            if e.absent:
+                present &= column != -1
+            limits = have[d]
+            column = np.clip(column, limits.start, limits.stop - 1) if e.clamps else column
+            present &= (column >= limits.start) & (column < limits.stop)
+            read[d] = np.broadcast_to(column, count)
+        for d in kept:
+            if isinstance(a := others[d], Affine):
+                read[d] = np.broadcast_to(a.at(columns), count)
+        if not count:
+            return IntegerSet(tuple(read))
+        return IntegerSet.rows(tuple(read), np.stack([c[present] for c in read.values()], 1))
+
     for piece in wanted.pieces:
         factors = dict(zip(wanted.names, piece, strict=True))
-        grid = [coordinates(factors[d]) for d in axes]
-        read = entries[np.ix_(*[g - s for g, s in zip(grid, starts, strict=True)])]
-        if not coupled:
-            found |= _leading(others, factors, source, read[(read != -1)])
-            continue
-        places = np.meshgrid(*grid, indexing="ij")
-        present = read.ravel() != -1
-        columns = [places[axes.index(d)].ravel()[present] for d in coupled]
-        rows = np.unique(np.stack([*columns, read.ravel()[present]], 1), axis=0)
-        some = IntegerSet.rows((*coupled, source), rows)
-        for d in others:
-            if d not in coupled:
+        grid = np.meshgrid(*[coordinates(factors[n]) for n in axes], indexing="ij")
+        columns = {n: g.ravel() for n, g in zip(axes, grid, strict=True)}
+        some = rows(columns, len(next(iter(columns.values()))) if columns else 1, coupled)
+        for d, a in others.items():
+            if isinstance(a, Interval):
+                some = some.along(d, (a.start, a.stop))
+            elif d not in some.names:
                 some = some.along(d, factors[d])
-        found |= some
+        result |= some.onto(have.names)
     for cloud in wanted.clouds:
-        read = entries[tuple(cloud[:, wanted.names.index(d)] - s for d, s in zip(axes, starts, strict=True))]
-        rows = np.concatenate([cloud[:, [wanted.names.index(d) for d in others]], read[:, None]], 1)
-        found |= IntegerSet.rows((*others, source), rows[read != -1])
+        columns = dict(zip(wanted.names, cloud.T, strict=True))
+        some = rows(columns, len(cloud), sums)
+        for d, a in others.items():
+            if isinstance(a, Interval):
+                some = some.along(d, (a.start, a.stop))
+        result |= some.onto(have.names)
     if reads.boxes:
-        # destinations without a neighbour are destinations all the same
-        reached = found.hull[source] if found else inside
-        found = wanted.onto(others).along(source, (reached.start, reached.stop))
-    needs.add(x, found.within(x.tensor.dims).onto(_names(x)))
+        # points without an entry are points all the same
+        reached = result.hull if result else have
+        whole = replace(access, at={**access.at, **{d: reached[d] for d in known}})
+        return image(whole, node, arg, wanted)
+    return result
 
 
-def _leading(others: Sequence[str], factors: dict[str, Factor], source: str, read: Array) -> IntegerSet:
-    if not len(read):
-        return IntegerSet((*others, source))
-    return IntegerSet((*others, source), ((*[factors[d] for d in others], factor_of(read)),))
-
-
-def gather(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    dims, mode = node.static
-    x, *indices = node.args
-    for index in indices:
-        needs.add(index, wanted.onto(_names(index)))
-    others = [d for d in _names(x) if d not in dims]
-    entries = [reads.entries(i) for i in indices]
-    if reads.boxes or any(e is None for e in entries):
-        reads.unknown[id(node)] = node
-        found = wanted.onto(others)
-        for d in dims:
-            i = x.tensor.dims[d]
-            found = found.along(d, (i.start, i.stop))
-        needs.add(x, found.onto(_names(x)))
-        return
-    rows = wanted.array
-    columns: list[Array] = [rows[:, wanted.names.index(d)] for d in others]
-    inside = np.ones(len(rows), bool)
-    for d, index, known in zip(dims, indices, entries, strict=True):
-        assert known is not None
-        at = [rows[:, wanted.names.index(n)] - i.start for n, i in index.tensor.dims.items]
-        column = np.broadcast_to(known[tuple(at)], len(rows))
-        limits = x.tensor.dims[d]
-        if mode == "clamp":
-            column = np.clip(column, limits.start, limits.stop - 1)
-        inside &= (column >= limits.start) & (column < limits.stop)
-        columns.append(column)
-    if not columns[0].size:
-        return
-    needs.add(x, IntegerSet.rows((*others, *dims), np.stack(columns, 1)[inside]).onto(_names(x)))
-
-
-def sort(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    dim = node.static.dim
-    i = node.tensor.dims[dim]
-    rows = wanted.along(dim, (i.start, i.stop))
-    for arg in node.args:
-        needs.add(arg, rows.onto(_names(arg)))
-
-
-def assert_(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    x, condition = node.args
-    needs.add(condition, IntegerSet.box(condition.tensor.dims))
-    needs.add(x, wanted)
-
-
-def print_(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    for arg in node.args:
-        needs.add(arg, IntegerSet.box(arg.tensor.dims))
+def _index(access: Access | None, index: Expr) -> list[Affine]:
+    """The coordinates of an operand that holds entries, in the order of its axes."""
+    assert access is not None
+    coordinates = [access.coordinate(d) for d in index.tensor.dims]
+    return [a for a in coordinates if isinstance(a, Affine)]
 
 
 def defined(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
@@ -366,20 +292,21 @@ def _applied(reads: Reads, f: Expr, operands: Sequence[Expr], index: int, wanted
         needs.add(arg, IntegerSet.box(arg.tensor.dims) if reads.boxes and points else points.onto(_names(arg)))
 
 
-def reduce(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """A slot is skipped where an argument is absent: every argument is looked at, in every slot."""
-    (dim,) = node.static
-    f, _, *args = node.args
-    column = next(a.tensor.dims[dim] for a in args if dim in a.tensor.dims)
-    for arg, place in zip(args, _parameters(f)[1:], strict=True):
-        if dim not in arg.tensor.dims:
+def fold(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    """Reads of a fold; one that skips levels where an argument is absent looks at every argument at every level."""
+    fold = node.fold
+    assert fold is not None
+    if fold.row.states:
+        _states(reads, fold, wanted, needs)
+        return
+    for arg, place in zip(fold.operands, _parameters(fold.function)[1:], strict=True):
+        if fold.row.skips and fold.dim not in arg.tensor.dims:
             needs.add(arg, _seen(wanted, place.dims, arg))
-    levels(reads, node, wanted, needs, column, True, lambda k: None, True)
+    levels(reads, fold, wanted, needs, lambda k: None, fold.row.skips)
 
 
-def scan(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    forward, dim = node.static
-    column = node.tensor.dims[dim]
+def _states(reads: Reads, fold: Folding, wanted: IntegerSet, needs: Needs) -> None:
+    dim = fold.dim
     rest = [d for d in wanted.names if d != dim]
     ends: set[int] = set()
     for piece in wanted.pieces:
@@ -394,7 +321,7 @@ def scan(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
         """The needed points of the states after a level; None where they are those of the level before."""
         return wanted.at(dim, k) if k in ends or k + 1 in ends else None
 
-    levels(reads, node, IntegerSet(tuple(rest)), needs, column, forward, stored, False)
+    levels(reads, fold, IntegerSet(tuple(rest)), needs, stored, fold.row.skips)
 
 
 def _seen(wanted: IntegerSet, place: Dims, arg: Expr) -> IntegerSet:
@@ -409,23 +336,20 @@ def _seen(wanted: IntegerSet, place: Dims, arg: Expr) -> IntegerSet:
 
 def levels(
     reads: Reads,
-    node: Call,
+    fold: Folding,
     last: IntegerSet,
     needs: Needs,
-    column: Interval,
-    forward: bool,
     stored: Callable[[int], IntegerSet | None],
     skips: bool,
 ) -> None:
     """From the last level to the first: what is needed of the state after it, and what that needs before it."""
-    dim: str = node.static.dim
-    f, init, *args = node.args
+    dim, f, args, column = fold.dim, fold.function, fold.operands, fold.interval
     state = _parameters(f)[0].dims
     carried = last.onto(state.names)
     before: IntegerSet | None = None
     own = IntegerSet(carried.names)
     found: list[IntegerSet] = []
-    order = list(column)[::-1] if forward else list(column)
+    order = list(column)[::-1] if fold.forward else list(column)
     visited: list[int] = []
     first = 0
     for n, k in enumerate(order):
@@ -436,7 +360,7 @@ def levels(
         if before is not None and (now is before or now == before):
             continue
         if before is not None and before:
-            _given(node, args, found, order[first:n], dim, needs)
+            _given(args, found, order[first:n], dim, needs)
         carried, *found = reads.of_function(f, [now], needs)
         while reads.boxes and reads.shaped(carried | now, state) != now:
             # the state has one shape: the body makes all that it reads of it
@@ -454,7 +378,7 @@ def levels(
                 if dim in arg.tensor.dims:
                     found[j] |= _seen(now, place.dims, arg).onto([d for d in found[j].names if d in arg.tensor.dims])
     if before:
-        _given(node, args, found, order[first:], dim, needs)
+        _given(args, found, order[first:], dim, needs)
     if reads.boxes:
         # one column for all arguments
         for arg in args:
@@ -463,12 +387,10 @@ def levels(
                 inside = Dims(tuple((n, i) for n, i in state.items if n in arg.tensor.dims))
                 known = needs.of(arg) or IntegerSet.box(arg.tensor.dims).within(inside)
                 needs.add(arg, known.along(dim, (run.start, run.stop)).onto(_names(arg)))
-    needs.add(init, carried.onto(_names(init)))
+    needs.add(fold.init, carried.onto(_names(fold.init)))
 
 
-def _given(
-    node: Call, args: Sequence[Expr], found: list[IntegerSet], levels: list[int], dim: str, needs: Needs
-) -> None:
+def _given(args: Sequence[Expr], found: list[IntegerSet], levels: list[int], dim: str, needs: Needs) -> None:
     """The points of the arguments that adjacent levels of a scan need."""
     run = (min(levels), max(levels) + 1)
     for arg, points in zip(args, found, strict=True):
@@ -477,30 +399,18 @@ def _given(
         needs.add(arg, at.along(dim, run).onto(_names(arg)) if dim in arg.tensor.dims else at)
 
 
-RULES: dict[str, Rule] = {
-    "pos": nothing,
-    "cartesian_shift": cartesian_shift,
-    "concat": concat,
-    "update": update,
-    "rename": rename,
-    "split_dim": split_dim,
-    "merge_dims": merge_dims,
-    "shift_apply": shift_apply,
-    "shift_init": shift_init,
-    "unstructured_shift": unstructured_shift,
-    "gather": gather,
-    "sort": sort,
-    "assert_": assert_,
-    "print": print_,
-    "reduce": reduce,
-    "scan": scan,
-    "loop": loop,
-    "blocked": blocked,
-    "cond": cond,
-    "scatter": scatter,
+RULES: dict[Control, Rule] = {
+    Control.FOLD: fold,
+    Control.LOOP: loop,
+    Control.BLOCKS: blocked,
+    Control.BRANCHES: cond,
+    Control.UPDATES: scatter,
 }
 
 
 def rule_of(node: Call) -> Rule:
-    """The rule of a call: its builtin's, its definition's, or that of what is elementwise."""
-    return defined if node.definition is not None else RULES.get(node.op, elementwise)
+    """The rule of a call: that of its functions, its definition's, or its access maps."""
+    row = TABLE[node.op]
+    if row.control is not None:
+        return RULES[row.control]
+    return defined if node.definition is not None else mapped

@@ -28,7 +28,7 @@ from tensorir import nodes
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.unseen_extremes import unseen_extremes
 from tensorir.analysis.uses import loop_invariants, needed, reads, surface
-from tensorir.ir.builtins import TABLE
+from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Literal, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import Dims, TensorType
@@ -93,7 +93,7 @@ def towards_whole_numbers(roots: Sequence[Expr]) -> frozenset[int]:
     def passed_on(e: Expr) -> Sequence[Expr]:
         if not isinstance(e, Call):
             return ()
-        if e.op == "cond":
+        if TABLE[e.op].control is Control.BRANCHES:
             k: int = e.static.result
             return (*(f.results[k] for f in e.args[:2] if isinstance(f, Lambda)), *e.children)
         return e.children if TABLE[e.op].elementwise or TABLE[e.op].moves else ()
@@ -148,9 +148,11 @@ def stencil_reductions(fencil: Fencil) -> frozenset[int]:
     shifted: set[int] = set()
     found: set[int] = set()
     for n in postorder(*values(fencil.closures)):
-        if any(id(c) in shifted for c in n.children) or (isinstance(n, Call) and n.op == "cartesian_shift"):
+        moved = isinstance(n, Call) and any(access.offsets for access in n.accesses or () if access)
+        if moved or any(id(c) in shifted for c in n.children):
             shifted.add(id(n))
-        over_points = isinstance(n, Call) and n.op == "reduce" and not n.static.dim.startswith("_NB_")
+        fold = n.fold if isinstance(n, Call) else None
+        over_points = fold is not None and not fold.row.states and not fold.dim.startswith("_NB_")
         if over_points and any(id(c) in shifted for c in n.children[2:]):
             found.add(id(n))
     return frozenset(found)

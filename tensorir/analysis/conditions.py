@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TypeGuard
 
 from tensorir.analysis.absence import AbsenceAnalysis
-from tensorir.ir.builtins import TABLE
+from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, use_counts, values
 from tensorir.nodes import preorder
@@ -277,7 +277,9 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
     order = {id(n): k for k, n in enumerate(everything)}
     scopes = [[n for n in scope(*tops) if _decides(n)] for tops in (roots, *bodies)]
     times = Counter(id(n) for inside in scopes for n in inside)
-    printing = [k for k, n in enumerate(everything) if isinstance(n, Call) and n.op == "print"]
+    printing = [
+        k for k, n in enumerate(everything) if isinstance(n, Call) and TABLE[n.op].effect and not TABLE[n.op].checks
+    ]
     needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in scope(root) if _decides(n)}
     # of two scopes, whose variables differ: each alone
     yield from ((node,) for node in {id(n): n for inside in scopes for n in inside}.values() if times[id(node)] > 1)
@@ -365,25 +367,22 @@ def _operations(node: Call | Apply, known: dict[int, int]) -> int:
     match node:
         case Apply():
             return sum(operations(n, known) for n in bodies)
-        case Call("loop", static=(_, limit)):
-            return (limit or WORTH) * sum(operations(n, known) for n in bodies)
-        case Call(op) if op in _COMPUTES:
-            return size * max(PER_ELEMENT, len(bodies))
+        case Call(op) if TABLE[op].control is Control.LOOP:
+            return (node.static.limit or WORTH) * sum(operations(n, known) for n in bodies)
         case Call(op) if TABLE[op].elementwise:
             return size * TABLE[op].cost
+        case Call(op) if TABLE[op].indirect or TABLE[op].apart or TABLE[op].control is Control.FOLD:
+            # more than one operation for each of its elements, and seldom fused with others
+            return size * max(PER_ELEMENT, len(bodies))
         case _:
             return 0
-
-
-_COMPUTES = {"reduce", "scan", "sort", "gather", "scatter", "unstructured_shift", "shift_init"}
-"""What is more than one operation for each of its elements, and is seldom fused with others."""
 
 
 def acts(node: Expr, facts: AbsenceAnalysis) -> bool:
     """True if a node by itself, or the body of a function that it is or applies, checks or prints something."""
     bodies = (f.results for f in (node, *node.children) if isinstance(f, Lambda))
     inside = (node, *postorder(*chain.from_iterable(bodies)))
-    return any(_checks(n, facts) or (isinstance(n, Call) and n.op == "print") for n in inside)
+    return any(_checks(n, facts) or (isinstance(n, Call) and TABLE[n.op].effect) for n in inside)
 
 
 def _checks(node: Expr, facts: AbsenceAnalysis) -> bool:
@@ -391,4 +390,5 @@ def _checks(node: Expr, facts: AbsenceAnalysis) -> bool:
     if not isinstance(node, Call):
         return False
     access = facts.accesses.get(id(node))
-    return node.op == "assert_" or (access is not None and not access.proven)
+    row = TABLE[node.op]
+    return (row.effect and row.checks) or (access is not None and not access.proven)

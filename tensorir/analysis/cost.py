@@ -34,7 +34,7 @@ from typing import Any
 from tensorir import nodes
 from tensorir.analysis.annotations import in_place_updates
 from tensorir.analysis.uses import MOST, Offset, further, reads, surface
-from tensorir.ir.builtins import TABLE
+from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import Applier, Bound, evaluate, postorder, values
 from tensorir.ir.types import FLOAT64, Dims, TensorType
@@ -112,25 +112,25 @@ class _Counter:
                 self.transcendental += here if TABLE[op].transcendental else 0
             case Call() if node.definition is not None:
                 apply(Bound(node.definition, {}), *args)
-            case Call("reduce" | "scan" as op):
-                dim = node.static.dim
-                levels = next(len(a.tensor.dims[dim]) for a in node.args[2:] if dim in a.tensor.dims)
-                self._body(levels, args[0], len(args) - 1, apply)
-            case Call("loop"):
-                rounds = 1 if node.static.limit is None else node.static.limit
-                for f in args[:2]:
-                    self._body(rounds, f, len(args) - 1, apply)
-            case Call("blocked"):
-                # all results are computed at once, and each is asked for by a node of its own
-                if (key := tuple(map(id, node.args))) not in self.blocks:
-                    self.blocks.add(key)
-                    self._body(1, args[0], len(args) - 1, apply)
-            case Call("cond"):
-                for f in args[:2]:
-                    self._body(1, f, len(args) - 3, apply)
-            case Call("scatter"):
-                updates = node.args[-1].tensor.dims.size
-                self._body(updates, args[0], 2, apply)
+            case Call(op):
+                match TABLE[op].control:
+                    case Control.FOLD:
+                        self._body(_levels(node), args[0], len(args) - 1, apply)
+                    case Control.LOOP:
+                        for f in args[:2]:
+                            self._body(1 if node.static.limit is None else node.static.limit, f, len(args) - 1, apply)
+                    case Control.BLOCKS:
+                        # all results are computed at once, and each is asked for by a node of its own
+                        if (key := tuple(map(id, node.args))) not in self.blocks:
+                            self.blocks.add(key)
+                            self._body(1, args[0], len(args) - 1, apply)
+                    case Control.BRANCHES:
+                        for f in args[:2]:
+                            self._body(1, f, len(args) - 3, apply)
+                    case Control.UPDATES:
+                        self._body(node.args[-1].tensor.dims.size, args[0], 2, apply)
+                    case None:
+                        pass
             case _:
                 pass
         return 0
@@ -193,9 +193,8 @@ def work_of(root: Expr, stored: Mapping[int, str]) -> float:
             continue
         levels = often
         match node:
-            case Call("reduce" | "scan", args):
-                dim = node.static.dim
-                levels = often * next(len(a.tensor.dims[dim]) for a in args[2:] if dim in a.tensor.dims)
+            case Call() if node.fold is not None:
+                levels = often * _levels(node)
             case Call() if node.definition is not None:
                 total += often * work_of(node.definition.body, {}) * node.tensor.dims.size
             case Call(op):
@@ -221,10 +220,6 @@ CONTRACTED = 1 / 11
 """The time of a contraction over that of the products and their sum."""
 SERIAL = 2.6
 """How many times as long a sum of a stencil takes in XLA's own fusion for sums."""
-STEP_BY_STEP = ("scan", "loop", "sort", "top_k", "argreduce", "scatter", "contract", "cond", "blocked", "materialise")
-"""Builtins whose results are in memory."""
-APART = frozenset(STEP_BY_STEP) - {"materialise"}
-"""Those whose operands are, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +326,7 @@ class _Model:
         """
         order = surface(root)
         for node in order:
-            if isinstance(node, Call) and (TABLE[node.op].indirect or node.op in APART):
+            if isinstance(node, Call) and (TABLE[node.op].indirect or TABLE[node.op].apart):
                 self.plain.update(id(a) for a in node.args if _computes(a))
         for node in order:
             if self._is_stored(node) and id(node) not in self.made:
@@ -378,9 +373,7 @@ class _Model:
         if not isinstance(node, Call):
             return False
         return (
-            node.op in STEP_BY_STEP
-            or (node.op == "shift_init" and "reads_by_slot" in self.without)
-            or id(node) in self.plain
+            TABLE[node.op].stored or (_is_by_slot(node) and "reads_by_slot" in self.without) or id(node) in self.plain
         )
 
     def _read(self, node: Expr, into: TensorType) -> None:
@@ -392,11 +385,11 @@ class _Model:
 
     def _across(self, node: Expr, into: TensorType) -> bool:
         """True if something in memory is the states of a scan, and what is made of it has other axes outermost."""
-        return isinstance(node, Call) and node.op == "scan" and into.dims.names[:1] != (node.static.dim,)
+        return isinstance(node, Call) and TABLE[node.op].states and into.dims.names[:1] != (node.static.dim,)
 
     def _count(self, node: Expr, times: int) -> None:
         match node:
-            case Call("reduce"):
+            case Call() if node.fold is not None:
                 levels = _levels(node)
                 self.operations += times * work_of_fold(node) * self._slowness(node)
                 if levels > 1 and "unrolled_folds" in self.without:
@@ -413,25 +406,25 @@ class _Model:
                 pass
 
     def _slowness(self, fold: Call) -> float:
-        shifted = any(isinstance(n, Call) and n.op == "cartesian_shift" for n in fold.args[2:])
+        shifted = any(isinstance(n, Call) and any(a.offsets for a in n.accesses or () if a) for n in fold.args[2:])
         return SERIAL if shifted and "sums_as_loops" in self.without else 1.0
 
     # What has a result in memory
 
     def _store(self, node: Call) -> None:
         match node:
-            case Call("materialise", (x,)):
+            case Call(op, (x,)) if TABLE[op].stored and TABLE[op].moves:
                 self._loop(x, x.tensor, id(node))
                 return
-            case Call("shift_init", (table, x)) if "reads_by_slot" in self.without:
+            case Call(args=(table, x)) if _is_by_slot(node) and "reads_by_slot" in self.without:
                 self._loop(x, node.tensor, id(node))
                 self.pass_over(bytes_of(table.tensor))
                 self.operations += INDEXED * node.tensor.dims.size
                 return
-            case Call(op) if op not in STEP_BY_STEP:
+            case Call(op) if not TABLE[op].stored:
                 self._loop(node, node.tensor, id(node))
                 return
-            case Call("blocked", (Lambda() as f, *args), (_, size, names)):
+            case Call(op, (Lambda() as f, *args), (_, size, names)) if TABLE[op].control is Control.BLOCKS:
                 self._blocked(node, f, args, size, names)
                 return
             case _:
@@ -447,7 +440,7 @@ class _Model:
                 self.pass_over(size, 1.0 if self.block else 2 * ACROSS, near=self.block)
             elif a in copied:
                 self.pass_over(size, 0.0 if self.block else ACROSS - 1.0, near=self.block)
-            across = node.op == "scan" and "scans_outermost" in self.without and a not in self._states(args, node)
+            across = TABLE[node.op].states and "scans_outermost" in self.without and a not in self._states(args, node)
             self.pass_over(size, ACROSS if across else 1.0, near=self.block)
         self.operations += self._work(node)
         self.pass_over(bytes_of(node.tensor), near=self.block)
@@ -456,32 +449,33 @@ class _Model:
 
     def _copied(self, node: Call, args: Sequence[Expr]) -> list[Expr]:
         """The operands of a scan that are laid with its dim outermost."""
-        if node.op != "scan" or "scans_outermost" in self.without:
+        if not TABLE[node.op].states or "scans_outermost" in self.without:
             return []
         dim, states = node.static.dim, self._states(args, node)
         return [a for a in args if a not in states and dim in a.tensor.dims and a.tensor.dims.names[0] != dim]
 
     def _states(self, args: Sequence[Expr], node: Call) -> list[Expr]:
         """The operands that are states of a scan of the same dim, and lie with it outermost."""
-        return [a for a in args if isinstance(a, Call) and a.op == "scan" and a.static.dim == node.static.dim]
+        calls = (a for a in args if isinstance(a, Call) and TABLE[a.op].states)
+        return [a for a in calls if a.static.dim == node.static.dim]
 
     def _work(self, node: Call) -> float:
         points = node.tensor.dims.size
-        match node.op:
-            case "scan":
+        match TABLE[node.op].control or node.op:
+            case Control.FOLD:
                 return _levels(node) * _applied(node.args[0])
-            case "loop":
+            case Control.LOOP:
                 return (node.static.limit or 1) * sum(map(_applied, node.args[:2]))
-            case "cond":
+            case Control.BRANCHES:
                 return sum(map(_applied, node.args[:2])) / 2
+            case Control.UPDATES:
+                return INDEXED * node.args[-1].tensor.dims.size
             case "contract":
                 dims = {d: i for a in node.args for d, i in a.tensor.dims.items}
                 rate = 1.0 if "contraction" in self.without else CONTRACTED
                 return 2 * math.prod(len(i) for i in dims.values()) * rate
             case "argreduce":
                 return 2.0 * node.args[2].tensor.dims.size
-            case "scatter":
-                return INDEXED * node.args[-1].tensor.dims.size
             case _:
                 whole = max(a.tensor.dims.size for a in node.args)
                 return whole * math.log2(max(2, whole if node.op == "sort" else points))
@@ -516,8 +510,14 @@ def _operands(node: Expr) -> list[tuple[Expr, bool]]:
 
 
 def _levels(node: Call) -> int:
-    dim = node.static.dim
-    return next(len(a.tensor.dims[dim]) for a in node.args[2:] if dim in a.tensor.dims)
+    fold = node.fold
+    assert fold is not None
+    return len(fold.interval)
+
+
+def _is_by_slot(node: Call) -> bool:
+    """True if a call reads all neighbours, along a dim of their own."""
+    return TABLE[node.op].table and not node.static
 
 
 def _applied(f: Expr) -> float:
@@ -576,7 +576,7 @@ def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 
         order = surface(root)
         scopes += [n.function.body for n in order if isinstance(n, Apply) and isinstance(n.function, Lambda)]
         readers = reads(root, order)
-        kept = {id(n.args[0]) for n in order if isinstance(n, Call) and n.op == "materialise"}
+        kept = {id(n.args[0]) for n in order if isinstance(n, Call) and TABLE[n.op].stored and TABLE[n.op].moves}
         for node in order:
             # equal literals have one key: their readers, as many as there are, are not gone through for each
             if not isinstance(node, Call) or node is root or id(node) in kept:
@@ -593,7 +593,8 @@ def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 
 
 
 def _computes_again(node: Call) -> bool:
-    return bool(node.tensor.dims) and (TABLE[node.op].elementwise or node.op in ("reduce", "update"))
+    row = TABLE[node.op]
+    return bool(node.tensor.dims) and (row.elementwise or row.skips or node.op == "update")
 
 
 def _needed(uses: int, kind: TensorType, min_per_byte: float) -> float:
@@ -616,14 +617,13 @@ def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
             continue
         seen.add(id(node))
         match node:
-            case Call("reduce", (_, init, *args)):
-                levels = next(len(a.tensor.dims[node.static.dim]) for a in args if node.static.dim in a.tensor.dims)
-                total += levels * node.tensor.dims.size / points
+            case Call(_, (_, init, *args)) if node.fold is not None and not node.fold.row.states:
+                total += _levels(node) * node.tensor.dims.size / points
                 stack += [init, *args]
-            case Call("scan" | "loop" | "cond" | "sort" | "scatter" | "materialise"):
-                continue
             case Call(_, args) if node.definition is not None:
                 stack += [node.definition.body, *args]
+            case Call(op) if TABLE[op].stored and TABLE[op].control is not Control.BLOCKS:
+                continue
             case Call(op, args):
                 total += TABLE[op].cost * node.tensor.dims.size / points
                 stack += args

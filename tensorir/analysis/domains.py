@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.analysis.access_functions import Rule, rule_of, updates_all
+from tensorir.analysis.access_functions import Rule, rule_of
 from tensorir.binding.arrays import Array
 from tensorir.binding.calls import BoundProgram
 from tensorir.integers.sets import IntegerSet
@@ -239,17 +239,12 @@ class Reads:
 
     def _keep_operands(self, node: Call, wanted: Dims, local: Needs) -> None:
         """The form of an operation asks for operands of which it may read nothing."""
-        if node.op in ("concat", "pos") or (node.op == "update" and updates_all(node, wanted)):
-            return  # `pos` is made again of the interval alone
-        if node.op == "update":
-            local.add(node.args[0], IntegerSet.box(wanted))
+        row, fold = TABLE[node.op], node.fold
+        if row.control is None and node.definition is None and not row.indirect:
             return
-        if node.op in ("reduce", "scan"):
-            wanted = wanted.without(node.static.dim)
-        elif not TABLE[node.op].elementwise:
-            wanted = Dims()
-        for k, arg in enumerate(node.args):
-            is_init = k == 1 and node.op in ("reduce", "scan")
+        wanted = Dims() if fold is None else wanted.without(fold.dim)
+        for arg in node.args:
+            is_init = fold is not None and arg is fold.init
             if isinstance(arg.type, TensorType) and (is_init or not local.of(arg)):
                 part = Dims(tuple((n, i & wanted[n] if n in wanted else i) for n, i in arg.type.dims.items))
                 local.add(arg, self.shaped(IntegerSet.box(part), arg.type.dims))
@@ -259,7 +254,7 @@ class Reads:
         """True if a table of the program holds -1, or may."""
         if self._holes is None:
             nodes = [n for n in postorder(*values(self.fencil.closures)) if isinstance(n, Call)]
-            known = [self.entries(n.args[0]) for n in nodes if n.op in ("shift_init", "unstructured_shift")]
+            known = [self.entries(n.args[0]) for n in nodes if TABLE[n.op].table]
             self._holes = any(k is None or bool((k == -1).any()) for k in known)
         return self._holes
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from tensorir import nodes
 from tensorir.analysis.uses import literal_of
-from tensorir.ir.builtins import TABLE
+from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import TensorType
@@ -63,7 +63,7 @@ def takes_nan_along(op: str, operand: int) -> bool:
     (True, True, False)
     """
     row = TABLE[op]
-    if not row.elementwise or row.chooses or op == "if":
+    if not row.elementwise or row.chooses:
         return False
     alone = len(row.form[0]) == 1 and row.slope != "zero"
     return alone or op in ("cast", "divides") or any(operand in group for group in row.linear)
@@ -139,25 +139,17 @@ class _Proof:
             return _Found(id(e) in self.around)
         args = [found[id(a)] for a in e.args]
         match e:
-            case Call("loop") if id(e.args[1]) in self.around:
+            case Call(op) if TABLE[op].control is Control.LOOP and id(e.args[1]) in self.around:
                 return self._loop(e, args)
-            case Call("reduce", (Operator("plus" | "multiplies"), _, x)) if _is_float(x):
-                return _summed(self._alone(args), (e.static.dim,))
-            case Call("reduce", (Operator(), *_)):
-                v = self._alone(args)
-                return _summed(replace(v, nan=None), (e.static.dim,)) if v.differs else SAME
+            case Call(op, (Operator(by), _, *xs)) if TABLE[op].skips:
+                v, dims = self._alone(args), (e.static.dim,)
+                if TABLE[by].linear and all(map(_is_float, xs)):
+                    return _summed(v, dims)
+                return _summed(replace(v, nan=None), dims) if v.differs else SAME
             case Call("contract", operands) if e.static.element.is_float:
                 return _summed(_met(e, args, [_is_float(a) for a in operands]), e.static.dims)
-            case Call("rename", (_,)):
-                return _renamed(args[0], dict(e.static.pairs))
-            case Call("add_dim" | "materialise", (_,)):
-                return args[0]
-            case Call("split_dim", (_,)):
-                return _regrouped(args[0], {e.static.dim})
-            case Call("merge_dims", (_,)):
-                return _regrouped(args[0], {e.static.outer, e.static.inner})
-            case Call("subset", (_,)):
-                return args[0] if args[0].nan == EVERYWHERE else replace(args[0], nan=None)
+            case Call(op, (x,)) if TABLE[op].relocates:
+                return _relocated(e, x, args[0])
             case Call(op) if TABLE[op].elementwise:
                 strict = [
                     takes_nan_along(op, k) and _is_float(a) and _is_float(e) and _covers(e, a, v)
@@ -257,15 +249,15 @@ def _summed(v: _Found, dims: Sequence[str]) -> _Found:
     return replace(v, nan=EVERYWHERE) if v.nan in dims else v
 
 
-def _renamed(v: _Found, names: Mapping[str, str]) -> _Found:
-    nan = names.get(v.nan, v.nan) if v.nan else v.nan
-    return replace(v, nan=nan, rows=tuple(names.get(n, n) for n in v.rows))
-
-
-def _regrouped(v: _Found, dims: set[str]) -> _Found:
-    """Facts of a value whose dims become others."""
-    if not dims.isdisjoint(v.rows):
+def _relocated(e: Call, x: Expr, v: _Found) -> _Found:
+    """Facts of the elements of an operand elsewhere, of which some dims are others."""
+    (access,) = e.accesses or (None,)
+    assert access is not None
+    names = {d: access.renamed.get(d, "" if d in access.at else d) for d in x.tensor.dims}
+    if any(not names.get(d, d) for d in v.rows):
         if v.differs:
             raise _Unproven
         return SAME
-    return replace(v, nan=None) if v.nan in dims else v
+    nan = names[v.nan] if v.nan else v.nan
+    kept = not v.nan or (bool(nan) and e.tensor.dims[nan or ""] == x.tensor.dims[v.nan])
+    return replace(v, nan=nan if kept else None, rows=tuple(names.get(d, d) for d in v.rows))

@@ -45,14 +45,15 @@ from typing import Any, cast
 
 from tensorir import nodes
 from tensorir.analysis.absence import AbsenceAnalysis
-from tensorir.analysis.access_functions import Rule, elementwise, levels, rule_of
+from tensorir.analysis.access_functions import Rule, levels, mapped, rule_of
 from tensorir.analysis.conditions import acts, control_dependence
 from tensorir.analysis.domains import Needs, Reads
 from tensorir.binding.arrays import Array
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.affine import Affine
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call
-from tensorir.ir.builtins import LAST, TABLE
+from tensorir.ir.builtins import LAST, TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, values, with_values
 from tensorir.ir.substitution import inlined
@@ -92,18 +93,16 @@ def reads(root: Expr, order: Sequence[Expr]) -> dict[Expr, set[tuple[Expr, Offse
 def further(offset: Offset, node: Expr) -> Offset:
     """An offset at which a node is read, as one of what the node moves."""
     assert isinstance(node, Call)
-    match node.op, node.static:
-        case "cartesian_shift", (dim, distance):
-            total = {d: int(o) for d, o in offset if o.lstrip("-").isdecimal()}
-            total[dim] = total.get(dim, 0) + distance
-            rest = [(d, o) for d, o in offset if not o.lstrip("-").isdecimal()]
-            return tuple(sorted([(d, str(o)) for d, o in total.items() if o] + rest))
-        case "unstructured_shift" | "shift_init" | "shift_apply", static:
-            return (*offset, (node.op, f"{getattr(node.args[0], 'name', '')} {tuple(static)}"))
-        case "tuple_get", _:
-            return offset
-        case _:
-            return offset
+    (*_, access) = node.accesses or (None,)
+    if access is None or access.entries or any(isinstance(a, Affine) and a.is_number for a in access.at.values()):
+        return (*offset, (node.op, f"{getattr(node.args[0], 'name', '')} {tuple(node.static)}"))
+    if not access.at:
+        return offset
+    total = {d: int(o) for d, o in offset if o.lstrip("-").isdecimal()}
+    for dim in access.at:
+        total[dim] = total.get(dim, 0) + (access.offset(dim) or 0)
+    rest = [(d, o) for d, o in offset if not o.lstrip("-").isdecimal()]
+    return tuple(sorted([(d, str(o)) for d, o in total.items() if o] + rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +146,20 @@ class _Certain(Reads):
         """Of tuples, by identity: what is needed of each member."""
 
     def rule(self, node: Call) -> Rule:
+        row = TABLE[node.op]
         if not any(s.is_float for s in node.tensor.leaves):
             return _nothing
-        return _RULES.get(node.op) or (_nothing if _decides(node.op) else rule_of(node))
+        if row.effect:
+            return _first
+        if node.op == "tuple_get":
+            return _member
+        if row.skips:
+            return _skipping_fold
+        if _decides(node.op):
+            return _nothing
+        rule = rule_of(node)
+        permutes = any(isinstance(a, Interval) for access in node.accesses or () if access for a in access.at.values())
+        return _all_or_nothing if rule is mapped and permutes else rule
 
     def wanted(self, node: Expr, found: IntegerSet | None) -> IntegerSet | None:
         members = self.members.pop(id(node), {})
@@ -186,7 +196,7 @@ def _first(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
 
 def _all_or_nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     if wanted.fills(node.tensor.dims):
-        elementwise(reads, node, wanted, needs)
+        mapped(reads, node, wanted, needs)
 
 
 def _member(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
@@ -196,28 +206,12 @@ def _member(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
     members[k] = members[k] | wanted if k in members else wanted
 
 
-def _reduce(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """A slot may be skipped where a table holds -1."""
+def _skipping_fold(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    """A level may be skipped where a table holds -1."""
     if not reads.holes:
-        (dim,) = node.static
-        column = next(a.tensor.dims[dim] for a in node.args[2:] if dim in a.tensor.dims)
-        levels(reads, node, wanted, needs, column, True, lambda k: None, False)
-
-
-_RULES: dict[str, Rule] = {
-    "print": _first,
-    "assert_": _first,
-    "sort": _all_or_nothing,
-    "tuple_get": _member,
-    "reduce": _reduce,
-}
-"""Operations that mean something else here than in `analysis.access_functions`."""
-
-ALONG_OTHERS: dict[str, str | None] = {
-    "cartesian_shift": "dim", "reduce": "dim", "scan": "dim", "subset": "intervals", "pos": "dim", "contract": "dims",
-    "concat": None, "materialise": None, "make_tuple": None, "tuple_get": None, "cond": None,
-}  # fmt: skip
-"""Builtins that leave points apart along all dims but those that a static parameter names."""
+        fold = node.fold
+        assert fold is not None
+        levels(reads, fold, wanted, needs, lambda k: None, False)
 
 
 def independent(node: Expr, dims: Dims) -> bool:
@@ -234,15 +228,15 @@ def independent(node: Expr, dims: Dims) -> bool:
             row = TABLE[op]
             if row.effect or row.checks or row.indirect or not same_intervals(node, dims):
                 return False
-            if op in ALONG_OTHERS:
-                named = ALONG_OTHERS[op]
-                return named is None or names_in(getattr(node.static, named)).isdisjoint(dims.names)
-            return row.elementwise or op == "add_dim"
+            placed = names_in(node.static) & {d for a in node.args for d in a.tensor.dims} if row.placed else set[str]()
+            if node.accesses is None or not placed.isdisjoint(dims):
+                return False
+            return all(set(node.type.dims if a is None else a.mixed).isdisjoint(dims) for a in node.accesses)
 
 
 def literal_of(e: Expr) -> Any:
     """The number that an expression is at all of its points, None where that is not plain."""
-    while isinstance(e, Call) and e.op == "add_dim":
+    while isinstance(e, Call) and TABLE[e.op].relocates and len(e.args) == 1:
         e = e.args[0]
     return e.value if isinstance(e, Literal) else None
 
@@ -354,7 +348,7 @@ def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[E
         below = {id(c) for c in node.children}
         if _repeats(node) or not around.isdisjoint(below):
             around.add(id(node))
-        endless = isinstance(node, Call) and node.op == "loop" and node.static.limit is None
+        endless = isinstance(node, Call) and TABLE[node.op].endless and node.static.limit is None
         if endless or not doubtful.isdisjoint(below) or (isinstance(node, Call) and acts(node, facts)):
             doubtful.add(id(node))
     certain, steps, branches = _certain(roots) - _changing(fencil), _steps(everything), _branches(everything)
@@ -369,16 +363,17 @@ def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[E
 
 
 def _repeats(node: Expr) -> bool:
-    match node:
-        case Call("loop" | "scan") | Call("reduce", (Lambda(), *_)):
-            return True
-        case _:
-            return False
+    if not isinstance(node, Call):
+        return False
+    row = TABLE[node.op]
+    folds = row.control is Control.FOLD and (row.states or isinstance(node.args[0], Lambda))
+    return folds or row.control is Control.LOOP
 
 
 def _branches(nodes: Sequence[Expr]) -> set[int]:
     """The functions of which a conditional applies one."""
-    return {id(f) for node in nodes if isinstance(node, Call) and node.op == "cond" for f in node.args[:2]}
+    calls = (node for node in nodes if isinstance(node, Call) and TABLE[node.op].control is Control.BRANCHES)
+    return {id(f) for node in calls for f in node.args if isinstance(f, Lambda)}
 
 
 def _certain(roots: Sequence[Expr]) -> set[int]:
@@ -405,7 +400,7 @@ def _steps(nodes: Sequence[Expr]) -> set[int]:
     found, others = set[int](), set[int]()
     for node in nodes:
         match node:
-            case Call("loop", (Lambda(_, (Literal(True),)), step, *_), static=(_, limit)) if limit:
+            case Call(op, (Lambda(_, (Literal(True),)), step, *_), (_, limit)) if limit and TABLE[op].endless:
                 found.add(id(step))
             case _:
                 others.update(map(id, node.children))

@@ -423,10 +423,11 @@ def _absolute(fencil: Fencil) -> frozenset[str]:
         if not isinstance(node, Call):
             continue
         read = {d for a in node.args if isinstance(a.type, TensorType) for d in a.type.dims.names}
-        if node.op == "pos":
-            found |= set(node.type.dims.names)
-        elif TABLE[node.op].indirect or node.op == "rename" or (node.op != "add_dim" and set(node.type.dims) - read):
-            found |= read
+        maps = node.accesses
+        if maps is None:
+            found |= read if TABLE[node.op].indirect or set(node.type.dims) - read else set()
+        else:
+            found |= {d for a in maps for d in (a.absolute if a else node.type.dims)}
     return frozenset(found)
 
 
@@ -454,10 +455,8 @@ def refuse_moved(fencil: Fencil, moved: Mapping[str, int]) -> None:
 def _shifted(fencil: Fencil) -> frozenset[str]:
     found: set[str] = set()
     for node in postorder(*values(fencil.closures)):
-        if isinstance(node, Call) and node.op == "cartesian_shift":
-            (x,) = node.args
-            assert isinstance(node.type, TensorType) and isinstance(x.type, TensorType)
-            found |= {d for d, i in node.type.dims.items if x.type.dims[d] != i}
+        if isinstance(node, Call):
+            found.update(d for access in node.accesses or () if access for d in access.offsets)
     return frozenset(found)
 
 

@@ -45,7 +45,7 @@ from typing import Any, TypeVar
 
 from tensorir.binding.arrays import is_tuple, refuse
 from tensorir.binding.units import is_degrees, is_same, powers_of, product, udunits, written
-from tensorir.ir.builtins import ALL, TABLE
+from tensorir.ir.builtins import ALL, TABLE, Control
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal, Operator
 from tensorir.ir.rewrite import Applier, Bound, evaluate
 from tensorir.ir.types import Element, Scalar
@@ -62,31 +62,40 @@ def of_functions(
     node: Call, operands: Sequence[Any], apply: Applier[V], joined: Callable[[V, V], V], begun: Callable[[V], V],
     counter: V,
 ) -> V | None:  # fmt: skip
-    """The value of a call whose function operands are applied; None for every other call.
+    """The value of a call whose function operands are applied, or that makes or takes tuples; None of every other.
 
     `joined` is a value that is the one or the other, `begun` what is carried before the first step, from what it is
     given, and `counter` the value of a loop's counter.
     """
     given: list[Any] = list(operands)
-    result: int = node.static[0] if node.op in ("loop", "cond", "blocked") else 0
-    match node.op:
-        case "scan" | "reduce":
+    match TABLE[node.op].control:
+        case Control.FOLD:
             f, init, *xs = given
             return _settled([begun(init)], lambda state: [apply(f, *state, *xs)], joined)[0]
-        case "loop":
+        case Control.LOOP:
             condition, step, *carried = given
             found = _settled([begun(c) for c in carried], lambda state: apply.each(step, counter, *state), joined)
             apply(condition, counter, *found)
-            return found[result]
-        case "cond":
+            return found[_result(node)]
+        case Control.BRANCHES:
             f, g, _, *xs = given
-            first, second = (apply.each(h, *xs)[result] for h in (f, g))
+            first, second = (apply.each(h, *xs)[_result(node)] for h in (f, g))
             return joined(first, second)
-        case "blocked":
+        case Control.BLOCKS:
             f, *xs = given
-            return apply.each(f, *xs)[result]
+            return apply.each(f, *xs)[_result(node)]
+        case _ if node.op == "make_tuple":
+            return tuple(given)  # type: ignore[return-value]
+        case _ if node.op == "tuple_get":
+            (members,) = given
+            return members[_result(node)] if isinstance(members, tuple) else counter  # type: ignore[return-value]
         case _:
             return None
+
+
+def _result(node: Call) -> int:
+    """The one of several results of functions that a call gives."""
+    return int(node.static[0])
 
 
 def _settled(state: list[V], step: Callable[[list[V]], Sequence[V]], joined: Callable[[V, V], V]) -> list[V]:
@@ -185,10 +194,6 @@ def _angle_value(node: Expr, operands: Sequence[Any], apply: Applier[_KnownAngle
             return Angle(number=None if isinstance(value, bool) else float(value))
         case Operator(op):
             return _each_angle(lambda values: _angle_of(op, values), operands)
-        case Call("make_tuple"):
-            return tuple(operands)
-        case Call("tuple_get"):
-            return operands[0][node.static[0]]
         case Call() if (
             found := of_functions(node, operands, apply, _joined_angles, _begun_with_angles, Angle())
         ) is not None:
@@ -231,26 +236,34 @@ def _angle_of(op: str, operands: Sequence[Angle]) -> Angle:
     """A builtin of values."""
     row = TABLE[op]
     match op, list(operands):
-        case ("plus" | "minus", _):
+        case _ if row.linear == ((0, 1),):
             return _alike(operands)
-        case ("cast" | "add_dim", [a]):
+        case (_, [a]) if row.relocates or op == "cast":
             return a
         case ("neg", [a]):
             return replace(a, number=None if a.number is None else -a.number)
-        case ("multiplies", [Angle(None, _, float(a)), Angle(None, _, float(b))]):
-            return Angle(number=a * b)
-        case ("divides", [Angle(None, _, float(a)), Angle(None, _, float(b))]) if b:
-            return Angle(number=a / b)
-        case ("multiplies", [Angle(float(factor), param), Angle(None, _, number)]) | (
-            "multiplies", [Angle(None, _, number), Angle(float(factor), param)]
-        ):  # fmt: skip
-            return Angle(factor * (math.nan if number is None else number), param)
-        case ("divides", [Angle(float(factor), param), Angle(None, _, number)]):
-            return Angle(factor / number if number else math.nan, param)
+        case ("multiplies", [a, b]):
+            return _times(a, b)
+        case ("divides", [a, Angle(None, _, number)]):
+            return _times(a, Angle(number=1 / number if number else None))
         case ("if", [_, *branches]):
             return _alike(branches)
         case _ if row.homogeneous and (row.moves or row.chooses):
             return _alike(operands[row.moved or ALL])
+        case _:
+            return Angle()
+
+
+def _times(a: Angle, b: Angle) -> Angle:
+    """A product with a number; one of two angles is none."""
+    match a, b:
+        case Angle(None, _, float(x)), Angle(None, _, float(y)):
+            return Angle(number=x * y)
+        case (Angle(float(factor), param), Angle(None, _, number)) | (
+            Angle(None, _, number),
+            Angle(float(factor), param),
+        ):
+            return Angle(factor * (math.nan if number is None else number), param)
         case _:
             return Angle()
 
@@ -338,8 +351,6 @@ def with_pint(result: Any, registry: Any) -> Any:
 
 UNKNOWN = Quantity()
 SEVERAL = -1
-ALIKE = frozenset({"eq", "not_eq", "less", "less_equal", "greater", "greater_equal", "arctan2"})
-"""Builtins whose operands have one unit, and whose result has none."""
 _Known = Quantity | tuple["_Known", ...]
 """What is known of a value: of a tuple what is of each member."""
 _Key = tuple[tuple[str, str], ...]
@@ -426,10 +437,6 @@ def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Know
             return UNKNOWN if isinstance(value, bool) else Quantity(weight=float(value))
         case Operator(op):
             return _each(lambda values: _of(op, values), operands)
-        case Call("make_tuple"):
-            return tuple(operands)
-        case Call("tuple_get"):
-            return _member(operands[0], node.static[0])
         case Call("divides", (_, Literal(value))) if value:
             return _each(lambda one: _scaled(Quantity(weight=1.0 / value), one[0]), operands[:1])
         case Call("reduce", (Operator("plus"), Literal(), x)) if isinstance(summed := operands[-1], Quantity):
@@ -471,10 +478,8 @@ def _number_of(*facts: Any) -> int:
 def _of_operands(op: str, values: list[Quantity]) -> Quantity:
     row = TABLE[op]
     match op, values:
-        case "plus", [_, _]:
-            return _sum(op, values, 1.0)
-        case "minus", [_, _]:
-            return _sum(op, values, -1.0)
+        case _ if row.linear == ((0, 1),):
+            return _sum(op, values, -1.0 if op == "minus" else 1.0)
         case "neg", [a]:
             return replace(a, weight=-a.weight)
         case "cast", [a]:
@@ -485,7 +490,7 @@ def _of_operands(op: str, values: list[Quantity]) -> Quantity:
             return _product(a, b, -1)
         case "if", [_, *branches]:
             return _one(op, branches)
-        case _ if op in ALIKE:
+        case _ if row.dimensionless:
             _unit(op, values)
             return UNKNOWN
         case _ if row.homogeneous and (row.moves or row.chooses):

@@ -50,6 +50,7 @@ from tensorir.distribution.local_program import Localised, View
 from tensorir.distribution.mesh_exchange import MeshExchange, MeshMessage, mesh_exchange, needed
 from tensorir.distribution.partition import Decomposition, blocks_of
 from tensorir.distribution.refusals import whole_results
+from tensorir.ir.access import Access
 from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import DTYPES, Interval
@@ -98,12 +99,11 @@ def needs(results: Iterable[Expr], dims: Iterable[str]) -> dict[Var, Along]:
     """The points of each variable that a block of all results needs, by dim."""
     results, dims = tuple(results), tuple(dims)
 
-    def asked(node: Expr, call: Call | None, own: Along | None) -> Along:
+    def asked(node: Expr, access: Access | None, call: Call | None, own: Along | None) -> Along:
         """The points needed of a node, within its own intervals; along dims that are folded, its block."""
         have, along = node.tensor.dims, own or {}
-        if call is not None and call.op == "cartesian_shift" and call.static.dim in along:
-            dim, offset = call.static
-            along = {**along, dim: tuple(n.moved(offset) for n in along[dim])}
+        if access is not None:
+            along = {d: tuple(n.moved(access.offset(d) or 0) for n in each) for d, each in along.items()}
         named = {d: along.get(d, (Need(0, 0, have[d]),)) for d in dims if d in have}
         return {d: tuple(n.within(have[d]) for n in each) for d, each in named.items()}
 

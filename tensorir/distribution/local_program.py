@@ -39,7 +39,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tensorir.analysis.domains import domains
-from tensorir.distribution.localising import Fold, Frame, Localiser, far, written_out
+from tensorir.distribution.localising import Fold, Frame, Localiser, far, offsets, written_out
 from tensorir.distribution.mesh_exchange import LocalMesh, LocalTable, local_mesh
 from tensorir.distribution.partition import Decomposition, Part, blocks_of
 from tensorir.distribution.refusals import refuse_undistributable, whole_results
@@ -257,8 +257,8 @@ def localised(
     mesh = local_mesh(list(whole.values()), parts, tables or {})
     places = {} if mesh is None else {d: mesh.whole(d) for d in mesh.numbers}
     # first on intervals that are wide enough for anything, to see what is read, and then on that
-    shifts = [n for n in postorder(*whole.values()) if isinstance(n, Call) and n.op == "cartesian_shift"]
-    reach = 1 + sum(abs(n.static.offset) for n in shifts if n.static.dim in parts and not far(n, parts))
+    shifts = [(d, k) for n in postorder(*whole.values()) if isinstance(n, Call) for d, k in offsets(n) if d in parts]
+    reach = 1 + sum(abs(k) for d, k in shifts if not far(d, k, parts))
     wide = {**{d: Interval(-reach, p.size + reach) for d, p in blocks_of(parts).items()}, **places}
     results = {p.name for p in program.results}
     first = Localiser(parts, lambda _, dim: wide[dim], {}, set(results), mesh)
@@ -295,9 +295,7 @@ def localised(
 
 def _is_far(node: Expr, parts: Mapping[str, Part]) -> bool:
     """True for what is read across a periodic boundary."""
-    if not isinstance(node, Call) or node.op != "cartesian_shift":
-        return False
-    return node.static.dim in parts and far(node, parts)
+    return isinstance(node, Call) and any(d in parts and far(d, k, parts) for d, k in offsets(node))
 
 
 def _has_effects(node: Expr) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
+from tensorir.analysis.uses import names_in
 from tensorir.distribution.mesh_exchange import LocalMesh, LocalTable
 from tensorir.distribution.partition import Part
 from tensorir.distribution.refusals import monoid_of
-from tensorir.ir.build import call, coerced, cut, function, literal, operator, var
+from tensorir.ir.build import call, coerced, cut, function, literal, operator, placed, var
 from tensorir.ir.build import free_name as _free
-from tensorir.ir.builtins import TABLE
+from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, substitute_all, values, with_label
 from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType
@@ -29,14 +30,18 @@ from tensorir.runtime.errors import refusal
 def written_out(program: Fencil, dims: Sequence[str]) -> Fencil:
     """The program with loops of few rounds written out, where one reads neighbours along dims of what it carries."""
     for node in postorder(*values(program.closures)):
-        if isinstance(node, Call) and node.op == "loop" and any(_reads_neighbours(f, dims) for f in node.args[:2]):
+        if _is_loop(node) and any(_reads_neighbours(f, dims) for f in node.args[:2]):
             return UnrollLoops().run(program)
     return program
 
 
+def _is_loop(node: Expr) -> TypeGuard[Call]:
+    return isinstance(node, Call) and TABLE[node.op].control is Control.LOOP
+
+
 def _reads_neighbours(f: Expr, dims: Sequence[str]) -> bool:
     return isinstance(f, Lambda) and any(
-        isinstance(n, Call) and n.op == "cartesian_shift" and n.static.dim in dims and not n.free.isdisjoint(f.params)
+        isinstance(n, Call) and any(d in dims for d, _ in offsets(n)) and not n.free.isdisjoint(f.params)
         for n in postorder(*f.results)
     )
 
@@ -44,7 +49,7 @@ def _reads_neighbours(f: Expr, dims: Sequence[str]) -> bool:
 def loop(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     condition, step, *starts = node.args
     assert isinstance(condition, Lambda) and isinstance(step, Lambda)
-    key = ("loop", node.static.limit, frame, *map(id, node.args))
+    key = (Control.LOOP, node.static.limit, frame, *map(id, node.args))
     if key not in own.regions:
         made = yield from own.operands(starts, frame, scope)
         on = own.intervals(made)
@@ -67,7 +72,7 @@ def loop(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
 def cond(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     first, second, condition, *operands = node.args
     assert isinstance(first, Lambda) and isinstance(second, Lambda)
-    key = ("cond", frame, *map(id, node.args))
+    key = (Control.BRANCHES, frame, *map(id, node.args))
     if key not in own.regions:
         chosen = yield condition, (), scope
         made = yield from own.operands(operands, frame, scope)
@@ -115,9 +120,15 @@ Frame = tuple[tuple[str, int], ...]
 Making = Generator["tuple[Expr, Frame, Scope]", Expr, Expr]
 
 
-def far(node: Call, parts: Mapping[str, Part]) -> bool:
+def offsets(node: Call) -> Iterator[tuple[str, int]]:
+    """The dims and fixed offsets at which a call reads operands elsewhere."""
+    for access in node.accesses or ():
+        if access is not None:
+            yield from access.offsets.items()
+
+
+def far(dim: str, offset: int, parts: Mapping[str, Part]) -> bool:
     """True if a shift reads across more than half of a distributed interval, as periodic boundaries do."""
-    dim, offset = node.static
     return 2 * abs(offset) > len(parts[dim].interval)
 
 
@@ -320,8 +331,13 @@ class Localiser:
         return made
 
     def _called(self, node: Call, frame: Frame, scope: Scope) -> Making:
-        rule = _RULES.get(node.op, _pointwise)
-        if node.definition is not None and not set(self.parts).isdisjoint(d for a in node.args for d in a.tensor.dims):
+        row = TABLE[node.op]
+        rule = _RULES.get(row.control or node.op) or (
+            _neighbours if row.table else _placed if row.placed else _pointwise
+        )
+        if row.effect and row.checks:
+            rule = _assert
+        elif row.defined and not set(self.parts).isdisjoint(d for a in node.args for d in a.tensor.dims):
             rule = _defined
         return (yield from rule(self, node, frame, scope))
 
@@ -337,6 +353,8 @@ def _pointwise(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making
     if any(isinstance(a, (Lambda, Operator)) for a in node.args):
         return (yield from _apart(own, node, frame, scope))
     args = yield from own.operands(node.args, frame, scope)
+    if not all(access and access.is_identity for access in node.accesses or ()):
+        args = own.common(args)
     return call(node.op, *args, static=node.static, span=node.span)
 
 
@@ -359,7 +377,7 @@ def _defined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
 def _shift(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     dim, offset = node.static
     (x,) = node.args
-    if dim in own.parts and far(node, own.parts):
+    if dim in own.parts and far(dim, offset, own.parts):
         moved = dict(frame)
         moved[dim] = moved.get(dim, 0) + offset
         return (yield x, tuple(sorted((d, o) for d, o in moved.items() if o)), scope)
@@ -379,10 +397,12 @@ def _neighbours(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Makin
     return call(node.op, table, made, static=node.static, span=node.span)
 
 
-def _subset(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _placed(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """A call whose static parameters say where it has points: of distributed dims they say nothing."""
     made = yield node.args[0], frame, scope
-    rest = Dims(tuple((d, i) for d, i in node.static.intervals.items if d not in own.parts))
-    return call("subset", made, static=(rest,), span=node.span) if len(rest) else made
+    named = names_in(node.static).difference(own.parts)
+    rest = Dims(tuple((d, i) for d, i in node.type.dims.items if d in named))
+    return placed(node, [made], rest) if len(rest) else made
 
 
 def _concat(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
@@ -437,11 +457,6 @@ def _pos(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     return call("pos", made, static=node.static, span=node.span)
 
 
-def _add_dim(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    made = yield node.args[0], frame, scope
-    return made if node.static.dim in own.parts else call("add_dim", made, static=node.static, span=node.span)
-
-
 def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """A gather whose indices are checked in the block itself alone: halos that nobody reads may hold any."""
     dims, mode = node.static
@@ -474,11 +489,6 @@ def _assert(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     if not isinstance(inside, bool):
         condition = call("or", call("not", inside), condition)
     return call("assert_", x, own.block(condition), static=node.static, span=node.span)
-
-
-def _sort(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    args = yield from own.operands(node.args, frame, scope)
-    return call(node.op, *own.common(args), static=node.static, span=node.span)
 
 
 # Folds
@@ -518,9 +528,9 @@ def _place(own: Localiser, kind: TensorType, on: Mapping[str, Interval], arg: Ex
 
 def _combined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """A fold along a distributed dim: of the block here, and of all blocks in the stage after this."""
-    (dim,) = node.static
-    monoid = monoid_of(node)
-    assert monoid is not None
+    fold, monoid = node.fold, monoid_of(node)
+    assert fold is not None and monoid is not None
+    dim = fold.dim
     init = yield node.args[1], frame, scope
     if monoid.each is None:
         each = yield node.args[2], frame, scope
@@ -532,7 +542,7 @@ def _combined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     row = TABLE[monoid.op]
     assert row.identity is not None and isinstance(element, Scalar)
     nothing = literal(row.identity(element), element)
-    part, interval = own.parts[dim], next(a.tensor.dims[dim] for a in node.args[2:] if dim in a.tensor.dims)
+    part, interval = own.parts[dim], fold.interval
     if interval != part.padded or dim not in each.tensor.dims:
         inside = own.inside(Dims(((dim, interval),)), None, ())
         assert not isinstance(inside, bool)
@@ -548,20 +558,13 @@ def _combined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     return call(monoid.op, init, param, span=node.span)
 
 
-_RULES: dict[str, Callable[[Localiser, Call, Frame, Scope], Making]] = {
+_RULES: dict[str | Control, Callable[[Localiser, Call, Frame, Scope], Making]] = {
     "cartesian_shift": _shift,
-    "shift_init": _neighbours,
-    "unstructured_shift": _neighbours,
-    "subset": _subset,
     "concat": _concat,
     "update": _update,
     "pos": _pos,
-    "add_dim": _add_dim,
     "gather": _gather,
-    "assert_": _assert,
-    "sort": _sort,
-    "reduce": _fold,
-    "scan": _fold,
-    "loop": loop,
-    "cond": cond,
+    Control.FOLD: _fold,
+    Control.LOOP: loop,
+    Control.BRANCHES: cond,
 }

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from tensorir.binding.arrays import refuse
 from tensorir.distribution.partition import Keys, Subdomains, mesh_dim, subdomains_of
+from tensorir.ir.access import EVERYWHERE, Access
 from tensorir.ir.build import var
+from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Lambda, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import DTYPES, INT32, Dims, Interval, TensorType
@@ -26,7 +28,6 @@ from tensorir.ir.typing_of_elements import neighbour_source
 # entries of its table there. So a chain of shifts needs as many rings of neighbours as it has links, exactly, and
 # each intermediate value is computed where a later one reads it.
 
-SHIFTS = ("shift_init", "unstructured_shift")
 MOST_MARKED = 1 << 27
 """Points of all devices that are marked one by one, a byte each; more are sorted."""
 
@@ -59,31 +60,35 @@ class MeshNeeds:
 
 def needed(
     roots: Iterable[Expr],
-    asked: Callable[[Expr, Call | None, N | None], N | None],
+    asked: Callable[[Expr, Access | None, Call | None, N | None], N | None],
     joined: Callable[[Expr, N | None, N], N],
 ) -> dict[int, N]:
     """The needs of devices of every expression, by identity, backward from their own points of the roots.
 
-    `asked` has what a call with a need asks of an operand, None where it asks nothing of it; without a call it is what
-    devices have of their own. `joined` adds it to what other calls ask.
+    `asked` has what a call with a need asks of an operand through its access map, None where it asks nothing of it;
+    without a call it is what devices have of their own. `joined` adds it to what other calls ask.
     """
     roots = tuple(roots)
     found: dict[int, N] = {}
 
-    def add(node: Expr, call: Call | None, need: N | None) -> None:
-        if (more := asked(node, call, need)) is not None:
+    def add(node: Expr, access: Access | None, call: Call | None, need: N | None) -> None:
+        if (more := asked(node, access, call, need)) is not None:
             found[id(node)] = joined(node, found.get(id(node)), more)
 
     for root in roots:
-        add(root, None, None)
+        add(root, None, None, None)
     for node in reversed(list(postorder(*roots))):
-        if not isinstance(node, Call) or id(node) not in found or node.op == "pos":
-            continue  # coordinates are known from the type
-        for k, arg in enumerate(node.args):
-            alone = node.op == "assert_" and k == 1  # every device looks at the conditions of its own points
+        if not isinstance(node, Call) or id(node) not in found:
+            continue
+        maps = node.accesses
+        for arg, access in zip(node.args, (EVERYWHERE,) * len(node.args) if maps is None else maps, strict=True):
+            if access is None:
+                continue
+            # of what is looked at as a whole every device looks at its own points
+            alone = TABLE[node.op].effect and not access.is_identity
             for value in arg.results if isinstance(arg, Lambda) else (arg,):
                 if isinstance(value.type, TensorType):
-                    add(value, None if alone else node, None if alone else found[id(node)])
+                    add(value, *((None, None, None) if alone else (access, node, found[id(node)])))
     return found
 
 
@@ -113,7 +118,7 @@ class _Needs:
         self._known: dict[int, list[Keys]] = {}
         self._through: dict[tuple[str, str, int, int | None], Keys] = {}
 
-    def asked(self, node: Expr, call: Call | None, need: Keys | None) -> Keys | None:
+    def asked(self, node: Expr, access: Access | None, call: Call | None, need: Keys | None) -> Keys | None:
         """The points that a call reads of an operand; where all points are folded, those that each device has."""
         dim = mesh_dim(node.type, self.parts)
         shift = None if call is None else self.table_of(call)
@@ -139,7 +144,7 @@ class _Needs:
     def table_of(self, node: Expr) -> tuple[Var, str] | None:
         """The table of a shift, and the dim of the mesh that it leads from to one that is not whole on every device."""
         match node:
-            case Call(op, (Var() as table, _)) if op in SHIFTS and _source(table) in self.parts:
+            case Call(op, (Var() as table, _)) if TABLE[op].table and _source(table) in self.parts:
                 dim = mesh_dim(table.type, self.parts)
                 return None if dim is None else (table, dim)
             case _:
@@ -148,7 +153,7 @@ class _Needs:
     def _read(self, node: Call, table: Var, dim: str, rows: Keys) -> Keys:
         """The points of the source that a shift reads where it is needed."""
         source = _source(table)
-        slot = node.static.neighbour if node.op == "unstructured_shift" else None
+        slot = getattr(node.static, "neighbour", None)
         key = table.name, dim, id(rows), slot
         if key not in self._through:
             part, to = self.parts[dim], self.parts[source]

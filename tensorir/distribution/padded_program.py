@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 
 from tensorir.distribution.padding import AffineEnds, Masking, affine_ends, all_of, fitted, masked, refused
 from tensorir.distribution.refusals import monoid_of, zero
-from tensorir.ir.build import call, closure, cut, fencil, literal, operator, var
-from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.build import call, closure, cut, fencil, literal, operator, placed, var
+from tensorir.ir.builtins import TABLE, Control
+from tensorir.ir.nodes import Call, Expr, Fencil, Folding, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, substitute, with_label
 from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
@@ -51,8 +51,22 @@ def unchanged(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 # Moves
 
 
-def _subset(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    return args[0]
+def _placed(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+    """A call whose static parameters say where it has points: those of the hull."""
+    return placed(node, args, own.dims(node))
+
+
+def _mapped(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+    """A call whose access maps are the same at all sizes is right at points that count, whatever the others hold."""
+    row = TABLE[node.op]
+    numbers = range(sum(isinstance(k, int) and not isinstance(k, bool) for k in node.static))
+    if any(own.ends.number(node, k).terms for k in numbers):
+        raise refused(node, f"a number of '{node.op}' is a size.", "give the sizes their values.")
+    for arg, access in zip(node.args, node.accesses or (), strict=row.reads is not None):
+        for d in access.uncut if access else ():
+            if (d in arg.tensor.dims and own.varies(arg, d)) or (d in node.tensor.dims and own.varies(node, d)):
+                raise refused(node, f"'{node.op}' reads all points along {d}, whose extent is a size.", FIXED.format(d))
+    return unchanged(own, node, args)
 
 
 def _shift(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
@@ -64,12 +78,6 @@ def _shift(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     here = own.at(dim, own.hull(own.ends.along(node, dim)))
     index = call("plus", here, own.scalar(offset))
     return call("gather", args[0], index, static=((dim,), "clamp"), span=node.span)
-
-
-def _add_dim(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    dim = node.static.dim
-    interval = own.hull(own.ends.along(node, dim))
-    return call("add_dim", args[0], static=(dim, interval.start, interval.stop), span=node.span)
 
 
 def _pos(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
@@ -137,10 +145,14 @@ def _split(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 # Folds
 
 
-def _reduce(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _fold(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     """Points that do not count are folded as what changes nothing, or passed over."""
-    dim = node.static.dim
-    which = next(a for a in node.args[2:] if dim in a.tensor.dims)
+    fold = node.fold
+    assert fold is not None
+    if fold.row.states:
+        return _states(own, fold, node, args)
+    dim = fold.dim
+    which = next(a for a in fold.operands if dim in a.tensor.dims)
     counts = _counted(own, which, dim)
     if counts is None:
         return unchanged(own, node, args)
@@ -158,7 +170,7 @@ def _reduce(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
         each = substitute(each, dict(zip(monoid.params, args[2:], strict=True)))
     folded = _neutralised(each, counts, monoid.op, element, args[1], dim)
     state = node.tensor.on(made.tensor.dims)
-    return call("reduce", operator(monoid.op, state, state), args[1], folded, static=(dim,), span=node.span)
+    return call(node.op, operator(monoid.op, state, state), args[1], folded, static=node.static, span=node.span)
 
 
 def _neutralised(each: Expr, counts: Expr, op: str, element: Scalar, init: Expr, dim: str) -> Expr:
@@ -200,11 +212,10 @@ def _skipping(own: Masking, node: Call, args: Sequence[Expr], counts: Expr) -> E
     return call(node.op, function, init, *values, counts, static=node.static, span=node.span)
 
 
-def _scan(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _states(own: Masking, fold: Folding, node: Call, args: Sequence[Expr]) -> Expr:
     """A scan at sizes up to a bound: points before the first leave the state, and nobody reads those after the last."""
-    forward, dim = node.static
-    begin = own.ends.along(node, dim)[0 if forward else 1]
-    counts = _counted(own, node, dim)
+    begin = own.ends.along(node, fold.dim)[0 if fold.forward else 1]
+    counts = _counted(own, node, fold.dim)
     if counts is None or not begin.terms:
         return unchanged(own, node, args)
     return _skipping(own, node, args, counts)
@@ -367,28 +378,37 @@ def _print(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     return unchanged(own, node, args)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str | Control, Rule] = {
     "cartesian_shift": _shift,
-    "subset": _subset,
     "concat": _concat,
     "update": _update,
     "pos": _pos,
-    "add_dim": _add_dim,
     "merge_dims": _merge,
     "split_dim": _split,
-    "reduce": _reduce,
-    "scan": _scan,
     "contract": _contract,
     "sort": _sort,
     "gather": _gather,
-    "scatter": _scatter,
-    "shift_init": _neighbours,
-    "unstructured_shift": _neighbours,
-    "loop": _loop,
-    "assert_": _assert,
-    "print": _print,
+    Control.FOLD: _fold,
+    Control.UPDATES: _scatter,
+    Control.LOOP: _loop,
+    Control.BRANCHES: unchanged,
+    Control.BLOCKS: unchanged,
 }
-"""Everything else is computed as it is, at points that count and at others."""
+"""By builtin, or by how a builtin applies functions."""
+
+
+def _rule(node: Call) -> Rule:
+    """The rule of a builtin; one whose operands are read at the same points is computed at all of them."""
+    row = TABLE[node.op]
+    if rule := RULES.get(row.control or node.op):
+        return rule
+    if row.table:
+        return _neighbours
+    if row.effect:
+        return _assert if row.checks else _print
+    if row.placed is not None:
+        return _placed
+    return unchanged if row.elementwise or (row.moves and not row.relocates) else _mapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,7 +486,7 @@ def _made(
         case Operator(op):
             return operator(op, *own.params(node), span=node.span)
         case Call():
-            value = fitted(RULES.get(node.op, unchanged)(own, node, args), own.dims(node))
+            value = fitted(_rule(node)(own, node, args), own.dims(node))
             return with_label(value, node.label) if node.label and not value.label else value
         case _:
             raise AssertionError(node)

@@ -28,6 +28,7 @@ from typing import Any
 from tensorir.distribution.refusals import whole_results, zero
 from tensorir.integers.affine import Affine, number, variable
 from tensorir.ir.build import apply, call, coerced, cut, free_name, literal, var
+from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rewrite_all
 from tensorir.ir.substitution import inlined
@@ -171,7 +172,8 @@ def _expanded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The expressions with the definitions of what finds elements, which padding would take part in."""
 
     def rule(node: Expr) -> Expr | None:
-        if isinstance(node, Call) and node.op in ("argreduce", "top_k") and node.definition is not None:
+        # sums of products have a rule of their own
+        if isinstance(node, Call) and node.definition is not None and not TABLE[node.op].linear:
             return apply(node.definition, *node.args, span=node.span)
         return None
 

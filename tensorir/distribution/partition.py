@@ -413,20 +413,14 @@ def decompositions(
     have = dict.fromkeys(d for p in program.params for d in p.type.dims)
     check_dims(program.name, have, axes)
     # what is folded may reach beyond what is stored
-    folded = [
-        (n.static.dim, a.tensor.dims[n.static.dim])
-        for n in postorder(*values(program.closures))
-        if isinstance(n, Call) and n.op == "reduce"
-        for a in n.args[2:]
-        if isinstance(a.type, TensorType) and n.static.dim in a.tensor.dims
-    ]
+    folds = [n.fold for n in postorder(*values(program.closures)) if isinstance(n, Call) and n.fold is not None]
     parts: dict[str, Part] = {}
     for dim, axis in axes.items():
         whole = Interval(0, 0)
         for interval in [p.type.dims[dim] for p in program.params if dim in p.type.dims]:
             whole |= interval
-        for d, interval in folded:
-            whole = whole | interval if d == dim else whole
+        for fold in folds:
+            whole = whole | fold.interval if fold.dim == dim else whole
         if dim in owners:
             parts[dim] = _by_owners(dim, axis, whole, owners[dim], mesh[axis])
             continue

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from tensorir.distribution.partition import Part, subdomains_of
 from tensorir.ir.build import call, coerced, literal
-from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator, Var
+from tensorir.ir.builtins import TABLE, Control
+from tensorir.ir.nodes import Call, Expr, Fencil, Folding, Lambda, Operator, Var
 from tensorir.ir.rewrite import postorder, substitute_all, values
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, TupleElement
+from tensorir.ir.types import DTYPES, Element, Interval, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
@@ -136,52 +136,56 @@ def _through_table(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tu
 
 def _why(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, str] | None:
     """The reason that a node cannot be distributed, and its help."""
-    touched = [d for d in parts if any(d in t.dims for t in _types(node))]
-    if not touched and node.op == "scatter":
-        inside = [t for e in postorder(*node.args) if isinstance(e, Call) for t in _types(e)]
-        touched = [d for d in parts if any(d in t.dims for t in inside)]
-    static = node.static
-    first = touched[0] if touched else ""
+    row, fold, static = TABLE[node.op], node.fold, node.static
     leave = "leave it on one device: distribute another dim."
-    match node.op:
-        case "scan" if static.dim in parts:
-            d = static.dim
-            return f"a scan along {d} takes its points in order, and {d} is distributed.", leave
-        case "sort" | "top_k" | "argreduce" if static.dim in parts:
-            what = "finds an element among" if node.op == "argreduce" else "compares"
-            return f"'{node.op}' {what} all points along {static.dim}, which is distributed.", leave
-        case "gather" if set(static.dims) & set(parts):
-            d = next(d for d in static.dims if d in parts)
+    if row.table:
+        return _through_table(node, parts, inner)
+    if row.control is Control.UPDATES:
+        inside = [node, *(e for e in postorder(*node.args) if isinstance(e, Call))]
+        touched = [d for e in inside for d in parts if any(d in t.dims for t in _types(e))]
+        return (f"data say which points are written, and {touched[0]} is distributed.", leave) if touched else None
+    if row.effect and not row.checks:
+        return "what is printed is computed on every device.", "print results of the call instead."
+    if fold is not None and fold.dim in parts:
+        return _fold(node, fold, leave, inside=not inner.isdisjoint(node.free))
+    if node.op == "rename" and (renamed := [n for pair in static.pairs for n in pair if n in parts]):
+        d = renamed[0]
+        other = next(b if a == d else a for a, b in static.pairs if d in (a, b))
+        told = f"a dim is renamed from {d}, or to it, and {d} is distributed."
+        return told, f"distribute {other} with it, along the same axis of the mesh."
+    for access in node.accesses or ():
+        for d in access.offsets if access is not None else ():
+            if d in subdomains_of(parts):
+                told = f"this reads at an offset along {d}, whose points a partition deals out."
+                return told, "read neighbours through a table."
+            if d in parts and not inner.isdisjoint(node.free):
+                told = f"a fold, a loop or a branch reads neighbours along {d} of what it is given"
+                return f"{told}, and {d} is distributed.", leave
+    # sums of products are folds of blocks, and every device looks at conditions of its own points
+    far = [] if row.linear or row.effect else [(d, a) for a in node.accesses or () if a for d in a.far if d in parts]
+    for d, access in far:
+        if d in access.entries:
             return f"data say which points along {d} are read, and {d} is distributed.", leave
-        case "scatter" if touched:
-            return f"data say which points are written, and {first} is distributed.", leave
-        case "shift_init" | "unstructured_shift":
-            return _through_table(node, parts, inner)
-        case "cartesian_shift" if static.dim in subdomains_of(parts):
-            told = f"this reads at an offset along {static.dim}, whose points a partition deals out."
-            return told, "read neighbours through a table."
-        case "rename" if any(name in parts for pair in static.pairs for name in pair):
-            d = next(name for pair in static.pairs for name in pair if name in parts)
-            other = next(b if a == d else a for a, b in static.pairs if d in (a, b))
-            told = f"a dim is renamed from {d}, or to it, and {d} is distributed."
-            return told, f"distribute {other} with it, along the same axis of the mesh."
-        case "split_dim" | "merge_dims" if touched:
-            return f"'{node.op}' makes other dims of {first}, which is distributed.", leave
-        case "print":
-            return "what is printed is computed on every device.", "print results of the call instead."
-        case "reduce" if static.dim in parts and not inner.isdisjoint(node.free):
-            told = f"a fold inside of another, of a loop or of a branch is along {static.dim}, which is distributed."
-            return told, leave
-        case "reduce" if static.dim in parts:
-            if isinstance(node.tensor.element, Scalar) and monoid_of(node) is not None:
-                return None
-            told = f"this fold takes the points along {static.dim} in order, and {static.dim} is distributed."
-            return told, "fold by an operation that may be grouped, such as + or max."
-        case "cartesian_shift" if static.dim in parts and not inner.isdisjoint(node.free):
-            told = f"a fold, a loop or a branch reads neighbours along {static.dim} of what it is given"
-            return f"{told}, and {static.dim} is distributed.", leave
-        case _:
-            return None
+        if isinstance(access.at.get(d), Interval):
+            what = "finds an element among" if row.chooses else "compares"
+            return f"'{node.op}' {what} all points along {d}, which is distributed.", leave
+        kept = d in access.at and d in node.type.dims
+        told = f"reads along {d} at no fixed offset, and {d}" if kept else f"makes other dims of {d}, which"
+        return f"'{node.op}' {told} is distributed.", leave
+    return None
+
+
+def _fold(node: Call, fold: Folding, leave: str, inside: bool) -> tuple[str, str] | None:
+    """The refusal of a fold along a distributed dim."""
+    d = fold.dim
+    if fold.row.states:
+        return f"a scan along {d} takes its points in order, and {d} is distributed.", leave
+    if inside:
+        return f"a fold inside of another, of a loop or of a branch is along {d}, which is distributed.", leave
+    if isinstance(node.tensor.element, Scalar) and monoid_of(node) is not None:
+        return None
+    told = f"this fold takes the points along {d} in order, and {d} is distributed."
+    return told, "fold by an operation that may be grouped, such as + or max."
 
 
 def _types(node: Call) -> list[TensorType]:

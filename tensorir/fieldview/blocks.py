@@ -134,19 +134,22 @@ def local_dims(fencil: Fencil) -> frozenset[str]:
     every = {d for p in fencil.params for d in p.type.dims.names}
     whole: set[str] = {d for c in fencil.closures if c.region is not None for d in every}
     for node in postorder(*values(fencil.closures)):
-        if not isinstance(node, Call) or TABLE[node.op].elementwise or node.op in _LOCAL:
+        if not isinstance(node, Call):
             continue
-        row = TABLE[node.op]
-        have = [a.type.dims for a in node.args if isinstance(a.type, TensorType)]
-        dims = {d for h in have for d in h.names} | set(node.type.dims.names)
-        if row.indirect or row.effect or row.endless:
-            whole |= dims
-        whole |= {d for h in have for d in h.names if d not in node.type.dims or h[d] != node.type.dims[d]}
-        whole |= {d for d in node.type.dims.names if not any(d in h for h in have)} | (dims & names_in(node.static))
+        row, maps, own = TABLE[node.op], node.accesses, set(node.type.dims)
+        have = {d for a in node.args if isinstance(a.type, TensorType) for d in a.type.dims}
+        if maps is None or row.indirect or row.effect:
+            whole |= have | own
+            continue
+        # an operator that is called anew for a block has the same places in it, and not those of the block
+        whole |= own - have | (names_in(node.static) if row.placed else set())
+        for a in maps:
+            if a is None:
+                whole |= own
+                continue
+            boxes = [box.items for box in (a.inside, a.outside) if box is not None]
+            whole |= a.far.union(d for box in boxes for d, i in box if node.type.dims[d] != i)
     return frozenset(every - whole)
-
-
-_LOCAL = ("cartesian_shift", "make_tuple", "tuple_get", "cast", "bitcast", "if")
 
 
 def _has_axes(value: Any) -> bool:

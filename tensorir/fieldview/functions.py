@@ -10,7 +10,6 @@ from inspect import Parameter, Signature
 from typing import Any, cast, overload
 
 from tensorir.binding.arrays import is_tuple, type_of_named
-from tensorir.binding.quantities import ALIKE
 from tensorir.fieldview.array_types import Places, Value
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Shifting, Traced, assignable, make, power, through, unify, wrap
@@ -325,7 +324,7 @@ def _described(row: Builtin) -> str:
         units = "radians; degrees are refused (V36), and `ti.radians` converts them. The result says none."
     elif row.homogeneous:
         units = f"those of {'both, which are the same (A32)' if two else 'the field'}."
-    elif row.name in ALIKE:
+    elif row.dimensionless:
         units = "those of both are the same (A32), and the result says none."
     else:
         units = "the result says none."

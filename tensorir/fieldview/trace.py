@@ -44,6 +44,7 @@ import numpy as np
 from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.quantities import taken_in_degrees
 from tensorir.ir import build
+from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Literal, Var
 from tensorir.ir.rewrite import postorder, rebuild, with_label
 from tensorir.ir.staggering import partners
@@ -136,7 +137,7 @@ def _computed(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any
                     return args[0][e.static.member]
                 case "cast" if isinstance(made, Scalar) and made.is_number:
                     return float(args[0]) if made.is_float else int(args[0])
-                case "add_dim" | "cartesian_shift" | "subset" | "rename":
+                case op if TABLE[op].relocates and len(args) == 1:
                     return args[0]
                 case "if":
                     return args[1] if args[0] else args[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, cast, overload
 
@@ -42,6 +42,23 @@ from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Sp
 from tensorir.runtime.locations import assigned, here, raised_at
 
 # The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions.
+
+
+Method = Callable[[Any, Any], Any]
+
+
+def _both(function: Method) -> tuple[Method, Method]:
+    """An operator of Python as the methods of its left and of its right operand."""
+    return lambda self, other: function(self, other), lambda self, other: function(other, self)
+
+
+def _logical(logic: str, bits: str) -> tuple[Method, Method]:
+    """The same of truth values, and bit by bit of whole numbers."""
+
+    def op(x: Traced) -> str:
+        return logic if x.element == BOOL else bits
+
+    return lambda self, other: binary(op(self), self, other), lambda self, other: binary(op(self), other, self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,47 +179,25 @@ class Traced:
 
     # Operators
 
-    def __add__(self, other: Any) -> Any:
-        return binary("plus", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return binary("plus", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return binary("minus", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return binary("minus", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return binary("multiplies", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return binary("multiplies", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return quotient(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return quotient(other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return binary("floordiv", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return binary("mod", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return binary("mod", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return power(self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return power(other, self)
+    __add__, __radd__ = _both(lambda a, b: binary("plus", a, b))
+    __sub__, __rsub__ = _both(lambda a, b: binary("minus", a, b))
+    __mul__, __rmul__ = _both(lambda a, b: binary("multiplies", a, b))
+    __truediv__, __rtruediv__ = _both(lambda a, b: quotient(a, b))
+    __floordiv__, __rfloordiv__ = _both(lambda a, b: binary("floordiv", a, b))
+    __mod__, __rmod__ = _both(lambda a, b: binary("mod", a, b))
+    __divmod__, __rdivmod__ = _both(lambda a, b: (a // b, a % b))
+    __pow__, __rpow__ = _both(lambda a, b: power(a, b))
+    __lshift__, __rlshift__ = _both(lambda a, b: binary("shift_left", a, b))
+    __rshift__, __rrshift__ = _both(lambda a, b: binary("shift_right", a, b))
+    __and__, __rand__ = _logical("and", "bit_and")
+    __or__, __ror__ = _logical("or", "bit_or")
+    __xor__, __rxor__ = _logical("xor", "bit_xor")
+    __eq__, _ = _both(lambda a, b: binary("eq", a, b))  # type: ignore[assignment]
+    __ne__, _ = _both(lambda a, b: binary("not_eq", a, b))  # type: ignore[assignment]
+    __lt__, _ = _both(lambda a, b: binary("less", a, b))
+    __le__, _ = _both(lambda a, b: binary("less_equal", a, b))
+    __gt__, _ = _both(lambda a, b: binary("greater", a, b))
+    __ge__, _ = _both(lambda a, b: binary("greater_equal", a, b))
 
     def __neg__(self) -> Any:
         return make("neg", self)
@@ -213,62 +208,8 @@ class Traced:
     def __abs__(self) -> Any:
         return make("abs", self)
 
-    def __and__(self, other: Any) -> Any:
-        return binary(_logical(self, "and", "bit_and"), self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return binary(_logical(self, "and", "bit_and"), other, self)
-
-    def __or__(self, other: Any) -> Any:
-        return binary(_logical(self, "or", "bit_or"), self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return binary(_logical(self, "or", "bit_or"), other, self)
-
-    def __xor__(self, other: Any) -> Any:
-        return binary(_logical(self, "xor", "bit_xor"), self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return binary(_logical(self, "xor", "bit_xor"), other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return binary("shift_left", self, other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return binary("shift_left", other, self)
-
-    def __rshift__(self, other: Any) -> Any:
-        return binary("shift_right", self, other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return binary("shift_right", other, self)
-
-    def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return other // self, other % self
-
     def __invert__(self) -> Any:
-        return make(_logical(self, "not", "bit_not"), self)
-
-    def __eq__(self, other: object) -> Any:
-        return binary("eq", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return binary("not_eq", self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return binary("less", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return binary("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return binary("greater", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return binary("greater_equal", self, other)
+        return make("not" if self.element == BOOL else "bit_not", self)
 
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
@@ -286,10 +227,6 @@ _OF_NUMPY = {
     np.less_equal: "__ge__", np.greater: "__lt__", np.greater_equal: "__le__",
 }  # fmt: skip
 """What a number of NumPy does with a field behind it, as what the field does with a number before it."""
-
-
-def _logical(x: Traced, logic: str, bits: str) -> str:
-    return logic if x.element == BOOL else bits
 
 
 def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:

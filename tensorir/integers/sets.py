@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -215,6 +215,51 @@ class IntegerSet:
         step = np.array([offset if n == dim else 0 for n in self.names])
         return IntegerSet(self.names, pieces, tuple([c + step for c in self.clouds]))
 
+    def image(self, at: Mapping[str, Affine | Interval]) -> IntegerSet:
+        """The points whose coordinates are sums of those of a point here, or any of an interval; dims as in `at`.
+
+        >>> print(IntegerSet.box(Dims.of(A=(1, 3), B=(0, 4))).image({"I": variable("A").times(4).plus(variable("B"))}))
+        I[4:12]
+        """
+        if (moved := self._translated(at)) is not None:
+            return moved
+        groups = _connected(at)
+        pieces: list[Piece] = []
+        for piece in self.pieces:
+            factors = dict(zip(self.names, piece, strict=True))
+            parts = [_image(factors, names, at) for names in groups]
+            for some in product(*parts):
+                by_name = {n: f for names, found in zip(groups, some, strict=True)
+                           for n, f in zip(names, found, strict=True)}  # fmt: skip
+                pieces.append(tuple([by_name[n] for n in at]))
+        found = IntegerSet(tuple(at), _union((), pieces))
+        for cloud in self.clouds:
+            columns = dict(zip(self.names, cloud.T, strict=True))
+            sums = [n for n, a in at.items() if isinstance(a, Affine)]
+            rows = [np.broadcast_to(at[n].at(columns), len(cloud)) for n in sums]  # type: ignore[union-attr]
+            some = IntegerSet.rows(sums, np.stack(rows, 1)) if sums else IntegerSet((), ((),))
+            for n, a in at.items():
+                if isinstance(a, Interval):
+                    some = some.along(n, (a.start, a.stop))
+            found |= some.onto(tuple(at))
+        return found
+
+    def _translated(self, at: Mapping[str, Affine | Interval]) -> IntegerSet | None:
+        """The image where it is the set itself elsewhere, under other names; None where it is another one."""
+        steps: list[tuple[int, int]] = []
+        for a in at.values():
+            match a:
+                case Affine(((str() as name, 1),), constant):
+                    steps.append((self.names.index(name), constant))
+                case _:
+                    return None
+        if len({k for k, _ in steps}) < len(steps) or len(steps) < len(self.names):
+            return None
+        pieces = tuple([tuple([_moved(p[k], c) if c else p[k] for k, c in steps]) for p in self.pieces])
+        by = np.array([c for _, c in steps])
+        clouds = tuple([cloud[:, [k for k, _ in steps]] + by for cloud in self.clouds])
+        return IntegerSet(tuple(at), pieces, clouds)
+
     def renamed(self, names: Mapping[str, str]) -> IntegerSet:
         return IntegerSet(tuple([names.get(n, n) for n in self.names]), self.pieces, self.clouds)
 
@@ -380,6 +425,53 @@ def coordinates(f: Factor) -> Array:
 
 def _ends(f: Factor) -> tuple[int, int]:
     return f if isinstance(f, tuple) else (int(f[0]), int(f[-1]) + 1)
+
+
+def _connected(at: Mapping[str, Affine | Interval]) -> list[tuple[str, ...]]:
+    """The names whose sums have variables in common, together."""
+    groups: list[tuple[frozenset[str], tuple[str, ...]]] = []
+    for name, a in at.items():
+        used = a.names if isinstance(a, Affine) else frozenset[str]()
+        meeting = [g for g in groups if not g[0].isdisjoint(used)]
+        groups = [g for g in groups if g not in meeting]
+        groups.append((used.union(*(u for u, _ in meeting)), (*(n for _, ns in meeting for n in ns), name)))
+    return [names for _, names in groups]
+
+
+def _image(factors: Mapping[str, Factor], names: Sequence[str], at: Mapping[str, Affine | Interval]) -> Sequence[Piece]:
+    """The coordinates along names whose sums have variables in common, as products."""
+    if len(names) == 1:
+        match at[names[0]]:
+            case Interval(start, stop):
+                return [((start, stop),)] if start < stop else []
+            case Affine(((str() as name, 1),), constant):
+                return [(_moved(factors[name], constant),)]
+            case _:
+                pass
+    sums = [a for n in names if isinstance(a := at[n], Affine)]
+    variables = sorted(frozenset[str]().union(*(a.names for a in sums)))
+    grid = np.meshgrid(*[coordinates(factors[v]) for v in variables], indexing="ij")
+    values = dict(zip(variables, (g.ravel() for g in grid), strict=True))
+    count = len(next(iter(values.values()))) if values else 1
+    rows = np.stack([np.broadcast_to(a.at(values), count) for a in sums], 1)  # type: ignore[arg-type]
+    return _products(rows)
+
+
+def _products(rows: Array) -> list[Piece]:
+    """Points as products, those together that have the same coordinates after the first."""
+    if not len(rows):
+        return []
+    if rows.shape[1] == 1:
+        return [(factor_of(rows[:, 0]),)]
+    rest: dict[bytes, tuple[list[int], list[Piece]]] = {}
+    rows = np.unique(rows, axis=0)
+    firsts, starts = np.unique(rows[:, 0], return_index=True)
+    for first, others in zip(firsts.tolist(), np.split(rows[:, 1:], starts[1:]), strict=True):
+        key = others.tobytes()
+        if key not in rest:
+            rest[key] = [], _products(others)
+        rest[key][0].append(first)
+    return [(factor_of(np.array(some)), *piece) for some, pieces in rest.values() for piece in pieces]
 
 
 def _moved(f: Factor, offset: int) -> Factor:

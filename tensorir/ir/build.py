@@ -37,7 +37,7 @@ import numpy as np
 
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lambda, Literal, Operator, Var
-from tensorir.ir.rewrite import postorder, rename_bound, rewrite_all, values, with_values
+from tensorir.ir.rewrite import postorder, rebuild, rename_bound, rewrite_all, values, with_values
 from tensorir.ir.types import (
     BOOL,
     DTYPES,
@@ -262,6 +262,16 @@ def cut(value: Expr, dims: Dims) -> Expr:
     have = value.tensor.dims
     cuts = tuple((n, i) for n, i in dims.items if n in have and have[n] != i)
     return call("subset", value, static=(Dims(cuts),), span=value.span) if cuts else value
+
+
+def placed(node: Call, args: Sequence[Expr], dims: Dims) -> Expr:
+    """The call of operands on other intervals, for a result on these; an operand that is all of it already."""
+    row = TABLE[node.op]
+    if row.placed is None:
+        return rebuild(node, tuple(args))
+    if len(args) == 1 and args[0].tensor.dims.items == dims.items:
+        return args[0]
+    return call(node.op, *args, static=row.placed(node.static, dims), span=node.span)
 
 
 # Builtins in terms of others: what a sum of products is, for whatever knows nothing better of it.

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorir.ir import typing_rules as rules
-from tensorir.ir.builtins import TABLE
-from tensorir.ir.types import Complaint, Dims, FunctionType, Scalar, TensorType, Type
+from tensorir.ir.access import Accesses
+from tensorir.ir.builtins import TABLE, Builtin, Control
+from tensorir.ir.types import Complaint, Dims, FunctionType, Interval, Scalar, TensorType, Type
 from tensorir.runtime.assembly import (
     bind_program,
     call_program,
@@ -263,6 +264,30 @@ class Call(Node):
         return self.op, self.static
 
     @property
+    def accesses(self) -> Accesses | None:
+        """The access map of each operand; None where it follows from a definition, or from functions alone."""
+        reads = TABLE[self.op].reads
+        return None if reads is None else reads(self.static, [a.type for a in self.args], self.type)
+
+    @property
+    def fold(self) -> Folding | None:
+        """The parts of a fold; None of other calls.
+
+        >>> from tensorir.ir.types import tensor
+        >>> x = Var("x", tensor("float", K=(0, 3)))
+        >>> f = Operator("plus", (tensor("float"), tensor("float")))
+        >>> print(Call("reduce", (f, Literal(0.0, x.type.element), x), ("K",)).fold.interval)
+        [0:3]
+        """
+        row = TABLE[self.op]
+        if row.control is not Control.FOLD:
+            return None
+        function, init, *operands = self.args
+        dim: str = self.static.dim
+        interval = next(a.tensor.dims[dim] for a in (self, *operands) if dim in a.tensor.dims)
+        return Folding(function, init, tuple(operands), dim, interval, getattr(self.static, "forward", True), row)
+
+    @property
     def definition(self) -> Lambda | None:
         """The function of its operands that the call is in terms of other builtins, where its row says that it is one.
 
@@ -274,6 +299,20 @@ class Call(Node):
         if self._definition is None and TABLE[self.op].defined:
             object.__setattr__(self, "_definition", define_builtin(self))
         return self._definition
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """A left fold of operands along a dim: f(carry, x, ...) at each of its points."""
+
+    function: Expr
+    init: Expr
+    operands: tuple[Expr, ...]
+    dim: str
+    interval: Interval
+    forward: bool
+    """Points are taken upwards."""
+    row: Builtin
 
 
 Expr = Literal | Var | Lambda | Operator | Apply | Call

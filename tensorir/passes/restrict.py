@@ -34,14 +34,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.analysis.access_functions import updates_all
+from tensorir.analysis.access_functions import image
 from tensorir.analysis.domains import Domains, domains
 from tensorir.analysis.uses import names_in
 from tensorir.binding.calls import BoundProgram
 from tensorir.integers.sets import IntegerSet
-from tensorir.ir.build import call, closure, cut, free_name, literal, operator, var
+from tensorir.ir.build import call, closure, cut, free_name, literal, operator, placed, var
 from tensorir.ir.build import fencil as make_fencil
-from tensorir.ir.builtins import TABLE
+from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, rewrite_fencil, values
 from tensorir.ir.types import INT32, Dims, TensorType, hull
@@ -75,13 +75,11 @@ def free_of_coordinates(fencil: Fencil, dims: Iterable[str]) -> frozenset[str]:
     tables = {d for t in types for d in t.dims if d.startswith("_NB_")}
     named = tables | {d.removeprefix("_NB_") for d in tables}
     for node in nodes:
-        if isinstance(node, Call) and node.op not in _TYPES_ALONE:
-            named |= names_in(node.static)
+        if isinstance(node, Call):
+            maps = node.accesses
+            own = node.type.dims
+            named |= names_in(node.static) if maps is None else {d for a in maps for d in (a.absolute if a else own)}
     return frozenset(dims) - named
-
-
-_TYPES_ALONE = ("cartesian_shift", "subset", "add_dim")
-"""The builtins that name dims and are the same in other coordinates."""
 
 
 def translated(fencil: Fencil, origin: Mapping[str, int]) -> Fencil:
@@ -106,12 +104,8 @@ def translated(fencil: Fencil, origin: Mapping[str, int]) -> Fencil:
                 new = dataclasses.replace(node, params=tuple(map(kind, node.params)))
             case Lambda():
                 new = dataclasses.replace(node, params=tuple(map(variable, node.params)), results=children)
-            case Call("subset"):
-                new = call("subset", *children, static=(dims(node.static.intervals),), span=node.span)
-            case Call("add_dim") if node.static.dim in origin:
-                dim, start, stop = node.static
-                ends = (start - origin[dim], stop - origin[dim])
-                new = call("add_dim", *children, static=(dim, *ends), span=node.span)
+            case Call():
+                new = placed(node, children, dims(node.type.dims))
             case _:
                 new = rebuild(node, children)
         made[id(node)] = new
@@ -242,7 +236,7 @@ class _Smaller:
         carrying = {
             id(f)
             for node in order
-            if isinstance(node, Call) and node.op in ("loop", "cond", "blocked")
+            if isinstance(node, Call) and TABLE[node.op].control in (Control.LOOP, Control.BRANCHES, Control.BLOCKS)
             for f in node.args
         }
         for node in order:  # functions are met after their bodies: their parameters first
@@ -294,33 +288,18 @@ class _Smaller:
                 i = need[dim]
                 x = call("add_dim", literal(0), static=(dim, i.start, i.stop))
                 return call("pos", x, static=(dim,), span=node.span)
-            case "subset":
-                x = made[id(node.args[0])]
-                return cut(x, Dims(tuple((n, need[n]) for n, _ in node.static.intervals.items)))
-            case "add_dim":
-                dim = node.static.dim
-                return call(
-                    "add_dim", made[id(node.args[0])], static=(dim, need[dim].start, need[dim].stop), span=node.span
-                )
-            case "concat":
-                parts = [cut(made[id(a)], _common(need, a.tensor.dims)) for a in node.args if self.found.of(a)]
-                return call("concat", *parts, span=node.span) if len(parts) > 1 else parts[0]
-            case "update":
-                x, part = node.args
-                if not self.found.of(part):
-                    return made[id(x)]
-                if updates_all(node, need):
-                    filled = cut(made[id(part)], need)
-                    return _spread(filled, node, need)
-                base, small = cut(made[id(x)], need), cut(made[id(part)], _common(need, part.tensor.dims))
-                return call("update", base, small, span=node.span)
-            case "split_dim" | "merge_dims":
-                (x,) = node.args
-                return rebuild(node, (cut(made[id(x)], self._need(x)),))
-            case "reduce" | "scan":
-                dim = node.static.dim
-                f, init, *args = node.args
-                given = [self._column(a, dim) if op == "reduce" else made[id(a)] for a in args]
+            case _ if TABLE[op].relocates:
+                wanted, accesses = IntegerSet.box(need), node.accesses or ()
+                read = [(a, image(m, node, a, wanted, True)) for a, m in zip(node.args, accesses, strict=True) if m]
+                if len(node.args) == 1 and not any(m.uncut for m in accesses if m):
+                    return placed(node, [made[id(node.args[0])]], need)
+                parts = [cut(made[id(a)], points.hull) for a, points in read if points]
+                if len(parts) < len(node.args) and len(parts) == 1:
+                    return _spread(parts[0], node, need)
+                return placed(node, parts, need)
+            case _ if (fold := node.fold) is not None:
+                f = fold.function
+                given = [self._column(a, fold.dim) if fold.row.skips else made[id(a)] for a in fold.operands]
                 if isinstance(f, Operator):
                     state, *places = f.params
                     parts = [_common(p.dims, a.tensor.dims) for p, a in zip(places, given, strict=True)]
@@ -330,7 +309,7 @@ class _Smaller:
                     f = operator(f.op, state.on(_within(state.dims, need)), *small)
                 else:
                     f = _fitting(made[id(f)], need, given)
-                return rebuild(node, (f, made[id(init)], *given))
+                return rebuild(node, (f, made[id(fold.init)], *given))
             case _ if self.cuts and TABLE[op].elementwise:
                 return rebuild(node, tuple(cut(made[id(a)], _common(need, a.tensor.dims)) for a in node.args))
             case _:

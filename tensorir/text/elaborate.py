@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tensorir.ir import build, nodes
-from tensorir.ir.builtins import TABLE
+from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.rewrite import rename_bound, with_label
 from tensorir.ir.types import INT32, NEIGHBOUR, Complaint, Dims, TensorType, bcast, neighbour_counter
 from tensorir.ir.typing_rules import reduced_dim
@@ -59,11 +59,13 @@ def function_count(op: str, operands: int) -> int:
     >>> function_count("reduce", 3), function_count("loop", 4), function_count("plus", 2)
     (1, 2, 0)
     """
-    if op in ("loop", "cond"):
-        return min(2, operands)
-    if op == "blocked":
-        return min(1, operands)
+    if (count := _FUNCTIONS.get(TABLE[op].control)) is not None:
+        return min(count, operands)
     return sum(slot == "f" for group in TABLE[op].form for slot in group)
+
+
+_FUNCTIONS: dict[Control | None, int] = {Control.LOOP: 2, Control.BRANCHES: 2, Control.BLOCKS: 1}
+"""The leading functions of calls whose form has operands alone."""
 
 
 def parameter_types(
@@ -74,19 +76,18 @@ def parameter_types(
     `declared` are the types that its parameters are declared with, None for those that are left out. Raises a
     Complaint where the operands do not fit each other, or have no dim to fold.
     """
-    match op, static, operands:
-        case "reduce", (dim,), (init, *args) if args:
-            return _folded(init, args, dim or reduced_dim(args))
-        case "scan", (_, dim), (init, *args) if args:
-            dim = dim or _scanned(args, declared)
+    row = TABLE[op]
+    match row.control, operands:
+        case Control.FOLD, (init, *args) if args:
+            dim = row.static_of(static).dim or (_scanned(args, declared) if row.states else reduced_dim(args))
             return None if dim is None else _folded(init, args, dim)
-        case "scatter", _, (base, *_, updates):
+        case Control.UPDATES, (base, *_, updates):
             return TensorType(base.element), TensorType(updates.element)
-        case "loop", _, carried:
+        case Control.LOOP, carried:
             return TensorType(INT32), *carried
-        case "blocked", _, operands:
+        case Control.BLOCKS, operands:
             return tuple(operands)
-        case "cond", _, (_, *operands):
+        case Control.BRANCHES, (_, *operands):
             return tuple(operands)
         case _:
             return None

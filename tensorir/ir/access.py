@@ -1,0 +1,248 @@
+"""Access maps: which points of an operand a point of the result reads.
+
+A map gives each coordinate of the operand as a sum of coordinates of the result, with quotients, as an entry of another
+operand, or as a whole interval. A dim that it does not name is read at the result's own coordinate. An operand that is
+read at some points of the iteration domain alone has the box of these, or the box that is left out.
+
+Of a call with functions it is the map by which operands are handed to these; their bodies have maps of their own.
+
+>>> from tensorir.ir.types import tensor
+>>> (shifted,) = by_offset(("I", 2), [tensor("float", I=(0, 9))], tensor("float", I=(-2, 7)))
+>>> print(shifted.at["I"], shifted.offset("I"), shifted.offset("J"))
+I + 2 2 0
+>>> (merged,) = to_pairs(("A", "B", "I"), [tensor("float", A=(0, 3), B=(0, 4))], tensor("float", I=(0, 12)))
+>>> merged.point({"I": 7}), merged.offset("I"), sorted(merged.mixed)
+({'I': 7, 'A': 1, 'B': 3}, None, ['A', 'B', 'I'])
+>>> table = tensor("int", Edge=(0, 5), _NB_Vertex=(0, 2))
+>>> entries, x = at_neighbour((1,), [table, tensor("float", Vertex=(0, 4))], tensor("float", Edge=(0, 5)))
+>>> x.at["Vertex"], sorted(x.far), entries.point({"Edge": 3})
+(Entry(operand=0, clamps=False, absent=True), ['Vertex'], {'Edge': 3, '_NB_Vertex': 1})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tensorir.integers.affine import Affine, number, quotient, remainder, variable
+from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A coordinate that data say: the element of an operand, at the point to which the operand's own map leads."""
+
+    operand: int
+    clamps: bool = False
+    """An entry outside of the interval stands for the nearest coordinate; otherwise nothing is read there."""
+    absent: bool = False
+    """-1 is no coordinate: the entry of a neighbour table where there is no neighbour."""
+
+
+Coordinate = Affine | Interval | Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The access map of one operand."""
+
+    at: Mapping[str, Coordinate] = field(default_factory=dict[str, Coordinate])
+    """By dim of the operand, the coordinate that is read, or all that are."""
+    inside: Dims | None = None
+    """The points of the result at which it is read; None where it is at all."""
+    outside: Dims | None = None
+    """The points of the result at which it is not read."""
+    uncut: frozenset[str] = frozenset()
+    """Dims, of the operand or of the result, whose intervals are part of the meaning: a part of them is no call."""
+
+    def coordinate(self, dim: str) -> Coordinate:
+        """The coordinate that is read along a dim of the operand."""
+        return self.at[dim] if dim in self.at else variable(dim)
+
+    @property
+    def is_identity(self) -> bool:
+        return not self.at and self.inside is None and self.outside is None
+
+    def offset(self, dim: str) -> int | None:
+        """How far along a dim the operand is read from the result's point: the halo; None where that is not fixed."""
+        if dim not in self.at:
+            return None if dim in self.mixed else 0
+        at = self.at[dim]
+        fixed = isinstance(at, Affine) and at.terms == ((dim, 1),) and not self._elsewhere(dim)
+        return at.constant if fixed and isinstance(at, Affine) else None
+
+    @property
+    def offsets(self) -> Mapping[str, int]:
+        """By dim of the operand, the fixed offsets at which it is read elsewhere."""
+        return {d: offset for d in self.at if (offset := self.offset(d))}
+
+    def _elsewhere(self, dim: str) -> bool:
+        return any(isinstance(a, Affine) and dim in a.names for d, a in self.at.items() if d != dim)
+
+    @property
+    def mixed(self) -> frozenset[str]:
+        """The dims, of either, along which the result's point is not read from the operand's at the same coordinate."""
+        named = frozenset(n for a in self.at.values() if isinstance(a, Affine) for n in a.names)
+        return named.union(self.at)
+
+    @property
+    def far(self) -> frozenset[str]:
+        """The dims along which no halo of a fixed width holds what is read."""
+        return frozenset(d for d in self.mixed if self.offset(d) is None)
+
+    @property
+    def absolute(self) -> frozenset[str]:
+        """The dims whose coordinates count: the map is another one in coordinates that begin elsewhere."""
+        named = {d: a for d, a in self.at.items() if not isinstance(a, Interval) and self.offset(d) is None}
+        return frozenset(named).union(*(a.names for a in named.values() if isinstance(a, Affine)))
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """By dim of the operand, the entries that are its coordinates."""
+        return {d: a for d, a in self.at.items() if isinstance(a, Entry)}
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """By dim of the operand, the dim of the result that has the same coordinate under another name."""
+        return {d: a.terms[0][0] for d, a in self.at.items()
+                if isinstance(a, Affine) and not a.constant and len(a.terms) == 1
+                and isinstance(a.terms[0][0], str) and a.terms[0][1] == 1}  # fmt: skip
+
+    def reads_at(self, point: Mapping[str, int]) -> bool:
+        """True if the operand is read at a point of the result."""
+        return (self.inside is None or _holds(self.inside, point)) and (
+            self.outside is None or not _holds(self.outside, point)
+        )
+
+    def point(self, point: Mapping[str, int]) -> Mapping[str, int]:
+        """The point of the operand that a point of the result reads."""
+        if not self.at:
+            return point
+        return {**point, **{d: a.at(point) for d, a in self.at.items() if isinstance(a, Affine)}}
+
+
+def _holds(box: Dims, point: Mapping[str, int]) -> bool:
+    return all(point[n] in i for n, i in box.items)
+
+
+EVERYWHERE = Access()
+"""The same point."""
+
+Accesses = Sequence[Access | None]
+"""By operand, functions among them; None of one of which no point is read."""
+AccessRule = Callable[[Any, Sequence[Any], TensorType], Accesses]
+"""The access maps of a call, from its static parameters, the types of operands and functions, and its own."""
+
+
+def same_point(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    return (EVERYWHERE,) * len(args)
+
+
+def no_point(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """Operands of which the type alone counts."""
+    return (None,) * len(args)
+
+
+@cache
+def _further(dim: str, offset: int) -> Access:
+    return Access({dim: variable(dim).plus(number(offset))})
+
+
+def at_neighbours(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """A neighbour table at all of its slots, along the new dim, and the second operand where entries lead."""
+    tag, source = neighbour_source(args[0])
+    slots = highest_neighbour(result.dims)
+    assert slots is not None
+    return Access({tag: variable(slots)}), Access({source: Entry(0, absent=True)})
+
+
+def at_neighbour(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """A neighbour table at one slot, and the second operand where entries lead."""
+    tag, source = neighbour_source(args[0])
+    return Access({tag: number(static[0])}), Access({source: Entry(0, absent=True)})
+
+
+def at_indices(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """The first operand at the elements of the others; its ends say which of these are outside."""
+    dims, mode = static
+    at: dict[str, Coordinate] = {d: Entry(k, clamps=mode == "clamp") for k, d in enumerate(dims, 1)}
+    return (Access(at, uncut=frozenset(dims)), *(EVERYWHERE,) * len(dims))
+
+
+def by_offset(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    return (_further(static[0], static[1]),)
+
+
+def at_slot(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    dim = highest_neighbour(args[0].dims)
+    assert dim is not None
+    return (Access({dim: number(static.neighbour)}),)
+
+
+def in_parts(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """Each operand on its own intervals."""
+    return tuple([Access(inside=a.dims) for a in args])
+
+
+def over_first(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """The second operand where it has points, the first elsewhere."""
+    part = args[1].dims
+    return Access(outside=part if part.size else None), Access(inside=part)
+
+
+def by_name(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    return (Access({old: variable(new) for old, new in static.pairs}),)
+
+
+def from_pairs(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """A dim that the result has as two."""
+    at = variable(static.outer).times(static.extent).plus(variable(static.inner))
+    return (Access({static.dim: at}, uncut=frozenset([static.inner])),)
+
+
+def to_pairs(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """Two dims that the result has as one."""
+    outer, inner, dim = static
+    n, merged = max(1, args[0].dims[inner].stop), variable(dim)
+    at = {outer: quotient(merged, n, {}), inner: remainder(merged, n, {})}
+    return (Access(at, uncut=frozenset([inner])),)
+
+
+def along_row(static: Any, args: Sequence[Any], result: TensorType) -> Accesses:
+    """All points along the dims that static parameters name."""
+    named = static.dims if hasattr(static, "dims") else (static.dim,)
+    maps: list[Access] = []
+    for a in args:
+        at: dict[str, Coordinate] = {d: a.dims[d] for d in named if isinstance(a, TensorType) and d in a.dims}
+        maps.append(Access(at, uncut=frozenset(at)) if at else EVERYWHERE)
+    return maps
+
+
+def _all_of(x: TensorType) -> Access:
+    return Access(dict(x.dims.items), uncut=frozenset(x.dims))
+
+
+def first_and_all(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """The first operand at the same point, and all points of the others."""
+    return (EVERYWHERE, *map(_all_of, args[1:]))
+
+
+def all_points(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    return tuple(map(_all_of, args))
+
+
+# Static parameters that say where a result has points: those of the same call for other points of its result.
+
+Placement = Callable[[Any, Dims], tuple[Any, ...]]
+
+
+def cut_to(static: Any, dims: Dims) -> tuple[Any, ...]:
+    return (Dims(tuple((n, dims[n]) for n in static.intervals if n in dims)),)
+
+
+def spread_over(static: Any, dims: Dims) -> tuple[Any, ...]:
+    i = dims[static.dim]
+    return static.dim, i.start, i.stop
