@@ -67,7 +67,7 @@ class Access:
         return not self.at and self.inside is None and self.outside is None
 
     def offset(self, dim: str) -> int | None:
-        """How far along a dim the operand is read from the result's point: the halo; None where that is not fixed."""
+        """The halo: the fixed distance along a dim at which the operand is read; None where there is none."""
         if dim not in self.at:
             return None if dim in self.mixed else 0
         at = self.at[dim]
