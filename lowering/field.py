@@ -27,8 +27,9 @@ from tensorir.binding.arrays import (
     refuse_packed,
 )
 from tensorir.binding.labels import labels_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
+from tensorir.ir.types import DTYPES, FLOAT64, Complaint, Scalar, bcast, scalar_of
 from tensorir.runtime.errors import did_you_mean
 
 

@@ -35,7 +35,8 @@ import xarray
 
 from tensorir.binding.arrays import intervals_of, refuse
 from tensorir.inspect.intermediates import Inspection
-from tensorir.ir.types import Interval, TensorType, scalar_of
+from tensorir.integers.dims import Interval
+from tensorir.ir.types import TensorType, scalar_of
 
 __all__ = ["Accessor", "DatasetAccessor"]
 

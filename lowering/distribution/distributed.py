@@ -40,8 +40,8 @@ from tensorir.distribution.plan import DistributionPlan
 from tensorir.distribution.shared_axes import check_named, refuse_both
 from tensorir.fieldview.operator import FieldOperator, Plan
 from tensorir.fieldview.program import Program
+from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import Dims
 from tensorir.runtime.errors import did_you_mean
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 

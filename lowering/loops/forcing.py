@@ -27,7 +27,7 @@ from lowering.loops.states import entered
 from lowering.tracing import left_to_xla
 from tensorir.binding.arrays import Unread, is_traced, native, refuse, refuse_packed
 from tensorir.binding.labels import calendar_of
-from tensorir.ir.types import Dims
+from tensorir.integers.dims import Dims
 from tensorir.runtime.errors import DiagnosticError
 
 METHODS = ("linear", "held")

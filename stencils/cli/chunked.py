@@ -22,9 +22,10 @@ from tensorir.binding.arrays import kind_of, refuse
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
 from tensorir.fieldview.blocks import index_in, intervals_at
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar
+from tensorir.ir.types import DTYPES, Scalar
 from tensorir.passes.restrict import free_of_coordinates, restrict, translated, with_positions
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
 from tensorir.runtime.memory import RecentCache

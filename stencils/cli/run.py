@@ -38,8 +38,9 @@ from tensorir.binding.arrays import Unread, kind_of, placed, refuse
 from tensorir.binding.calls import BoundProgram, moved_dims, solve_sizes
 from tensorir.binding.labels import Place
 from tensorir.fieldview.datasets import auxiliary_names, cut_to
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, SCALARS, Dims, Interval, Scalar, scalar_of
+from tensorir.ir.types import DTYPES, SCALARS, Scalar, scalar_of
 from tensorir.runtime.errors import DiagnosticError
 
 # What a run gives: stored as its inputs are, with what was done in its history, and told in a line each.

@@ -20,9 +20,10 @@ import numpy as np
 
 from tensorir.binding.arrays import Array
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import Factor, IntegerSet, coordinates, factor_of
 from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Operator
-from tensorir.ir.types import Dims, Interval, TensorType, bcast
+from tensorir.ir.types import TensorType, bcast
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 
 if TYPE_CHECKING:

@@ -24,12 +24,13 @@ import numpy as np
 from tensorir.analysis.access_functions import Rule, rule_of, updates_all
 from tensorir.binding.arrays import Array
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.dims import Dims
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, values, with_values
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import Dims, TensorType
+from tensorir.ir.types import TensorType
 from tensorir.reference import ABSENT, Interpreter
 from tensorir.reference.tensors import points as points_of
 from tensorir.runtime.errors import did_you_mean, refusal

@@ -5,7 +5,8 @@ One array at the edge: what a caller may pass for a parameter, and what they get
 Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
 DataArrays and Fields match by name, in any order, and are cut to the parameter's interval.
 
->>> from tensorir.ir.types import FLOAT64, Dims
+>>> from tensorir.integers.dims import Dims
+>>> from tensorir.ir.types import FLOAT64
 >>> accept([1.0, 2.0], "x", FLOAT64, Dims.of(I=(0, 2))).data
 array([1., 2.])
 
@@ -29,7 +30,8 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, TupleElement, scalar_of
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.assembly import device_array
 from tensorir.runtime.errors import Diagnostic, DiagnosticError

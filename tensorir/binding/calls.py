@@ -29,8 +29,9 @@ from tensorir.binding.arrays import (
     size_of,
 )
 from tensorir.binding.labels import Place, brought, moves, operands_of, refuse_moved
+from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, Element, Interval, Scalar
+from tensorir.ir.types import DTYPES, Element, Scalar
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime import assembly
 from tensorir.runtime.errors import DiagnosticError, Displayed, did_you_mean

@@ -27,9 +27,10 @@ from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leave
 from tensorir.binding.labels import DATED, Place, calendar_of, labels_of, operands_of, placed, xarray_option
 from tensorir.binding.quantities import Quantity, quantities, refuse_degrees
 from tensorir.binding.units import is_same
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.staggering import Half, around, half_of, halves, partners
-from tensorir.ir.types import Dims, Interval, TensorType, scalar_of
+from tensorir.ir.types import TensorType, scalar_of
 from tensorir.runtime.locations import warn
 
 

@@ -9,12 +9,13 @@ from typing import Any
 from tensorir.distribution.mesh_exchange import LocalMesh, LocalTable
 from tensorir.distribution.partition import Part
 from tensorir.distribution.refusals import monoid_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, coerced, cut, function, literal, operator, var
 from tensorir.ir.build import free_name as _free
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, substitute_all, values, with_label
-from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import INT32, Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.passes.simplify import UnrollLoops
 from tensorir.runtime.errors import refusal

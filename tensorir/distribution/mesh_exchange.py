@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from tensorir.binding.arrays import refuse
 from tensorir.distribution.partition import Keys, Subdomains, mesh_dim, subdomains_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import var
 from tensorir.ir.nodes import Call, Expr, Lambda, Var
 from tensorir.ir.rewrite import postorder
-from tensorir.ir.types import DTYPES, INT32, Dims, Interval, TensorType
+from tensorir.ir.types import DTYPES, INT32, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 
 # Which points of every field each device reads, on a mesh: found through the tables of all operators of a step.

@@ -25,11 +25,12 @@ from dataclasses import dataclass, replace
 
 from tensorir.distribution.padding import AffineEnds, Masking, affine_ends, all_of, fitted, masked, refused
 from tensorir.distribution.refusals import monoid_of, zero
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, cut, fencil, literal, operator, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, substitute, with_label
-from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.text.sizes import Template
 

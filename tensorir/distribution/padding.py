@@ -27,11 +27,12 @@ from typing import Any
 
 from tensorir.distribution.refusals import whole_results, zero
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import apply, call, coerced, cut, free_name, literal, var
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rewrite_all
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.ir.types import TensorType
 from tensorir.runtime.errors import DiagnosticError, refusal
 
 Ends = tuple[Affine, Affine]

@@ -39,9 +39,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorir.binding.arrays import article, refuse
+from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import Interval, TensorType
+from tensorir.ir.types import TensorType
 from tensorir.runtime.errors import did_you_mean
 
 

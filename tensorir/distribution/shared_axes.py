@@ -21,9 +21,10 @@ from typing import Any
 
 from tensorir.binding.arrays import refuse
 from tensorir.distribution.partition import check_dims
+from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Apply, Call, Closure, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import Dims, TensorType
+from tensorir.ir.types import TensorType
 from tensorir.runtime.errors import refusal
 
 BOTH = "{} and {} are both to be distributed along '{}'."

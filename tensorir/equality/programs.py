@@ -32,11 +32,12 @@ from tensorir.equality.all_sizes.nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
 from tensorir.equality.points import on_one_point
 from tensorir.equality.verdict import NONE, Assumptions
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import DEFINITIONS, call, closure, fencil, var, with_unique_names
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, values, with_label, with_values
-from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, scalar_of
 from tensorir.ir.typing_rules import MODES
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.emission.tensors import cut, renamed, shifted, sum_of_coordinates

@@ -39,11 +39,12 @@ from tensorir.fieldview.datasets import is_whole
 from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.signature import restored
 from tensorir.fieldview.traced import gathered
+from tensorir.integers.dims import Dims, Interval, hull
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.staggering import Half, halves
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, hull, scalar_of
+from tensorir.ir.types import DTYPES, Scalar, TensorType, scalar_of
 
 if TYPE_CHECKING:
     import xarray as xr

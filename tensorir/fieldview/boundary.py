@@ -25,8 +25,8 @@ from tensorir.fieldview.array_types import Widths
 from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import Dims, Interval
 from tensorir.runtime.errors import refusal
 
 Halo = Callable[[Traced, str, int, bool], Traced]

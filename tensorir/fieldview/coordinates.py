@@ -33,10 +33,11 @@ from tensorir.fieldview.boundary import extend, linear, periodic
 from tensorir.fieldview.folds import sum
 from tensorir.fieldview.trace import Tracing, current, fail
 from tensorir.fieldview.traced import Traced, binary, make
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension, Offset
 from tensorir.ir.staggering import around, partners
-from tensorir.ir.types import FLOAT64, Dims, Interval
+from tensorir.ir.types import FLOAT64
 from tensorir.runtime.errors import did_you_mean
 from tensorir.runtime.locations import warn
 

@@ -17,10 +17,11 @@ from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.remedies import remedy_of_fold
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Traced, assignable, make, wrap
+from tensorir.integers.dims import Dims
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import BOOL, FLOAT32, NEIGHBOUR, Dims, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, FLOAT32, NEIGHBOUR, Scalar, TensorType, TupleElement
 from tensorir.runtime.locations import here
 
 _ALONG = {"plus": "sum", "max": "max", "min": "min"}

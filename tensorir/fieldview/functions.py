@@ -14,12 +14,13 @@ from tensorir.binding.quantities import ALIKE
 from tensorir.fieldview.array_types import Places, Value
 from tensorir.fieldview.trace import current, fail
 from tensorir.fieldview.traced import Shifting, Traced, assignable, make, power, through, unify, wrap
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir import typing_rules as rules
 from tensorir.ir.build import displaced
 from tensorir.ir.builtins import TABLE, Builtin
 from tensorir.ir.dimensions import Combined, Condition, Dimension, Offset
-from tensorir.ir.types import NEIGHBOUR, Dims, Interval, Scalar, TensorType, bcast, scalar_of
+from tensorir.ir.types import NEIGHBOUR, Scalar, TensorType, bcast, scalar_of
 from tensorir.runtime.locations import here
 
 # Offsets as GT4Py's users write them: `FieldOffset("V2E", source=Edge, target=(Vertex, V2EDim))`.

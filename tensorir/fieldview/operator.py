@@ -61,11 +61,12 @@ from tensorir.fieldview.traced import (
     tuple_of,
     wrap,
 )
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.staggering import halves
-from tensorir.ir.types import Dims, Interval, Scalar, TensorType, TupleElement, bcast
+from tensorir.ir.types import Scalar, TensorType, TupleElement, bcast
 from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refusal
 from tensorir.runtime.locations import assigned, here, located, of_function
 from tensorir.runtime.memory import SIZES, RecentCache

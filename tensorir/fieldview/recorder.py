@@ -24,10 +24,11 @@ from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import BoundProgram, at_sizes, check_names, missing, nested
 from tensorir.fieldview.trace import current, fail, named
 from tensorir.fieldview.traced import Traced, number_as, tuple_of, wrap
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.build import coerced
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import DTYPES, Scalar, TensorType
 from tensorir.runtime.locations import here
 
 # What a program records while it is traced: the closures of the operators that it calls with `out=`.

@@ -15,8 +15,9 @@ from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.array_types import FieldType
 from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, tuple_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Scalar, TensorType, TupleElement, scalar_of
 from tensorir.runtime.errors import DiagnosticError
 
 

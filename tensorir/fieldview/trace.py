@@ -43,11 +43,12 @@ import numpy as np
 
 from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.quantities import taken_in_degrees
+from tensorir.integers.dims import Interval
 from tensorir.ir import build
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Literal, Var
 from tensorir.ir.rewrite import postorder, rebuild, with_label
 from tensorir.ir.staggering import partners
-from tensorir.ir.types import FLOAT64, INT64, Interval, Scalar
+from tensorir.ir.types import FLOAT64, INT64, Scalar
 from tensorir.reference.scalars import SCALAR
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refusal
 from tensorir.runtime.locations import here, warn

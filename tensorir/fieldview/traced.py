@@ -15,6 +15,7 @@ from tensorir.binding.arrays import is_tuple, refuse, type_of_named
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.remedies import remedy
 from tensorir.fieldview.trace import CURRENT, Assigned, TakenType, Tracing, current, fail, may_exceed
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.dimensions import Dimension, Offset
@@ -28,8 +29,6 @@ from tensorir.ir.types import (
     INT32,
     INT64,
     NEIGHBOUR,
-    Dims,
-    Interval,
     Scalar,
     TensorType,
     TupleElement,

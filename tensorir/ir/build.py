@@ -35,22 +35,11 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rename_bound, rewrite_all, values, with_values
-from tensorir.ir.types import (
-    BOOL,
-    DTYPES,
-    FLOAT64,
-    INT32,
-    INT64,
-    SCALARS,
-    Complaint,
-    Dims,
-    FunctionType,
-    Scalar,
-    TensorType,
-)
+from tensorir.ir.types import BOOL, DTYPES, FLOAT64, INT32, INT64, SCALARS, Complaint, FunctionType, Scalar, TensorType
 from tensorir.ir.typing_rules import reduced_dim, scanned_dim
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean, refusal
 

@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tensorir.integers.dims import Dims
 from tensorir.ir import typing_rules as rules
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.types import Complaint, Dims, FunctionType, Scalar, TensorType, Type
+from tensorir.ir.types import Complaint, FunctionType, Scalar, TensorType, Type
 from tensorir.runtime.assembly import (
     bind_program,
     call_program,

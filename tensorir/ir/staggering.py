@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from tensorir.integers.dims import Interval
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import Interval
 from tensorir.runtime.errors import refusal
 
 HALF = "Half"

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.types import (
     BOOL,
     INT32,
     NEIGHBOUR,
     Complaint,
-    Dims,
     FunctionType,
-    Interval,
     Scalar,
     TensorType,
     TupleElement,

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.ir.types import (
-    BOOL,
-    INT32,
-    NEIGHBOUR,
-    Complaint,
-    Dims,
-    FunctionType,
-    Interval,
-    Scalar,
-    TensorType,
-    TupleElement,
-    bcast,
-)
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, Complaint, FunctionType, Scalar, TensorType, TupleElement, bcast
 from tensorir.ir.typing_of_elements import (
     Operand,
     Operands,

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import is_traced
-from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import TensorType
 from tensorir.iterator.imports import from_gt4py
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import Options, Specialised, compiled, natural, options_of, specialise

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir import nodes
-from tensorir.ir.types import INT32, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import INT32, SCALARS, Scalar, TensorType
 from tensorir.iterator.nodes import (
     Axis,
     Call,

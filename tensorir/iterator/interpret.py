@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.ir.types import DTYPES, Dims, Interval
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import DTYPES
 from tensorir.iterator.lift.graph import Table
 from tensorir.iterator.nodes import (
     ARITHMETIC,

@@ -37,7 +37,8 @@ import numpy as np
 
 from tensorir.backends import backend
 from tensorir.binding.arrays import host_array
-from tensorir.ir.types import DTYPES, Dims, scalar_of
+from tensorir.integers.dims import Dims
+from tensorir.ir.types import DTYPES, scalar_of
 from tensorir.iterator.lift.arguments import is_strided, offsets
 from tensorir.iterator.lift.graph import Table
 from tensorir.iterator.nodes import refused

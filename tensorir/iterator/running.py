@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.backends import backend
-from tensorir.ir.types import DTYPES, Dims, Interval, scalar_of
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import DTYPES, scalar_of
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import Leaf, Options, Specialised, compiled, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map

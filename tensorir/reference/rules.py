@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Function
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, bcast
+from tensorir.ir.types import DTYPES, Scalar, TensorType, bcast
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.reference.scalars import bitcast, cast, scalar
 from tensorir.reference.tensors import (

@@ -2,7 +2,7 @@
 
 What notebooks show as a page: a mixin for types, nodes, programs and reports, and the table of what draws each.
 
->>> from tensorir.ir.types import Interval
+>>> from tensorir.integers.dims import Interval
 >>> "[0:3]" in Interval(0, 3)._repr_html_()
 True
 
@@ -48,8 +48,8 @@ from typing import Any
 from tensorir.runtime.assembly import draw_traceback
 
 PAGES = {
-    "tensorir.ir.types.Interval": "tensorir.inspect.pages:page_of",
-    "tensorir.ir.types.Dims": "tensorir.inspect.pages:page_of",
+    "tensorir.integers.dims.Interval": "tensorir.inspect.pages:page_of",
+    "tensorir.integers.dims.Dims": "tensorir.inspect.pages:page_of",
     "tensorir.ir.types.TensorType": "tensorir.inspect.pages:page_of",
     "tensorir.ir.types.FunctionType": "tensorir.inspect.pages:page_of",
     "tensorir.ir.nodes.Node": "tensorir.inspect.pages:page_of",

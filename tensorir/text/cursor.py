@@ -29,8 +29,9 @@ from functools import partial
 from typing import Any, NoReturn
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import Builtin
-from tensorir.ir.types import Dims, Element, Interval, TupleElement
+from tensorir.ir.types import Element, TupleElement
 from tensorir.ir.typing_rules import MODES
 from tensorir.runtime.errors import Span, did_you_mean, refusal
 from tensorir.text.lexer import (

@@ -2,7 +2,8 @@
 
 The types of a function's parameters where the notation leaves them out: they follow from what it is applied to.
 
->>> from tensorir.ir.types import FLOAT64, Dims
+>>> from tensorir.integers.dims import Dims
+>>> from tensorir.ir.types import FLOAT64
 >>> x = TensorType(FLOAT64, Dims.of(V=(0, 5), _NB_0=(0, 7)))
 >>> parameter_types("reduce", (None,), (TensorType(FLOAT64), x), ())
 (tensor<float, V[0:5]>, tensor<float, V[0:5]>)
@@ -36,10 +37,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tensorir.integers.dims import Dims
 from tensorir.ir import build, nodes
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.rewrite import rename_bound, with_label
-from tensorir.ir.types import INT32, NEIGHBOUR, Complaint, Dims, TensorType, bcast, neighbour_counter
+from tensorir.ir.types import INT32, NEIGHBOUR, Complaint, TensorType, bcast, neighbour_counter
 from tensorir.ir.typing_rules import reduced_dim
 from tensorir.ir.wellformed import check_closure
 from tensorir.runtime.errors import Span, did_you_mean

@@ -32,12 +32,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.integers.affine import number as whole
+from tensorir.integers.dims import Dims
 from tensorir.ir import build
 from tensorir.ir import nodes as ir
 from tensorir.ir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, UNARY, Builtin
 from tensorir.ir.rewrite import postorder, runs, use_counts, values, with_values
 from tensorir.ir.static_parameters import Fold, Scan, Shift, Slot
-from tensorir.ir.types import Complaint, Dims, TensorType
+from tensorir.ir.types import Complaint, TensorType
 from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.ir.typing_rules import scanned_dim
 from tensorir.text import syntax

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tensorir.integers.affine import Affine, number
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build, nodes
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import Complaint, Dims, Element, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir.types import Complaint, Element, Scalar, TensorType, scalar_of
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, refusal
 from tensorir.text import syntax
 from tensorir.text.layout import Structure

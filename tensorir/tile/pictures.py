@@ -42,7 +42,7 @@ from typing import Any
 from tensorir.inspect.pages import Fold, Markup, markup, page, pre
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, middle, width_of
 from tensorir.integers.affine import Affine
-from tensorir.ir.types import Interval
+from tensorir.integers.dims import Interval
 from tensorir.lifting.region.nodes import Atomic, Buffer, For, If, Node, Read, Rule, While, Write
 from tensorir.lifting.region.nodes import Index as RegionIndex
 from tensorir.runtime.errors import NOWHERE, Source, refusal

@@ -7,10 +7,11 @@ from random import Random
 from typing import Any
 
 from tensorir import DiagnosticError
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build, nodes
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import SCALARS, Complaint, Dims, Interval, TensorType, TupleElement
+from tensorir.ir.types import SCALARS, Complaint, TensorType, TupleElement
 from tensorir.ir.typing_rules import MODES
 from tensorir.text.elaborate import function_count, parameter_types
 

@@ -45,10 +45,11 @@ from tensorir.equality.reals.tensors import (
     stacked,
     without,
 )
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.ir.rewrite import Applier, Bound, evaluate, postorder
-from tensorir.ir.types import BOOL, DTYPES, Dims, Interval, Scalar, bcast
+from tensorir.ir.types import BOOL, DTYPES, Scalar, bcast
 from tensorir.runtime.errors import NOWHERE, refusal
 
 __all__ = ["FOLDS", "SEVERAL", "Branches", "Unsupported", "evaluated", "given"]

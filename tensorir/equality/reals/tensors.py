@@ -4,7 +4,7 @@ Arrays on named dims whose elements are real numbers, each as several arrays, or
 
 What moves elements moves all arrays of a leaf alike.
 
->>> from tensorir.ir.types import Dims
+>>> from tensorir.integers.dims import Dims
 >>> x = Tensor(Dims.of(I=(0, 3)), (Leaf((np.array([1, 2, 3]),)),))
 >>> shifted(x, "I", 1).dims
 Dims(I[-1:2])
@@ -22,8 +22,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import DTYPES, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.reference import numerics
 from tensorir.runtime.errors import refusal

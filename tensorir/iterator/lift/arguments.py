@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import host_array
-from tensorir.ir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import BOOL, FLOAT64, INT32, Scalar, TensorType, scalar_of
 from tensorir.iterator.lift.graph import StridedTable, Table
 from tensorir.iterator.lift.program import Leaf
 from tensorir.iterator.lift.values import Target

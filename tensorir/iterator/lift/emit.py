@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir import nodes
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import Box, Cut, intersection
 from tensorir.ir import build
 from tensorir.ir.build import displaced
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Expr, Lambda, Var
 from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, Dims, Interval, TensorType, TupleElement
+from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, TensorType, TupleElement
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
 from tensorir.iterator.lift.needs import region_left, why
 from tensorir.iterator.nodes import refused

@@ -19,10 +19,11 @@ import numpy as np
 from tensorir.analysis.absence import analyse_absence
 from tensorir.backends import compile
 from tensorir.binding.calls import bind
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import ALWAYS, NEVER, Box, is_empty
 from tensorir.ir import build
 from tensorir.ir.nodes import Closure, Fencil, Var
-from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, Scalar, TensorType
 from tensorir.iterator.lift.emit import Emission
 from tensorir.iterator.lift.evaluate import Evaluator
 from tensorir.iterator.lift.graph import Node, Table, postorder

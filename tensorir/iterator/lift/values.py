@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.integers.dims import Dims
 from tensorir.integers.sets import Box, Region
-from tensorir.ir.types import DTYPES, Dims
+from tensorir.ir.types import DTYPES
 from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.iterator.nodes import Axis, Lambda, Offset, refused
 from tensorir.runtime.errors import NOWHERE, Span

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorir.integers.affine import Affine
-from tensorir.ir.types import Interval
+from tensorir.integers.dims import Interval
 from tensorir.lifting.accesses.sets import decided, integer_set, point, text
 from tensorir.lifting.region.nodes import Atomic, Bound, Condition, For, If, Index, Node, Read, Rule, While, Write, walk
 from tensorir.runtime.errors import Diagnostic, DiagnosticError

@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, fencil, literal, var
 from tensorir.ir.nodes import Expr, Fencil, Var
-from tensorir.ir.types import BOOL, FLOAT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, FLOAT32, Scalar, TensorType
 from tensorir.lifting.batched.abreast import abreast
 from tensorir.lifting.batched.blocks import Scheduled, in_order_where_conflicting
 from tensorir.lifting.batched.online import ONLINE, with_sums_scaled_once

@@ -15,10 +15,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, function, operator, reduce, scan
 from tensorir.ir.nodes import Call, Expr, Lambda, Operator, Var
 from tensorir.ir.rewrite import rebuild
-from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType, bcast
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType, bcast
 from tensorir.lifting.accesses.space import Space, boxed, in_order, joined_name, split, substituted
 from tensorir.lifting.dataflow.flow import box_of, condition_of, domain_of, set_of
 from tensorir.lifting.dataflow.statements import Scatter, Statement, Uncovered

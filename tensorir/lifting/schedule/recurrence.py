@@ -15,10 +15,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensorir.integers.affine import number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import isl
 from tensorir.ir.build import call, function, literal, reduce, scan, var
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import INT32, Dims, Interval, TensorType, TupleElement
+from tensorir.ir.types import INT32, TensorType, TupleElement
 from tensorir.lifting.dataflow.flow import Source, domain_of
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter

@@ -14,11 +14,12 @@ from math import prod
 from typing import Any
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Interval
 from tensorir.integers.sets import isl
 from tensorir.ir.build import call, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Var
-from tensorir.ir.types import BOOL, INT32, Interval, Scalar
+from tensorir.ir.types import BOOL, INT32, Scalar
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.accesses.space import as_it_is, boxed, in_order
 from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_of, flow_of, set_of

@@ -8,9 +8,10 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, function, literal, var
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, TensorType
+from tensorir.ir.types import BOOL, INT32, TensorType
 from tensorir.lifting.accesses.space import boxed
 from tensorir.lifting.dataflow.flow import Source, condition_of, domain_of, elements_of, last_of, set_of, sources_of
 from tensorir.lifting.dataflow.opaque import Opaque

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import is_traced
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, fencil, literal, var
 from tensorir.ir.nodes import Closure, Var
 from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType, dtype_of, scalar_of
+from tensorir.ir.types import BOOL, Scalar, TensorType, dtype_of, scalar_of
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.program import Argument, Lifted, Specialised, in_words

@@ -37,9 +37,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType, scalar_of
 from tensorir.lifting.assemble import Built, Shown
 from tensorir.lifting.batched.online import ONLINE
 from tensorir.lifting.batched.program import Argument as Passed

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tensorir.integers.affine import Affine, number, quotient, remainder, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal, var
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar, TensorType
 from tensorir.lifting.emission.tensors import converted, position, spread, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,

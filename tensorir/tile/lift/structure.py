@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, function, literal, operator, reduce, scan
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, FLOAT32, INT32, SCALARS, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, FLOAT32, INT32, SCALARS, Scalar, TensorType, TupleElement
 from tensorir.lifting.emission.tensors import converted, renamed, shifted, spread
 from tensorir.runtime.errors import NOWHERE
 from tensorir.tile.lift.arithmetic import same_bits, signless, unsigned

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from tensorir.integers.affine import number, quotient, remainder, variable
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, literal, operator, reduce
 from tensorir.ir.nodes import Expr, Literal, Var
-from tensorir.ir.types import BOOL, INT64, Interval, TensorType
+from tensorir.ir.types import BOOL, INT64, TensorType
 from tensorir.lifting.emission.tensors import spread
 from tensorir.lifting.program import Argument
 from tensorir.lifting.region import check_region

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tensorir.integers.affine import Affine, number, quotient, remainder, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import literal, var
 from tensorir.ir.nodes import Expr, Literal, Var
-from tensorir.ir.types import BOOL, INT32, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, SCALARS, Scalar, TensorType
 from tensorir.lifting.emission.tensors import converted, cut, position, renamed, spread, sum_of
 from tensorir.lifting.region.nodes import Bound, Buffer, Let, Node
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import INT32, Dims, Interval
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import External, Loop, Node
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
