@@ -18,7 +18,7 @@ from tensorir.ir.rewrite import postorder, substitute_all, values, with_label
 from tensorir.ir.types import INT32, Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.passes.simplify import UnrollLoops
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 
 # Loops and conditionals of a block: every device runs as many rounds, or takes the same branch, on its own points.
 #
@@ -452,7 +452,7 @@ def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
         return call("gather", x, *indices, static=node.static, span=node.span)
     if any(own.reframed(i, frame) for i in node.args[1:]):
         told = "indices that are checked are read across a periodic boundary of what is distributed."
-        raise refusal("D04", told, node.span, help="clamp them: gather(I, clamp)(x, i).")
+        raise refuse("D04", told, "clamp them: gather(I, clamp)(x, i).", at=node.span)
     known: list[Expr] = []
     for dim, index, made in zip(dims, node.args[1:], indices, strict=True):
         inside = own.inside(index.tensor.dims, None, frame)

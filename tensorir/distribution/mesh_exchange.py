@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorir.binding.arrays import refuse
 from tensorir.distribution.partition import Keys, Subdomains, mesh_dim, subdomains_of
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import var
@@ -20,6 +19,7 @@ from tensorir.ir.nodes import Call, Expr, Lambda, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import DTYPES, INT32, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.errors import refuse
 
 # Which points of every field each device reads, on a mesh: found through the tables of all operators of a step.
 #

@@ -27,7 +27,6 @@ from typing import Any, TypeGuard, assert_never
 import numpy as np
 
 from tensorir import nodes
-from tensorir.binding.arrays import refuse
 from tensorir.equality.all_sizes.nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
 from tensorir.equality.points import on_one_point
@@ -47,7 +46,7 @@ from tensorir.lifting.rewrites.naming import SLOTS
 from tensorir.lifting.storage.narrow import NARROW
 from tensorir.passes.closures import Inline
 from tensorir.passes.simplify import Cse, Simplify
-from tensorir.runtime.errors import DiagnosticError, Source, Span
+from tensorir.runtime.errors import DiagnosticError, Source, Span, refuse
 from tensorir.text.lexer import KEYWORDS, RESERVED, tokenize
 
 
@@ -288,9 +287,8 @@ def alike_on_one_point(f: Member, g: Member) -> tuple[Member, Member]:
 def called(function: Any, args: Sequence[Any]) -> Called:
     """A function of arrays like these, or a program of such inputs; its results are those of a call with zeros."""
     if hasattr(args, "shape") or not hasattr(args, "__iter__"):
-        raise refuse(
-            "TL04", f"args is of type {type(args).__name__}, and has an array for each argument.", "args=(x,)."
-        )
+        message = f"args is of type {type(args).__name__}, and has an array for each argument."
+        raise refuse("TL04", message, "args=(x,).")
     for k, a in enumerate(args):
         if not (hasattr(a, "shape") and hasattr(a, "dtype")):
             message = f"args[{k}] is of type {type(a).__name__}, which has no shape and no element type."

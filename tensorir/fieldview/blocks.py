@@ -31,7 +31,7 @@ import numpy as np
 
 from tensorir.analysis.uses import names_in
 from tensorir.backends import field_type
-from tensorir.binding.arrays import is_tuple, kind_of, refuse, refuse_packed
+from tensorir.binding.arrays import is_tuple, kind_of, refuse_packed
 from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
 from tensorir.binding.labels import Place
 from tensorir.fieldview.array_types import Plain
@@ -45,6 +45,7 @@ from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.staggering import Half, halves
 from tensorir.ir.types import DTYPES, Scalar, TensorType, scalar_of
+from tensorir.runtime.errors import refuse
 
 if TYPE_CHECKING:
     import xarray as xr

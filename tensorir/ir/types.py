@@ -20,33 +20,16 @@ import ml_dtypes
 import numpy as np
 
 from tensorir.integers.dims import Dims, Interval
-from tensorir.runtime.errors import Displayed
+from tensorir.runtime.errors import Displayed, refuse
 
 __all__ = [
-    "BOOL", "DTYPES", "FLOAT32", "FLOAT64", "INT32", "INT64", "NEIGHBOUR", "SCALARS", "Complaint", "Dims", "Element",
+    "BOOL", "DTYPES", "FLOAT32", "FLOAT64", "INT32", "INT64", "NEIGHBOUR", "SCALARS", "Dims", "Element",
     "FunctionType", "Interval", "Scalar", "TensorType", "TupleElement", "Type", "bcast", "dtype_of", "leaves",
     "neighbour_counter", "scalar_of", "tensor",
 ]  # fmt: skip
 
 NEIGHBOUR = "_NB_"
 """The prefix of neighbour dims: `_NB_Edge` in a table whose entries are edges, `_NB_0` in a tensor after a shift."""
-
-
-class Complaint(Exception):
-    """The complaint of a typing rule about its operands; makers turn it into a diagnostic with a span.
-
-    `at` is the index of the guilty operand, or None for the whole.
-    """
-
-    code: str
-    message: str
-    notes: tuple[str, ...]
-    help: str
-    at: int | None
-
-    def __init__(self, code: str, message: str, *notes: str, help: str = "", at: int | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.notes, self.help, self.at = code, message, notes, help, at
 
 
 def neighbour_counter(dim: str) -> int | None:
@@ -281,12 +264,13 @@ def tensor(element: Element | str, dims: Mapping[Any, Any] | None = None, /, **m
 def bcast(types: Iterable[TensorType | Dims]) -> Dims:
     """The union of the names and the intersection of the intervals (`docs/language.md`, "Broadcasting").
 
-    Raises Complaint T02 where operands that hold points have none in common, and T03 where neighbour dims of one
+    Raises T02 where operands that hold points have none in common, and T03 where neighbour dims of one
     name have different extents: neighbours correspond slot by slot and are never cut.
 
     >>> bcast([tensor(BOOL, I=(0, 5)), tensor(BOOL, I=(5, 9))])
     Traceback (most recent call last):
-    tensorir.ir.types.Complaint: the operands have no point of I in common: I[0:5] and I[5:9].
+    tensorir.runtime.errors.DiagnosticError: error[T02]: the operands have no point of I in common: I[0:5] and I[5:9].
+    help: shift or subset one of them so that their intervals of I overlap.
     """
     merged: dict[str, Interval] = {}
     for index, operand in enumerate(types):
@@ -295,19 +279,13 @@ def bcast(types: Iterable[TensorType | Dims]) -> Dims:
             if known == interval:
                 continue
             if name.startswith(NEIGHBOUR):
-                raise Complaint(
-                    "T03",
-                    f"the operands have different numbers of neighbours along {name}: {known} and {interval}.",
-                    help="neighbours correspond slot by slot; use tables with the same number of neighbours.",
-                    at=index,
-                )
+                message = f"the operands have different numbers of neighbours along {name}: {known} and {interval}."
+                help = "neighbours correspond slot by slot; use tables with the same number of neighbours."
+                raise refuse("T03", message, help, at=index)
             both = known & interval
             if not both and known and interval:
-                raise Complaint(
-                    "T02",
-                    f"the operands have no point of {name} in common: {name}{known} and {name}{interval}.",
-                    help=f"shift or subset one of them so that their intervals of {name} overlap.",
-                    at=index,
-                )
+                message = f"the operands have no point of {name} in common: {name}{known} and {name}{interval}."
+                help = f"shift or subset one of them so that their intervals of {name} overlap."
+                raise refuse("T02", message, help, at=index)
             merged[name] = both
     return Dims(tuple(merged.items()))

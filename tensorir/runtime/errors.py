@@ -107,7 +107,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The characters from `start` up to, and without, `stop`; line and column count from 1."""
+    """The characters from `start` up to, and without, `stop`; line and column count from 1.
+
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(NOWHERE)) is NOWHERE
+    True
+    """
 
     source: Source
     start: int
@@ -128,6 +133,9 @@ class Span:
     def to(self, last: Span) -> Span:
         """The span from the start of this one to the end of `last`."""
         return last if self is NOWHERE else self if last is NOWHERE else Span(self.source, self.start, last.stop)
+
+    def __reduce__(self) -> Any:
+        return "NOWHERE" if self is NOWHERE else (Span, (self.source, self.start, self.stop))
 
     def __repr__(self) -> str:
         return "NOWHERE" if self is NOWHERE else f"{self.source.name}:{self.line}:{self.column}"
@@ -154,7 +162,8 @@ class Note:
 class Diagnostic(Displayed):
     """One finding: a stable code, one sentence, the smallest guilty span, notes, and a hint that says what to do.
 
-    `severity` is "error" or "warning"; checkers return warnings and raise errors.
+    `severity` is "error" or "warning"; checkers return warnings and raise errors. A typing rule knows no spans: it
+    gives the index of the guilty `operand`, and the maker of the node finds the span.
     """
 
     code: str
@@ -163,6 +172,7 @@ class Diagnostic(Displayed):
     notes: tuple[Note | str, ...] = ()
     help: str = ""
     severity: str = "error"
+    operand: int | None = None
 
     def __str__(self) -> str:
         where = "" if self.span is NOWHERE else f"{self.span!r}: "
@@ -190,9 +200,18 @@ class DiagnosticError(Displayed, ValueError):
         return DiagnosticError, (self.diagnostics,)
 
 
-def refusal(code: str, message: str, span: Span = NOWHERE, *notes: Note | str, help: str = "") -> DiagnosticError:
-    """One diagnostic as an exception."""
-    return DiagnosticError(Diagnostic(code, message, span, notes, help))
+def refuse(
+    code: str, text: str, help: str = "", *, at: Span | int = NOWHERE, notes: Iterable[Note | str] = ()
+) -> DiagnosticError:
+    """The exception of one diagnostic, to be raised; `at` is a span, or, in a typing rule, the index of the operand.
+
+    >>> raise refuse("A03", "an array without names meets a field.", "name its axes.")
+    Traceback (most recent call last):
+    tensorir.runtime.errors.DiagnosticError: error[A03]: an array without names meets a field.
+    help: name its axes.
+    """
+    span, operand = (at, None) if isinstance(at, Span) else (NOWHERE, at)
+    return DiagnosticError(Diagnostic(code, text, span, tuple(notes), help, operand=operand))
 
 
 class NoAttribute(DiagnosticError, AttributeError):

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from tensorir.nodes import occurrences
-from tensorir.runtime.errors import DiagnosticError, refusal
+from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.metal.emit import emit
 from tensorir.tenstorrent.metal.values import card_named
@@ -202,4 +202,4 @@ def choose(kernels: Iterable[n.PrimFunc], target: str = "wormhole", mcast: bool 
     if said is not None:
         raise said
     message = "there is no kernel to choose from."
-    raise refusal("TN20", message, n.NOWHERE, help="give kernels that compute the same in other blocks.")
+    raise refuse("TN20", message, "give kernels that compute the same in other blocks.", at=n.NOWHERE)

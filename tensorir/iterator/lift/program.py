@@ -42,10 +42,9 @@ from tensorir.iterator.nodes import (
     Ref,
     SetAt,
     Statement,
-    refused,
     run,
 )
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Options:
         known = {"out_of_range": ("clamp", "checked", "lenient"), "holes": ("zero", "refuse")}
         for name, values in known.items():
             if (value := getattr(self, name)) not in values:
-                raise refused("TI12", f"{name} is {value!r}.", help=f"it is {', '.join(map(repr, values))}.")
+                raise refuse("TI12", f"{name} is {value!r}.", f"it is {', '.join(map(repr, values))}.")
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -90,7 +89,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     for option in given:
         if option not in names:
             message = f"the lift of a program of GT4Py has no option '{option}'."
-            raise refused("TA07", message, help=did_you_mean(option, names))
+            raise refuse("TA07", message, did_you_mean(option, names))
     return Options(**given)
 
 
@@ -158,7 +157,7 @@ def natural(program: Program, args: Mapping[str, Any], provider: Mapping[str, Ta
         for d, ends in found[root].items():
             if d not in ev.slots and (NEVER in ends or ALWAYS in ends):
                 said = f"nothing tells the interval of {d} of what '{program.name}' returns."
-                raise refused("TI06", said, help="name it: domain={...}.")
+                raise refuse("TI06", said, "name it: domain={...}.")
     return tree_map(lambda x: found[x], value)
 
 
@@ -199,7 +198,7 @@ def _temporaries(state: _State, program: Program) -> None:
     for t in program.temporaries:
         domain = run(state.ev.expression(t.domain, Env(state.env))) if t.domain is not None else None
         if not isinstance(domain, Domain):
-            raise refused("TI06", f"the domain of the temporary '{t.name}' is not known.", t.span)
+            raise refuse("TI06", f"the domain of the temporary '{t.name}' is not known.", at=t.span)
         state.places[t.name] = _temporary_leaves(t.name, t.type, domain)
         state.temporaries |= {leaf.name for leaf in leaves(state.places[t.name])}
         state.env[t.name] = tree_map(lambda leaf: _entering(state.ev, leaf), state.places[t.name])
@@ -250,11 +249,11 @@ def _checked(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
     for d, (start, stop) in box.items():
         have = dims.get(d)
         if have is None:
-            raise refused("TI10", f"'{leaf.name}' of '{program}' has no dim {d}, along which is stored.", s.span)
+            raise refuse("TI10", f"'{leaf.name}' of '{program}' has no dim {d}, along which is stored.", at=s.span)
         if stop > start and not is_empty(box) and not (have.start <= start and stop <= have.stop):
             said = f"'{leaf.name}' of '{program}' has {d}{have}, and {d}[{start}:{stop}] of it is stored."
             help = f"give it more points of {d}, or store on a smaller domain."
-            raise refused("TI10", said, s.span, help, *begins_elsewhere(d, have, start, stop))
+            raise refuse("TI10", said, help, at=s.span, notes=begins_elsewhere(d, have, start, stop))
     return {d: box.get(d, (i.start, i.stop)) for d, i in dims.items}
 
 
@@ -268,7 +267,7 @@ def _place(target: Expr, places: Mapping[str, Any]) -> Any:
         case Call(Ref("tuple_get"), (Literal(value) | Offset(value), x)):
             return _place(x, places)[int(value)]
         case _:
-            raise refused("TI04", "this is no place to store to.", getattr(target, "span", None) or Ref("").span)
+            raise refuse("TI04", "this is no place to store to.", at=getattr(target, "span", None) or Ref("").span)
 
 
 def _replaced(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
@@ -358,7 +357,7 @@ class LiftedProgram:
     def fencil(self) -> Fencil:
         """The tensor program; its neighbour tables are parameters."""
         if self.special.fencil is None:
-            raise refused("TI06", f"'{self.name}' stores nothing on these domains, so there is no tensor program.")
+            raise refuse("TI06", f"'{self.name}' stores nothing on these domains, so there is no tensor program.")
         return self.special.fencil
 
     @property

@@ -36,7 +36,7 @@ from tensorir.lifting.region.nodes import Buffer, Check, For, Region, Rule, Whil
 from tensorir.lifting.rewrites.canonical import by_parameters, tidied
 from tensorir.lifting.schedule.run import values_of
 from tensorir.lifting.schedule.stepping import Decided
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _final(
         values, decided = values_of(replace(region, body=body), emitter, memories, exact)
     except Uncovered as reason:
         span = next((n.span for n in walk(body) if n.span is not NOWHERE), NOWHERE)
-        raise DiagnosticError(Diagnostic("TL40", f"this has no tensor program: {reason}.", span)) from None
+        raise refuse("TL40", f"this has no tensor program: {reason}.", at=span) from None
     found: dict[str, Expr] = {}
     for b in region.buffers:
         if b.argument and b.name in values:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, did_you_mean, refusal
+from tensorir.runtime.errors import NOWHERE, did_you_mean, refuse
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
@@ -85,7 +85,7 @@ class Simulation:
     def arrays(self) -> tuple[Any, ...]:
         """One array for each parameter of the grid kernel; raises TN11 where a fault stopped the run."""
         if self.fault is not None:
-            raise refusal("TN11", f"the simulation stopped: {self.fault}")
+            raise refuse("TN11", f"the simulation stopped: {self.fault}")
         return self.found
 
     def __bool__(self) -> bool:
@@ -158,7 +158,7 @@ def simulate(
     known = by_name.get(order)
     if known is None:
         hint = did_you_mean(order, ORDERS)
-        raise refusal("TN12", f"there is no order {order!r}; there are {', '.join(ORDERS)}.", NOWHERE, help=hint)
+        raise refuse("TN12", f"there is no order {order!r}; there are {', '.join(ORDERS)}.", hint)
     capacities(program)
     func = program.func
     plan = schedule_of(func)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tensorir.runtime.errors import Diagnostic, Note, refusal
+from tensorir.runtime.errors import Diagnostic, Note, refuse
 from tensorir.tile.nodes import Operation
 from tensorir.tile.types import Element, GatherScatterView, PartitionView, StridedView, TileView
 
@@ -117,7 +117,7 @@ class Access:
         return f"in block {self.block}"
 
     def fail(self, code: str, message: str, help: str = "") -> NoReturn:
-        raise refusal(code, message, self.op.span, help=help)
+        raise refuse(code, message, help, at=self.op.span)
 
     def refuse_pointer(self, lanes: Any) -> NoReturn:
         lane = 0 if lanes is ... else int(lanes[0])

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tensorir.ir.types import scalar_of
-from tensorir.runtime.errors import NOWHERE, DiagnosticError, did_you_mean, refusal
+from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
 from tensorir.tile.bytecode.bytes import ByteSpan
 from tensorir.tile.interpret.elements import pack, unpack
 from tensorir.tile.interpret.hazards import Watch
@@ -53,7 +53,7 @@ class Arguments:
                 self._array(array, raw)
 
     def _fail(self, code: str, message: str, help: str = "") -> NoReturn:
-        raise refusal(code, message, self.entry.span, help=help)
+        raise refuse(code, message, help, at=self.entry.span)
 
     @property
     def name(self) -> str:
@@ -300,7 +300,7 @@ def entry_of(module: Module, name: str | None) -> Operation:
         return next(iter(entries.values()))
     if name not in entries:
         said = "which entry is meant is not said." if name is None else f"there is no entry '{name}' in this module."
-        raise refusal("TK01", said, NOWHERE, help=did_you_mean(str(name), entries))
+        raise refuse("TK01", said, did_you_mean(str(name), entries))
     return entries[name]
 
 
@@ -317,6 +317,6 @@ def grid_of(entry: Operation, grid: Any) -> tuple[int, int, int]:
         message = (
             f"{tuple(numbers)} is no grid: it has one to three numbers, each from 1 to {MAX_AXIS}, at most 2^31 blocks."
         )
-        raise refusal("TK05", message, entry.span)
+        raise refuse("TK05", message, at=entry.span)
     x, y, z = (int(n) for n in (*numbers, 1, 1, 1)[:3])
     return x, y, z

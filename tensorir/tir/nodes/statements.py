@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
 from tensorir.runtime.assembly import print_tir
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Span, did_you_mean, refusal
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Span, did_you_mean, refuse
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes.expressions import (
     Buffer,
@@ -435,7 +435,7 @@ class IRModule(Node, Displayed):
             raise DiagnosticError(self.wanting[name])
         if name not in self.functions:
             hint = did_you_mean(name, self.functions)
-            raise refusal("TS60", f"the module has no function {name!r}.", self.span, help=hint)
+            raise refuse("TS60", f"the module has no function {name!r}.", hint, at=self.span)
         function: Any = self.functions[name]
         return replace(function, module=self)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorir.runtime.assembly import read_graph_function
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, did_you_mean, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, VOID, DataType
 from tensorir.tir.script.evaluate import DIALECTS, Evaluator
@@ -78,14 +78,12 @@ class _ModuleReader:
             whole = self.text.source
             from tensorir.runtime.errors import Span
 
-            raise DiagnosticError(
-                Diagnostic(
-                    "TS30",
-                    "the text holds no function and no module.",
-                    Span(whole, 0, min(1, len(whole.text))),
-                    help="a function stands under @T.prim_func or @R.function, a module under @I.ir_module; imports"
-                    " alone are a fragment, which ti.tir.parse_fragment reads.",
-                )
+            raise refuse(
+                "TS30",
+                "the text holds no function and no module.",
+                "a function stands under @T.prim_func or @R.function, a module under @I.ir_module; imports"
+                " alone are a fragment, which ti.tir.parse_fragment reads.",
+                at=Span(whole, 0, min(1, len(whole.text))),
             )
         functions: dict[str, n.PrimFunc] = dict(self.functions)  # type: ignore[arg-type]
         return n.IRModule(functions, self.attrs, self.infos, metadata, self.name or "Module")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, did_you_mean, refusal
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.script.calls import Call
 from tensorir.tir.script.evaluate import Evaluator
@@ -57,7 +57,7 @@ def read_tilelang(source: Source, names: Mapping[str, object]) -> n.IRModule:
     if not found:
         whole = Span(source, 0, min(1, len(source.text)))
         help = "a kernel stands under @T.prim_func, or under @tilelang.jit around a T.Kernel."
-        raise refusal("TS30", "the text holds no kernel.", whole, help=help)
+        raise refuse("TS30", "the text holds no kernel.", help, at=whole)
     return n.IRModule(_named(found), wanting=wanting)
 
 
@@ -142,7 +142,7 @@ def _all_asked_for(it: Context, source: Source) -> None:
     }
     for name in sorted(set(it.names) - it.used - parameters):
         help = did_you_mean(name, sorted(parameters))
-        raise refusal("TS38", f"nothing in {source.name} asks for the name {name!r}.", NOWHERE, help=help)
+        raise refuse("TS38", f"nothing in {source.name} asks for the name {name!r}.", help)
 
 
 def _named(found: list[tuple[str, n.PrimFunc]]) -> dict[str, n.PrimFunc]:
