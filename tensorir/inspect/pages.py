@@ -65,9 +65,9 @@ from tensorir.text.lexer import tokenize
 
 if TYPE_CHECKING:
     from tensorir.analysis.cost import Worth
+    from tensorir.inspect.explain import Explanation
     from tensorir.inspect.intermediates import Inspection
     from tensorir.passes.decisions import Plan
-    from tensorir.passes.explain import Explanation
     from tensorir.passes.pipeline import Pipeline
     from tensorir.runtime.errors import Diagnostic, DiagnosticError
 

@@ -60,7 +60,7 @@ PAGES = {
     "tensorir.runtime.errors.Diagnostic": "tensorir.inspect.pages:diagnostic_page",
     "tensorir.runtime.errors.DiagnosticError": "tensorir.inspect.pages:error_page",
     "tensorir.analysis.cost.Worth": "tensorir.inspect.pages:worth_page",
-    "tensorir.passes.explain.Explanation": "tensorir.inspect.pages:explanation_page",
+    "tensorir.inspect.explain.Explanation": "tensorir.inspect.pages:explanation_page",
     "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.pages:pipeline_page",
     "tensorir.passes.decisions.Plan": "tensorir.inspect.pages:plan_page",
     "tensorir.distribution.plan.DistributionPlan": "tensorir.inspect.meshes:page_of",

@@ -14,13 +14,12 @@ order of the steps counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from tensorir.integers.sets import ALWAYS, NEVER, Region
 from tensorir.iterator.lift.folding import Folding
 from tensorir.iterator.lift.graph import Graph, Node, Table, elementwise
-from tensorir.iterator.lift.structural import BUILTINS, PARTIALS
 from tensorir.iterator.lift.values import (
     Builtin,
     Closure,
@@ -54,15 +53,24 @@ from tensorir.iterator.nodes import (
 )
 from tensorir.runtime.errors import did_you_mean, refuse
 
+Rule = Callable[..., Any]
+Rules = Mapping[str, Rule]
+
 
 class Evaluator:
-    """Evaluates expressions of one program: `graph` is what it makes, `known` what it knows of scalars and domains."""
+    """Evaluates expressions of one program: `graph` is what it makes, `known` what it knows of scalars and domains.
+
+    `builtins` are the rules of builtins on their arguments, `partials` on further ones after their first.
+    """
 
     known: Known
     provider: Mapping[str, Target]
     column: str | None
 
-    def __init__(self, known: Known, provider: Mapping[str, Target], column: str | None) -> None:
+    def __init__(
+        self, known: Known, provider: Mapping[str, Target], column: str | None, builtins: Rules, partials: Rules
+    ) -> None:
+        self.builtins, self.partials = builtins, partials
         self.graph: Graph = Graph()
         self.known, self.provider, self.column = known, provider, column
         self.folding: Folding = Folding(self.graph, self.apply)
@@ -114,9 +122,9 @@ class Evaluator:
                     return self._arithmetic(name, args, at)
                 if name in CASTS:
                     return tree_map(lambda x: self.graph.cast(x, CASTS[name]), args[0])
-                return (yield BUILTINS[name](self, args, at))
+                return (yield self.builtins[name](self, args, at))
             case Partial(name, first):
-                return (yield PARTIALS[name](self, first, args, at))
+                return (yield self.partials[name](self, first, args, at))
             case _:
                 raise refuse("TI04", "a value is applied as if it were a function.", "apply a stencil.", at=at.span)
 

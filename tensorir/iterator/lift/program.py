@@ -28,6 +28,7 @@ from tensorir.iterator.lift.emit import Emission
 from tensorir.iterator.lift.evaluate import Evaluator
 from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.iterator.lift.needs import begins_elsewhere, extents, needs
+from tensorir.iterator.lift.structural import BUILTINS, PARTIALS
 from tensorir.iterator.lift.values import Closure as FunctionValue
 from tensorir.iterator.lift.values import Domain, Env, Known, Target, leaves, tree_map
 from tensorir.iterator.nodes import (
@@ -168,7 +169,7 @@ def _reading(
     found = [leaf for tree in args.values() for leaf in leaves(tree)]
     scalars = {leaf.name: leaf.value for leaf in found if leaf.dims is None and not leaf.index}
     domains = {leaf.name: leaf.dims for leaf in found if leaf.dims is not None}
-    ev = Evaluator(Known(scalars, domains), provider, column)
+    ev = Evaluator(Known(scalars, domains), provider, column, BUILTINS, PARTIALS)
     for leaf in found:
         for d in leaf.locals:
             assert leaf.dims is not None

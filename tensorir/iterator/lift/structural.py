@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorir.integers.sets import Region
 from tensorir.ir.types import INT32
+from tensorir.iterator.lift.evaluate import Evaluator, Rule
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.lift.values import (
     Builtin,
@@ -28,10 +29,6 @@ from tensorir.iterator.lift.values import (
 from tensorir.iterator.nodes import CASTS, Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref
 from tensorir.runtime.errors import refuse
 
-if TYPE_CHECKING:
-    from tensorir.iterator.lift.evaluate import Evaluator
-
-Rule = Callable[..., Any]
 BUILTINS: dict[str, Rule] = {}
 """What a builtin is of its arguments, as steps of an evaluation."""
 PARTIALS: dict[str, Rule] = {}

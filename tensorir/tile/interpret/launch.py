@@ -16,7 +16,7 @@ from tensorir.tile.bytecode.bytes import ByteSpan
 from tensorir.tile.interpret.elements import pack, unpack
 from tensorir.tile.interpret.hazards import Watch
 from tensorir.tile.interpret.machine import Block
-from tensorir.tile.interpret.memory import Allocation, Memory
+from tensorir.tile.interpret.memory import Allocation, Launch, Memory
 from tensorir.tile.nodes import Module, Operation, Value
 from tensorir.tile.types import Element, Pointer, Tile
 
@@ -198,28 +198,6 @@ def _is_array(value: Any) -> bool:
 MAX_BLOCKS = 1 << 31
 """Blocks of a grid along one axis."""
 MAX_AXIS = (1 << 24) - 1
-
-
-class Launch:
-    """The state that the blocks of a launch share."""
-
-    grid: tuple[int, int, int]
-    say: Callable[[str], object]
-    watch: Watch | None
-
-    def __init__(
-        self, module: Module, grid: tuple[int, int, int], say: Callable[[str], object], watch: Watch | None
-    ) -> None:
-        self.grid, self.say, self.watch = grid, say, watch
-        self.memory: Memory = Memory()
-        self.globals: dict[str, Allocation] = {}
-        for name, op in module.globals.items():
-            value: Any = op.attribute("value")
-            data = np.ascontiguousarray(value.values).view(np.uint8).reshape(-1)
-            allocation = self.memory.allocate(f"@{name}", data.size, value.type.element)
-            allocation.data[: data.size] = data
-            allocation.constant = bool(op.attribute("constant"))
-            self.globals[name] = allocation
 
 
 def interpret(

@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorir.runtime.errors import Source, refuse
 from tensorir.tile.nodes import Attribute, Module, Operation
+from tensorir.tile.text.own import OWN
 from tensorir.tile.text.reader import Reader
 
 MAX_LENGTH = 256 * 1024 * 1024
@@ -34,7 +35,7 @@ def parse(text: str, name: str = "<tile>") -> Module:
     if message is not None:
         raise refuse("TM02", message, "ti.tile.from_bytecode reads bytes.")
     try:
-        return _whole(Reader(Source(name, text)))
+        return _whole(Reader(Source(name, text), OWN))
     except RecursionError:
         # The limits of nesting leave room; a caller deep in a recursion of its own may use that up.
         raise refuse("TM02", "the text is nested too deeply to be read from here.") from None

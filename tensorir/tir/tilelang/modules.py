@@ -9,9 +9,11 @@ from dataclasses import replace
 
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean, refuse
 from tensorir.tir import nodes as n
+from tensorir.tir.script.body import FunctionBody
 from tensorir.tir.script.calls import Call
 from tensorir.tir.script.evaluate import Evaluator
-from tensorir.tir.script.statements import FunctionBody
+from tensorir.tir.script.rules import RULES
+from tensorir.tir.script.statements import RULES as STATEMENTS
 from tensorir.tir.script.syntax import Text
 from tensorir.tir.script.values import Language, Scope, Value
 from tensorir.tir.tilelang import expressions, functions, kernels, memory, statements, tiles
@@ -80,8 +82,8 @@ def _context(text: Text, names: Mapping[str, object]) -> Context:
     of_expressions: dict[type[ast.expr], Callable[..., Value]] = {}
     of_statements: dict[type[ast.stmt], Callable[..., None]] = {}
     language = Language("TileLang", of_expressions, of_statements, makers)
-    reader = Evaluator(text, Scope({}), False, language)
-    it = Context(reader, FunctionBody(reader), names)
+    reader = Evaluator(text, Scope({}), False, RULES, language)
+    it = Context(reader, FunctionBody(reader, STATEMENTS), names)
 
     def about(rule: Callable[..., Value]) -> Callable[..., Value]:
         def read(_: Evaluator, node: ast.expr) -> Value:
