@@ -43,7 +43,7 @@ from tensorir.lifting.nests.terms import Buffer
 from tensorir.lifting.region.nodes import Check, Region, walk
 from tensorir.lifting.region.text import print_region
 from tensorir.lifting.rewrites.canonical import tidied
-from tensorir.lifting.schedule.run import values_of
+from tensorir.lifting.schedule.order import values_of
 from tensorir.lifting.storage.mirrors import read_through
 from tensorir.lifting.storage.narrow import with_shared_terms
 from tensorir.lifting.storage.trees import with_trees_folded

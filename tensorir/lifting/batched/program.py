@@ -34,8 +34,8 @@ from tensorir.lifting.emission.tensors import converted, cut, spread
 from tensorir.lifting.nests.terms import Buffer as Memory
 from tensorir.lifting.region.nodes import Buffer, Check, For, Region, Rule, While, walk
 from tensorir.lifting.rewrites.canonical import by_parameters, tidied
-from tensorir.lifting.schedule.run import values_of
-from tensorir.lifting.schedule.stepping import Decided
+from tensorir.lifting.schedule.order import values_of
+from tensorir.lifting.schedule.run import Decided
 from tensorir.runtime.errors import NOWHERE, Span, refuse
 
 
