@@ -16,9 +16,9 @@ from lowering.rules.neighbours import Prepared
 from lowering.values import ArrayProvenance, Leaf, Value, aligned, dense, elementwise, presence
 from tensorir.analysis.absence import IndirectAccess
 from tensorir.analysis.annotations import Annotations
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Expr
 from tensorir.ir.rewrite import Applier, Bound
-from tensorir.ir.types import Dims, Interval
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
 # What a lowering rule may ask: how to apply a function, what is proven, and where to put a run-time check.

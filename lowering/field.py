@@ -21,15 +21,15 @@ from tensorir.binding.arrays import (
     interval_of,
     intervals_of,
     kind_of,
-    refuse,
     refuse_foreign,
     refuse_given_away,
     refuse_packed,
 )
 from tensorir.binding.labels import labels_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import DTYPES, FLOAT64, Complaint, Dims, Interval, Scalar, bcast, scalar_of
-from tensorir.runtime.errors import did_you_mean
+from tensorir.ir.types import DTYPES, FLOAT64, Scalar, bcast, scalar_of
+from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -263,8 +263,9 @@ class Field(eqx.Module):
             function = getattr(jax.numpy, ufunc.__name__, ufunc)
         try:
             dims = bcast([x.dims for x in inputs if isinstance(x, Field)])
-        except Complaint as found:
-            raise refuse("A03", found.message, found.help) from None
+        except DiagnosticError as error:
+            (refused,) = error.diagnostics
+            raise refuse("A03", refused.message, refused.help) from None
         kind = np.result_type(*(x.dtype for x in inputs if isinstance(x, Field)))
         given = (_aligned(x, dims) if isinstance(x, Field) else _of_type(x, kind) for x in inputs)
         return Field(function(*given), dims)

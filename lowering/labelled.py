@@ -33,9 +33,9 @@ import numpy as np
 from jax.core import Tracer
 
 from lowering.field import Field
-from tensorir.binding.arrays import Unread, refuse
+from tensorir.binding.arrays import Unread
 from tensorir.ir.types import scalar_of
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.runtime.locations import raised_at
 
 
@@ -509,11 +509,11 @@ def explained() -> Iterator[None]:
             "choose with xr.where(condition, a, b), compute with operators and functions of xarray, jax.numpy, or of "
             "NumPy on DataArrays; numbers are looked at outside, or by a callback."
         )
-        raise DiagnosticError(Diagnostic("V43", message, raised_at(problem), help=help)) from None
+        raise refuse("V43", message, help, at=raised_at(problem)) from None
     except (AttributeError, NotImplementedError, TypeError, ValueError) as problem:
         if (message := _of_traced_xarray(problem)) is None:
             raise
-        raise DiagnosticError(Diagnostic(*message[:2], raised_at(problem), help=message[2])) from None
+        raise refuse(*message, at=raised_at(problem)) from None
 
 
 _NEEDS_NUMBERS = (

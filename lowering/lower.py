@@ -25,10 +25,11 @@ from lowering.rules.structure import STRUCTURE, blocked, cond, in_place, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.analysis.annotations import Annotations, in_place_updates
+from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.ir.rewrite import Applier, Bound, Rule, evaluate, postorder, values
-from tensorir.ir.types import DTYPES, Dims, TensorType
+from tensorir.ir.types import DTYPES, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.reference.scalars import scalar
 from tensorir.runtime.errors import Diagnostic

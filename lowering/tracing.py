@@ -12,7 +12,7 @@ from jax._src import core as _core
 from jax.core import ShapedArray, Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import refuse
 
 # What JAX is doing at the moment: the one file that looks behind its public face.
 
@@ -58,11 +58,8 @@ def op_by_op() -> bool:
 def refuse_narrow(name: str) -> None:
     """Raise A15 where 64-bit types are not kept: what needs them would be narrowed."""
     if not x64():
-        raise refuse(
-            "A15",
-            f"'{name}' computes with 64-bit numbers, and this transformation does not keep them.",
-            "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.",
-        )
+        message = f"'{name}' computes with 64-bit numbers, and this transformation does not keep them."
+        raise refuse("A15", message, "put it inside of `with jax.enable_x64(True):`, or cast the program to float32.")
 
 
 # Where arrays have the axis of a batch, in the rules of our own primitives for `jax.vmap`.

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax import lax
 
-from tensorir.ir.types import Dims, Interval
+from tensorir.integers.dims import Dims, Interval
 
 # What an expression becomes while it is lowered: arrays with named axes, one per scalar leaf of its element.
 #

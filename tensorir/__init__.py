@@ -71,7 +71,7 @@ _HOMES = {
     "ir.nodes": ("Fencil",),
     "iterator.as_jax": ("as_jax",),
     "lifting": ("lift",),
-    "passes.explain": ("explain",),
+    "inspect.explain": ("explain",),
     "passes.restrict": ("restrict",),
     "passes.pipeline": ("DEFAULT_PASSES", "Pipeline"),
     "ir.staggering": ("c_grid", "staggered"),

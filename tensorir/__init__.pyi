@@ -59,6 +59,7 @@ from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.functions import radians as radians
 from tensorir.fieldview.traced import Shifting
 from tensorir.fieldview.traced import power as power
+from tensorir.inspect.explain import explain as explain
 from tensorir.ir.build import fencil as fencil
 from tensorir.ir.dimensions import Dimension as Dimension
 from tensorir.ir.dimensions import Offset
@@ -72,7 +73,6 @@ from tensorir.ir.types import TensorType as TensorType
 from tensorir.ir.types import tensor as tensor
 from tensorir.iterator.as_jax import as_jax as as_jax
 from tensorir.lifting import lift as lift
-from tensorir.passes.explain import explain as explain
 from tensorir.passes.pipeline import DEFAULT_PASSES as DEFAULT_PASSES
 from tensorir.passes.pipeline import Pipeline as Pipeline
 from tensorir.passes.restrict import restrict as restrict

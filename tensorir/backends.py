@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 from tensorir.runtime.memory import WeakCache
 
 if TYPE_CHECKING:
@@ -25,9 +24,8 @@ def backend(name: str = "jax") -> Any:
     if name not in points:
         points = {**_beside(), **points}
     if name not in points:
-        raise refuse(
-            "A14", f"there is no backend '{name}'.", did_you_mean(name, points) or "install tensorir: pip install ."
-        )
+        message = f"there is no backend '{name}'."
+        raise refuse("A14", message, did_you_mean(name, points) or "install tensorir: pip install .")
     return points[name].load()
 
 

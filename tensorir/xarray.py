@@ -33,9 +33,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import xarray
 
-from tensorir.binding.arrays import intervals_of, refuse
+from tensorir.binding.arrays import intervals_of
 from tensorir.inspect.intermediates import Inspection
-from tensorir.ir.types import Interval, TensorType, scalar_of
+from tensorir.integers.dims import Interval
+from tensorir.ir.types import TensorType, scalar_of
+from tensorir.runtime.errors import refuse
 
 __all__ = ["Accessor", "DatasetAccessor"]
 

@@ -29,11 +29,11 @@ from tensorir.distribution.partition import Decomposition
 from tensorir.fieldview.blocks import local_dims
 from tensorir.inspect.formulas import latex
 from tensorir.integers.affine import number, variable
+from tensorir.integers.dims import Interval
 from tensorir.ir import access, build, typing_rules
 from tensorir.ir.access import Access, Entry
 from tensorir.ir.build import call
 from tensorir.ir.builtins import TABLE, Builtin, Control, _relocation
-from tensorir.ir.types import Interval
 from tensorir.ir.typing_of_elements import interval_of, tensors_of
 from tensorir.passes.restrict import free_of_coordinates, restrict
 from tensorir.reference import rules, scalars

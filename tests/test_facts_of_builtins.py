@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.integers.dims import Dims
 from tensorir.ir.build import call, closure, fencil, literal, var
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.types import BOOL, DTYPES, FLOAT64, SCALARS, Dims, TensorType
+from tensorir.ir.types import BOOL, DTYPES, FLOAT64, SCALARS, TensorType
 from tensorir.runtime.errors import DiagnosticError
 
 ROOT = Path(__file__).parent.parent

@@ -21,13 +21,14 @@ from jax import lax
 from lowering.calls.compiled import Compiled, compile
 from lowering.calls.executable import Executable, on_device
 from lowering.tracing import concrete, inside_trace, refuse_narrow
-from tensorir.binding.arrays import refuse, size_of
+from tensorir.binding.arrays import size_of
 from tensorir.binding.calls import BoundProgram, PreparedCall, nested, prepare_call, tables_of, with_variables
 from tensorir.distribution.padded_program import PaddedProgram, padded_program
+from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, Dims
+from tensorir.ir.types import DTYPES
 from tensorir.passes.decisions import Plan
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 from tensorir.text.sizes import Template
 

@@ -29,13 +29,12 @@ from lowering.kernels import told
 from lowering.raising import NAMES, RULES, Raised, rows
 from lowering.tracing import concrete
 from tensorir.analysis.cost import Cost, count
-from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import BoundProgram, prepare_call, refuse_absent_outputs, tables_of
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.decisions import Plan
 from tensorir.passes.pipeline import DEFAULT_PASSES, Pipeline, Stage, Stages
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 
 class _Callable:

@@ -14,7 +14,7 @@ from lowering.calls.executable import Executable, Options, Unlike, on_host
 from lowering.context import checked, raise_failures
 from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tracing
 from tensorir.analysis.absence import SkipValues
-from tensorir.binding.arrays import kind_of, refuse, refuse_given_away
+from tensorir.binding.arrays import kind_of, refuse_given_away
 from tensorir.binding.calls import (
     BoundProgram,
     PreparedCall,
@@ -25,7 +25,7 @@ from tensorir.binding.calls import (
 )
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.pipeline import Stages, staged
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.runtime.memory import SIZES, RecentCache
 
 # The shortest way of a call: arrays like those of the call before, straight to what was compiled for them.

@@ -18,8 +18,7 @@ from typing import Any
 from jax.experimental import topologies
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
-from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 # The devices that programs are compiled for without being there: for each, what XLA's compiler is told of it.
 #

@@ -26,10 +26,11 @@ from lowering.tracing import inside_trace, op_by_op
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.binding.calls import tables_of
+from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import DTYPES, Dims, TensorType
+from tensorir.ir.types import DTYPES, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.passes.base import Pass
 from tensorir.passes.pipeline import DEFAULT_PASSES

@@ -12,8 +12,7 @@ import jax.export
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
-from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 
 class Loaded:

@@ -26,12 +26,11 @@ from lowering.rules import neighbours as reads_per_loop
 from lowering.rules.neighbours import padding_of
 from tensorir.analysis import cost
 from tensorir.analysis.cost import bytes_of, predicted
-from tensorir.binding.arrays import refuse
 from tensorir.ir.nodes import Fencil
 from tensorir.passes import conditionals
 from tensorir.passes.decisions import Comparison, Decision, Memory, Places, Plan, Threshold, shortened
 from tensorir.passes.pipeline import PASSES, Stages
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 # The choices that the lowering makes besides the passes, and every threshold that a choice is compared with.
 #

@@ -24,7 +24,7 @@ from lowering.distribution.step import Step
 from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op, tracing
 from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.backends import compile
-from tensorir.binding.arrays import Unread, article, refuse
+from tensorir.binding.arrays import Unread, article
 from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, nested, prepare_call, tables_of, with_variables
 from tensorir.distribution.local_program import Chained, Feedback, chained, single_results, state_variables
 from tensorir.distribution.partition import (
@@ -40,9 +40,9 @@ from tensorir.distribution.plan import DistributionPlan
 from tensorir.distribution.shared_axes import check_named, refuse_both
 from tensorir.fieldview.operator import FieldOperator, Plan
 from tensorir.fieldview.program import Program
+from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import Dims
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 
 # A call's arrays as they lie on the devices: a loop over steps that neither gathers its states nor deals them out.
@@ -205,9 +205,8 @@ class Dealt:
         for leaf in leaves:
             if not DealtArray(None, self.step, param.type.dims).lies_as(leaf):
                 told = f"'{param.name}' of the shape {np.shape(leaf)} does not lie on the devices"
-                raise refuse(
-                    "D16", f"{told} as what is dealt out does.", "begin with what was dealt out: d.dealt(...)[name]."
-                )
+                message = f"{told} as what is dealt out does."
+                raise refuse("D16", message, "begin with what was dealt out: d.dealt(...)[name].")
         return tuple(leaves)
 
 

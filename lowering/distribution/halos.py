@@ -21,8 +21,8 @@ from tensorir.distribution.exchange import Exchange, Phase, Piece, Round
 from tensorir.distribution.local_program import Localised, View
 from tensorir.distribution.mesh_exchange import Layer, LocalTable, MeshExchange
 from tensorir.distribution.partition import subdomains_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Fencil
-from tensorir.ir.types import Dims, Interval
 
 # The exchange of a mesh's points before a step, within `jax.shard_map`: own points in, own points and halo out.
 #

@@ -16,7 +16,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 
 # Meshes of the devices that there are, or of pretended ones on a CPU.
 
@@ -124,7 +124,7 @@ def agree(name: str, text: str, mesh: Mesh) -> None:
     taking_part = {d.process_index for d in mesh.devices.flat}
     if without := [str(k) for k in range(jax.process_count()) if k not in taking_part]:
         told = f"the mesh has no device of process {', '.join(without)}."
-        raise refusal("D08", told, help='make it of the devices of all: jax.make_mesh((jax.device_count(),), ("px",)).')
+        raise refuse("D08", told, 'make it of the devices of all: jax.make_mesh((jax.device_count(),), ("px",)).')
     own = np.frombuffer(hashlib.sha256(text.encode()).digest()[:8], np.int32)
     with ThreadPoolExecutor(1) as outside:  # a first call may be within a trace, of which other threads know nothing
         every = np.asarray(outside.submit(multihost_utils.process_allgather, own).result()).reshape(-1, 2)
@@ -133,4 +133,4 @@ def agree(name: str, text: str, mesh: Mesh) -> None:
         said = f"process {others[0]}" if len(others) == 1 else f"processes {', '.join(others)}"
         told = f"'{name}' of process {jax.process_index()} is another program, or has other sizes, than that of {said}."
         hint = "let every process call the same programs, in the same order, on arrays of the same extents."
-        raise refusal("D07", told, help=hint)
+        raise refuse("D07", told, hint)

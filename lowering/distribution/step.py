@@ -44,8 +44,9 @@ from tensorir.distribution.partition import (
     subdomains_of,
 )
 from tensorir.distribution.shared_axes import under_one_name
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, Dims, Interval
+from tensorir.ir.types import DTYPES
 from tensorir.text.printer import print_fencil
 
 Leaves = tuple[Any, ...]

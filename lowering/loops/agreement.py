@@ -28,7 +28,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lowering.distribution.meshes import of_all
-from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import refuse
 
 T = TypeVar("T")
 

@@ -37,8 +37,7 @@ from lowering.kernels import without_kernels
 from lowering.labelled import is_key
 from lowering.loops.agreement import Agreement
 from lowering.loops.snapshots import nanoseconds_of, reason
-from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 READABLE = ("dt", "start", "every", "versions")
 """What decides a run and is no digest."""
@@ -290,7 +289,7 @@ class Checkpoints:
         lines = [*difflib.ndiff(before.splitlines(), self.source.splitlines())]
         words = {"-": "its step had the line", "+": "the step of this call has"}
         notes = [f"{words[s]}: {x[2:].strip()}" for s in words for x in [x for x in lines if x[0] == s][:1]]
-        raise refuse("A30", f"{message}.", "give each run a folder of its own, or remove it.", *notes)
+        raise refuse("A30", f"{message}.", "give each run a folder of its own, or remove it.", notes=notes)
 
     def _of_last_release(self, n: int) -> tuple[int, list[Any]] | None:
         """The checkpoint of a run of version 0.1, one file with the whole state."""

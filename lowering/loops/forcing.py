@@ -25,10 +25,10 @@ from lowering.loops.checkpoints import digest_of_blocks
 from lowering.loops.snapshots import Clock, nanoseconds
 from lowering.loops.states import entered
 from lowering.tracing import left_to_xla
-from tensorir.binding.arrays import Unread, is_traced, native, refuse, refuse_packed
+from tensorir.binding.arrays import Unread, is_traced, native, refuse_packed
 from tensorir.binding.labels import calendar_of
-from tensorir.ir.types import Dims
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.integers.dims import Dims
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 METHODS = ("linear", "held")
 WINDOW = 2**27

@@ -37,7 +37,8 @@ from lowering.loops.snapshots import Clock, Snapshots, clock_of, due_steps
 from lowering.loops.states import entered, labelled_arrays, stacked_dataset
 from lowering.loops.stepping import LOOPS, LoopInside, calls_in, checked_loop, in_order, loop_key, on_parts
 from lowering.tracing import inside_trace, left_to_xla, tracing
-from tensorir.binding.arrays import Unread, refuse
+from tensorir.binding.arrays import Unread
+from tensorir.runtime.errors import refuse
 
 REPORTS = 50
 """How often a callback without `every` is called, a progress bar moved, and a state kept."""

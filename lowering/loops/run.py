@@ -37,8 +37,7 @@ from lowering.loops.progress import Bar
 from lowering.loops.snapshots import Clock, Snapshots
 from lowering.loops.states import dataset, left
 from lowering.loops.stepping import Loop
-from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import Interrupted, leave
+from tensorir.runtime.errors import Interrupted, leave, refuse
 
 
 @dataclass

@@ -33,9 +33,9 @@ import numpy as np
 from lowering.distribution.meshes import on_host
 from lowering.labelled import numbers, with_numbers
 from lowering.loops.states import labelled_arrays, left, names_of, stacked_dataset
-from tensorir.binding.arrays import PACKING, refuse
+from tensorir.binding.arrays import PACKING
 from tensorir.binding.labels import calendar_of
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 # Stores of Zarr whose failures are told once.
 #

@@ -25,12 +25,13 @@ from lowering.labelled import (
     unread,
     whole,
 )
-from tensorir.binding.arrays import Unread, intervals_of, is_tuple, native, refuse, refuse_foreign, refuse_packed
+from tensorir.binding.arrays import Unread, intervals_of, is_tuple, native, refuse_foreign, refuse_packed
 from tensorir.binding.coordinates import rounding_of
 from tensorir.binding.labels import labels_of
 from tensorir.binding.units import is_same
 from tensorir.fieldview.datasets import auxiliary_of
 from tensorir.ir.types import scalar_of
+from tensorir.runtime.errors import refuse
 
 
 def entered(tree: Any, by_block: bool = False) -> Any:
@@ -116,7 +117,7 @@ def carried(path: Any, model: Any, x: Any) -> list[Any]:
     if set(x.dims) != set(model.dims) or any(x.sizes[d] != model.sizes[d] for d in model.dims):
         before, after = (intervals_of(a, {}) for a in (model, x))
         hint = "a step keeps domains: ti.extend and ti.with_boundary put back what shifts take."
-        raise refuse("A20", f"the step turns {where} from {before} into {after}.", hint, *_gone(model, x))
+        raise refuse("A20", f"the step turns {where} from {before} into {after}.", hint, notes=_gone(model, x))
     for dim in model.dims:
         _refuse_other_labels(where, dim, model, x)
     have, want = (str(a.attrs.get("units", "")) for a in (x, model))

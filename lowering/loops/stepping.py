@@ -46,8 +46,8 @@ from lowering.loops.agreement import Agreement
 from lowering.loops.forcing import Records
 from lowering.loops.states import carried
 from lowering.tracing import concrete, inside_jit, names_axes, op_by_op
-from tensorir.binding.arrays import refuse
 from tensorir.fieldview.closure_fingerprint import function_key, values_read
+from tensorir.runtime.errors import refuse
 from tensorir.runtime.memory import RecentCache
 
 GROWTH = 8

@@ -30,8 +30,9 @@ from lowering.values import (
     select_slot,
 )
 from tensorir.analysis.uses import literal_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call
-from tensorir.ir.types import Dims, Interval, bcast
+from tensorir.ir.types import bcast
 
 # `contract` as one `dot_general`, 1.6 to 120 times as fast as the sum over all products.
 #

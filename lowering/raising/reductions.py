@@ -27,11 +27,12 @@ from lowering.rules.indirect import combiner
 from lowering.rules.loops import Levels, counted, levels_of, within_state
 from lowering.values import Dense, Leaf, Slots, Value, Window, aligned, cut, dense, elementwise, presence, with_present
 from tensorir.analysis.uses import literal_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Lambda, Var
 from tensorir.ir.rewrite import Bound
 from tensorir.ir.static_parameters import ArgReduce
-from tensorir.ir.types import DTYPES, Dims, Interval, TensorType, bcast
+from tensorir.ir.types import DTYPES, TensorType, bcast
 from tensorir.passes.reductions import selecting_key
 
 # Folds by an operation whose order is free, as reductions of an axis.

@@ -15,8 +15,8 @@ from lowering.rules.indirect import CLIP, DROP, Updates, combiner, one_by_one, p
 from lowering.values import Dense, Leaf, Slots, Value, Window, cut, dense, select_slot
 from tensorir.analysis.access_functions import AffineIndex, affine_index
 from tensorir.analysis.uses import literal_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Expr, Literal
-from tensorir.ir.types import Dims, Interval
 
 # Gathers whose indices are constants or sums of coordinates: slices, mirrored ones, and windows kept apart by slot.
 #

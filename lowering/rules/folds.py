@@ -41,10 +41,11 @@ from lowering.values import (
     select_slot,
     with_present,
 )
+from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Literal, Operator
 from tensorir.ir.rewrite import Bound
-from tensorir.ir.types import DTYPES, Dims, Scalar, TensorType, scalar_of
+from tensorir.ir.types import DTYPES, Scalar, TensorType, scalar_of
 
 # Reductions of one axis in a form in which XLA is right, and fast.
 #

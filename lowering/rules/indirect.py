@@ -30,9 +30,9 @@ from lowering.values import (
     select_slot,
     with_present,
 )
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Lambda, Operator
 from tensorir.ir.rewrite import Bound
-from tensorir.ir.types import Dims, Interval
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic
 

@@ -16,9 +16,10 @@ from lowering.context import Check, Context, any_of, conjunction, first_failures
 from lowering.gradients.checkpointed_loop import forward_only, moves, rounds
 from lowering.tracing import axes_of, concrete, op_by_op, varying
 from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, dense, everywhere, presence
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Lambda, Literal
 from tensorir.ir.rewrite import Bound
-from tensorir.ir.types import BOOL, Dims, Interval, TensorType
+from tensorir.ir.types import BOOL, TensorType
 from tensorir.runtime.errors import NOWHERE, Diagnostic, Span
 
 # What folds need: values taken apart into levels, state that is carried, and where a slot counts.

@@ -17,9 +17,10 @@ from jax.interpreters import ad, batching, mlir
 from lowering.gradients.in_place_adjoints import still
 from lowering.tracing import with_batch
 from tensorir.analysis.uses import MOST, surface
+from tensorir.integers.dims import Interval
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Var
-from tensorir.ir.types import NEIGHBOUR, Interval, TensorType
+from tensorir.ir.types import NEIGHBOUR, TensorType
 
 # Reading all neighbours through a prepared table: a primitive whose transpose is gathers again.
 #

@@ -32,9 +32,10 @@ from lowering.values import (
 )
 from tensorir.analysis.annotations import Annotations
 from tensorir.analysis.uses import on_block
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Expr, Lambda
 from tensorir.ir.rewrite import Bound
-from tensorir.ir.types import Dims, Interval, TupleElement, bcast, leaves
+from tensorir.ir.types import TupleElement, bcast, leaves
 from tensorir.ir.typing_of_elements import highest_neighbour
 
 # Lowering of what moves elements without computing: tuples, shifts, subsets, renames, joins, selection by presence.

@@ -18,15 +18,16 @@ from lowering.loops.run import interrupts
 from stencils.cli.files import MEANING, apart, together
 from stencils.cli.options import pairs
 from stencils.cli.terminal import needed
-from tensorir.binding.arrays import kind_of, refuse
+from tensorir.binding.arrays import kind_of
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
 from tensorir.fieldview.blocks import index_in, intervals_at
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar
+from tensorir.ir.types import DTYPES, Scalar
 from tensorir.passes.restrict import free_of_coordinates, restrict, translated, with_positions
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import NOWHERE, did_you_mean, refuse
 from tensorir.runtime.memory import RecentCache
 from tensorir.text.printer import print_fencil
 
@@ -311,7 +312,7 @@ class Chunked:
         taking = next((n for n in calls if n.op in _TAKING and dim in n.static), None)
         notes = () if taking is None else (f"'{taking.op}' along {dim} takes all of its points.",)
         span = NOWHERE if taking is None else taking.span
-        return DiagnosticError(Diagnostic("A35", told, span, notes, f"make one of them: --chunks {dim}={extent}."))
+        return refuse("A35", told, f"make one of them: --chunks {dim}={extent}.", at=span, notes=notes)
 
     def computed(self) -> Callable[[Block], dict[str, Any]]:
         """The function that computes a block: the results by name."""

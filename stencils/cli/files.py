@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 
 from stencils.cli.terminal import needed
-from tensorir.binding.arrays import kind_of, refuse
-from tensorir.runtime.errors import did_you_mean
+from tensorir.binding.arrays import kind_of
+from tensorir.runtime.errors import did_you_mean, refuse
 
 AXES = {"I": "X", "J": "Y", "K": "Z", "X": "X", "Y": "Y", "Z": "Z", "T": "T"}
 """The axes of a program's dims."""
@@ -191,9 +191,8 @@ def read_arrays(path: Path) -> dict[str, Any]:
                 loaded = data.load()
             return {str(name): loaded[name] for name in loaded.data_vars}
         case suffix:
-            raise refuse(
-                "F03", f"'{path}' ends in '{suffix}', which is no format of arrays.", f"use {', '.join(ARRAYS)}."
-            )
+            message = f"'{path}' ends in '{suffix}', which is no format of arrays."
+            raise refuse("F03", message, f"use {', '.join(ARRAYS)}.")
 
 
 def open_arrays(path: Path) -> dict[str, Any]:

@@ -11,9 +11,8 @@ import numpy as np
 
 from stencils.cli.files import read_arrays
 from stencils.cli.options import only_known, pairs
-from tensorir.binding.arrays import refuse
 from tensorir.fieldview.datasets import auxiliary_names
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 from tensorir.tir.lift import extent_at
 from tensorir.tir.nodes import Var
 from tensorir.tir.trees import walk
@@ -52,9 +51,8 @@ def arrays_for(
     if not variable:
         variable = name if name in arrays else next(iter(arrays), "")
         if len(arrays) > 1 and name not in arrays:
-            raise refuse(
-                "C05", f"'{path}' has several variables: {', '.join(arrays)}.", f"write {name}={path}:{variable}."
-            )
+            message = f"'{path}' has several variables: {', '.join(arrays)}."
+            raise refuse("C05", message, f"write {name}={path}:{variable}.")
     if variable not in arrays:
         raise refuse("C05", f"'{path}' has no variable '{variable}'.", did_you_mean(variable, arrays))
     return {name: arrays[variable]}

@@ -13,9 +13,9 @@ from stencils.cli.files import check_target, together, write_arrays
 from stencils.cli.inputs import arrays_for
 from stencils.cli.modules import module_of, named_object
 from stencils.cli.options import only_known, pairs
-from tensorir.binding.arrays import refuse
 from tensorir.ir.types import DTYPES
 from tensorir.iterator.nodes import FieldType
+from tensorir.runtime.errors import refuse
 
 
 def run(

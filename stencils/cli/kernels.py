@@ -13,7 +13,7 @@ from stencils.cli.files import check_source, check_target, together, write_array
 from stencils.cli.inputs import Parameters, arguments
 from stencils.cli.modules import operators_in
 from stencils.cli.options import constants, sizes
-from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import refuse
 
 
 def is_kernel(path: Path) -> bool:
@@ -107,9 +107,6 @@ def function_of(path: Path, function: str | None, names: tuple[str, ...] = ()) -
     """The function that is asked for, or the only one."""
     module = _module(path, names)
     if function is None and len(module.functions) > 1 and "main" not in module.functions:
-        raise refuse(
-            "C07",
-            f"'{path}' has several functions: {', '.join(module.functions)}.",
-            f"say which: --func {next(iter(module.functions))}.",
-        )
+        message = f"'{path}' has several functions: {', '.join(module.functions)}."
+        raise refuse("C07", message, f"say which: --func {next(iter(module.functions))}.")
     return module[function or ("main" if "main" in module.functions else next(iter(module.functions)))]

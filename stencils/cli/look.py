@@ -13,8 +13,8 @@ from stencils.cli import kernels, tiles
 from stencils.cli.files import DATA, STANDARD, check_source, check_target, together, write_arrays
 from stencils.cli.modules import is_named, named_object
 from stencils.cli.options import pairs, refuse_given, sizes
-from tensorir.binding.arrays import refuse
 from tensorir.ir.nodes import Fencil
+from tensorir.runtime.errors import refuse
 from tensorir.text.printer import print_fencil, print_param
 
 # `tensorir check`, `print`, `lower` and `info`: looking at programs without running them.
@@ -177,9 +177,8 @@ def _program(where: str, shapes: tuple[str, ...], grid: str | None, names: tuple
         return kernels.function_of(path, name, names)
     found: Mapping[str, Any] = programs_of(path, name)
     if len(found) > 1:
-        raise refuse(
-            "C07", f"'{path}' has several programs: {', '.join(found)}.", f"say which: {path}:{next(iter(found))}."
-        )
+        message = f"'{path}' has several programs: {', '.join(found)}."
+        raise refuse("C07", message, f"say which: {path}:{next(iter(found))}.")
     return next(iter(found.values()))
 
 

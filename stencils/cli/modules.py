@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 
 def is_named(program: Path) -> bool:

@@ -34,8 +34,7 @@ from stencils.cli.run import (
     silent,
     with_auxiliary,
 )
-from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import Interrupted, did_you_mean
+from tensorir.runtime.errors import Interrupted, did_you_mean, refuse
 
 
 def run(operator: Any, request: Request, say: Callable[[str], None], warn: Callable[[str], None]) -> None:

@@ -25,10 +25,9 @@ from typing import Any
 
 import tensorir as ti
 from stencils.cli.processes import launched
-from tensorir.binding.arrays import refuse
 from tensorir.ir.build import closure, fencil
 from tensorir.ir.nodes import Fencil
-from tensorir.runtime.errors import Diagnostic, did_you_mean
+from tensorir.runtime.errors import Diagnostic, did_you_mean, refuse
 
 _NAMES = [
     (
@@ -211,9 +210,8 @@ def feedback(program: Fencil, given: Sequence[str]) -> dict[str, str]:
     for text in given:
         target, found, source = text.partition("=")
         if not found:
-            raise refuse(
-                "C01", f"'--next {text}' does not say which input takes which output.", "write --next inp=out."
-            )
+            message = f"'--next {text}' does not say which input takes which output."
+            raise refuse("C01", message, "write --next inp=out.")
         if source not in outputs:
             raise refuse("C01", f"'{source}' is not an output of '{program.name}'.", did_you_mean(source, outputs))
         if target not in names:
@@ -226,11 +224,8 @@ def feedback(program: Fencil, given: Sequence[str]) -> dict[str, str]:
         pairs[target] = source
     if not pairs:
         first = next(iter(outputs))
-        raise refuse(
-            "C02",
-            f"'{program.name}' cannot be repeated: no output feeds an input.",
-            f"say which: --next {_guess(program)}={first}.",
-        )
+        message = f"'{program.name}' cannot be repeated: no output feeds an input."
+        raise refuse("C02", message, f"say which: --next {_guess(program)}={first}.")
     return pairs
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stencils.cli.terminal import needed
-from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import refuse
 
 
 def plot(

@@ -34,13 +34,14 @@ from stencils.cli.inputs import arrays_for, file_of
 from stencils.cli.look import text_of
 from stencils.cli.options import Devices, feedback, only_known, pairs, stepped
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
-from tensorir.binding.arrays import Unread, kind_of, placed, refuse
+from tensorir.binding.arrays import Unread, kind_of, placed
 from tensorir.binding.calls import BoundProgram, moved_dims, solve_sizes
 from tensorir.binding.labels import Place
 from tensorir.fieldview.datasets import auxiliary_names, cut_to
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, SCALARS, Dims, Interval, Scalar, scalar_of
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.ir.types import DTYPES, SCALARS, Scalar, scalar_of
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 # What a run gives: stored as its inputs are, with what was done in its history, and told in a line each.
 
@@ -206,11 +207,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     inside = {n: names.inside(v) for n, v in own.items()}
     if "time" in _unknown_dims(program, inside) and (request.dt or request.start):
         told = "--dt and --start make an axis 'time', and the input has one that the program does not know"
-        raise refuse(
-            "C03",
-            f"{told}.",
-            "leave them out, give one of its times, or give it to the steps: --forcing instead of --input.",
-        )
+        help = "leave them out, give one of its times, or give it to the steps: --forcing instead of --input."
+        raise refuse("C03", f"{told}.", help)
     for dim, extent in _unknown_dims(program, inside).items():
         say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
     if request.chunks:

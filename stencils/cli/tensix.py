@@ -12,8 +12,7 @@ import tensorir as ti
 from stencils.cli.files import together
 from stencils.cli.inputs import Parameters, arguments, numbers_set
 from stencils.cli.kernels import function_of, is_kernel
-from tensorir.binding.arrays import refuse
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, refuse
 from tensorir.tenstorrent.grid import sizes_of
 from tensorir.tenstorrent.kernels.protocol import tiles
 from tensorir.tenstorrent.schedule import schedule_of

@@ -22,14 +22,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TextIO
 
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 
 
 def needed(module: str, extra: str, purpose: str) -> None:
     """Raise C12 where a library is missing: what it is for, and the extra of the package that has it."""
     if find_spec(module) is None:
         told = f"{purpose} need {module}, which is not installed."
-        raise refusal("C12", told, help=f"pip install 'tensorir[{extra}]'")
+        raise refuse("C12", told, f"pip install 'tensorir[{extra}]'")
 
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")

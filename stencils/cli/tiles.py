@@ -12,7 +12,7 @@ import numpy as np
 import tensorir as ti
 from stencils.cli.files import check_source, check_target, read_arrays, together, write_arrays
 from stencils.cli.options import only_known, pairs
-from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import refuse
 from tensorir.tile.types import Pointer
 
 TEXT, BYTES = ".mlir", ".tileirbc"

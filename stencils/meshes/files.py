@@ -39,7 +39,7 @@ from stencils.cli.terminal import needed
 from stencils.meshes.geometry import Plane, Sphere
 from stencils.meshes.mesh import Mesh, Unoriented
 from stencils.meshes.triangulations import EARTH_RADIUS
-from tensorir.binding.arrays import refuse
+from tensorir.runtime.errors import refuse
 
 if TYPE_CHECKING:
     import xarray
@@ -314,9 +314,8 @@ def _of(source: Source, points: Floats, cells: Ints, edges: Ints | None, surface
         raise refuse("F09", f"{told}.", "cut its polygons into triangles first.")
     triangles = np.take_along_axis(cells, np.argsort(cells < 0, axis=1, kind="stable"), axis=1)[:, :3]
     if triangles.max() >= len(points):
-        raise refuse(
-            "F09", f"a cell of {source.name} has corner {triangles.max()}, and there are {len(points)} points."
-        )
+        message = f"a cell of {source.name} has corner {triangles.max()}, and there are {len(points)} points."
+        raise refuse("F09", message)
     a = np.pad(points, ((0, 0), (0, 3 - points.shape[1])))[triangles]
     clockwise = surface.area(a[:, 0], surface.near(a[:, 0], a[:, 1]), surface.near(a[:, 0], a[:, 2])) < 0
     triangles = np.where(clockwise[:, None], triangles[:, [0, 2, 1]], triangles)

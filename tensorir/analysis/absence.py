@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.integers.affine import Affine
+from tensorir.integers.dims import Interval
 from tensorir.integers.intervals import combined, hull
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
 from tensorir.ir.rewrite import Applier, Bound, evaluate
-from tensorir.ir.types import Interval, Scalar, TensorType, TupleElement, leaves
+from tensorir.ir.types import Scalar, TensorType, TupleElement, leaves
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic
 

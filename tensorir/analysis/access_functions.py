@@ -20,11 +20,12 @@ import numpy as np
 
 from tensorir.binding.arrays import Array
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import IntegerSet, coordinates
 from tensorir.ir.access import Access, Accesses, Entry
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Expr, Folding, Lambda, Literal, Operator
-from tensorir.ir.types import Dims, Interval, TensorType, bcast
+from tensorir.ir.types import TensorType, bcast
 
 if TYPE_CHECKING:
     from tensorir.analysis.domains import Needs, Reads

@@ -28,10 +28,11 @@ from tensorir import nodes
 from tensorir.analysis.absence import AbsenceAnalysis
 from tensorir.analysis.unseen_extremes import unseen_extremes
 from tensorir.analysis.uses import loop_invariants, needed, reads, surface
+from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Literal, Var
 from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import Dims, TensorType
+from tensorir.ir.types import TensorType
 
 # Which operations have slopes that may be multiplied as they are.
 #

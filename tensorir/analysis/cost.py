@@ -34,10 +34,11 @@ from typing import Any
 from tensorir import nodes
 from tensorir.analysis.annotations import in_place_updates
 from tensorir.analysis.uses import MOST, Offset, further, reads, surface
+from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import Applier, Bound, evaluate, postorder, values
-from tensorir.ir.types import FLOAT64, Dims, TensorType
+from tensorir.ir.types import FLOAT64, TensorType
 from tensorir.runtime.errors import Displayed
 
 # What a program costs, counted exactly from its types: operations, and bytes of its arguments and results.

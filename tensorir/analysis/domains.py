@@ -24,15 +24,16 @@ import numpy as np
 from tensorir.analysis.access_functions import Rule, rule_of
 from tensorir.binding.arrays import Array
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.dims import Dims
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, values, with_values
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import Dims, TensorType
+from tensorir.ir.types import TensorType
 from tensorir.reference import ABSENT, Interpreter
 from tensorir.reference.tensors import points as points_of
-from tensorir.runtime.errors import did_you_mean, refusal
+from tensorir.runtime.errors import did_you_mean, refuse
 
 MAX_COMPUTED = 50_000
 """Entries of a computed table that are looked at before a program runs; a larger one reads its whole source."""
@@ -83,7 +84,7 @@ def domains(
     bound = BoundProgram.of(program)
     fencil = bound.program
     if not isinstance(fencil, Fencil):
-        raise refusal("B09", f"'{bound.name}' has sizes that are not known yet.", help="bind them: f.bind(n=10).")
+        raise refuse("B09", f"'{bound.name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")
     closures = with_values(fencil.closures, inlined(values(fencil.closures)))
     flat = Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers)
     reads = Reads(flat, bound, boxes)
@@ -119,7 +120,7 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     dims = [d for p in fencil.results for d in p.type.dims]
     for key in map(str, out):
         if key not in names and key not in dims:
-            raise refusal("A15", f"no output has a dim {key}.", help=did_you_mean(key, [*dims, *names]))
+            raise refuse("A15", f"no output has a dim {key}.", did_you_mean(key, [*dims, *names]))
     found: dict[Var, Dims] = {}
     for p in fencil.results:
         own = {str(k): v for k, v in out.items() if str(k) not in names}
@@ -131,10 +132,10 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
             if have is None:
                 continue
             if not have.covers(interval):
-                raise refusal(
+                raise refuse(
                     "A16",
                     f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'.",
-                    help=f"ask for a part of {dim}{have}.",
+                    f"ask for a part of {dim}{have}.",
                 )
             part = part.with_interval(dim, interval)
         found[p] = part

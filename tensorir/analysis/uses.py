@@ -51,13 +51,14 @@ from tensorir.analysis.domains import Needs, Reads
 from tensorir.binding.arrays import Array
 from tensorir.binding.calls import BoundProgram
 from tensorir.integers.affine import Affine
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call
 from tensorir.ir.builtins import LAST, TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, values, with_values
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import Dims, Interval, TensorType, TupleElement
+from tensorir.ir.types import TensorType, TupleElement
 
 MOST = 64
 """Reads of one expression that are told apart."""

@@ -5,7 +5,8 @@ One array at the edge: what a caller may pass for a parameter, and what they get
 Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
 DataArrays and Fields match by name, in any order, and are cut to the parameter's interval.
 
->>> from tensorir.ir.types import FLOAT64, Dims
+>>> from tensorir.integers.dims import Dims
+>>> from tensorir.ir.types import FLOAT64
 >>> accept([1.0, 2.0], "x", FLOAT64, Dims.of(I=(0, 2))).data
 array([1., 2.])
 
@@ -29,10 +30,11 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, TupleElement, scalar_of
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.assembly import device_array
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 # Arrays of other libraries whose memory is that of a GPU: CuPy's, and those of PyTorch and Numba that lie there.
 #
@@ -112,10 +114,6 @@ class Accepted:
     """"numpy", "jax", "xarray" or "field": what the caller passed."""
 
 
-def refuse(code: str, message: str, help: str = "", *notes: str) -> DiagnosticError:
-    return DiagnosticError(Diagnostic(code, message, notes=notes, help=help))
-
-
 def kind_of(value: Any) -> str:
     """The kind of a value by the dims that it carries: "xarray" and "field" by name, "jax" and "numpy" by position.
 
@@ -148,9 +146,8 @@ def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar
         case TupleElement(members):
             if not is_tuple(value) or len(value) != len(members):
                 got = f"a tuple of {len(value)}" if is_tuple(value) else type(value).__name__
-                raise refuse(
-                    "A04", f"'{name}' holds {element}, so it takes a tuple of {len(members)} arrays, and this is {got}."
-                )
+                message = f"'{name}' holds {element}, so it takes a tuple of {len(members)} arrays, and this is {got}."
+                raise refuse("A04", message)
             pairs = zip(value, members, strict=True)
             return [leaf for k, (v, m) in enumerate(pairs) for leaf in leaves_of(v, m, f"{name}[{k}]")]
 
@@ -219,17 +216,13 @@ def accept(
     if kind in ("jax", "xarray", "field") and unread is None:
         refuse_given_away(value if kind == "jax" else value.data, name)
     if not kind:
-        raise refuse(
-            "A01", f"'{name}' is {article(type(value).__name__)}, not an array.",
-            "pass a NumPy or JAX array, a DataArray, a Field or a number.",
-        )  # fmt: skip
+        message = f"'{name}' is {article(type(value).__name__)}, not an array."
+        raise refuse("A01", message, "pass a NumPy or JAX array, a DataArray, a Field or a number.")
     data = placed(value, name, dims, have, unread) if kind in ("xarray", "field") else value
     data = _element(data if unread else _numpy(data, name, element), name, element, any_integer)
     if fixed_shape(data.shape, name) != dims.shape:
-        raise refuse(
-            "A03", f"'{name}' needs the shape {dims.shape}, for {dims}, and has {tuple(data.shape)}.",
-            _transpose_hint(tuple(data.shape), dims),
-        )  # fmt: skip
+        message = f"'{name}' needs the shape {dims.shape}, for {dims}, and has {tuple(data.shape)}."
+        raise refuse("A03", message, _transpose_hint(tuple(data.shape), dims))
     return Accepted(data, kind)
 
 
@@ -254,10 +247,8 @@ def refuse_given_away(data: Any, name: str) -> None:
         gone = False
     if not gone:
         return
-    raise refuse(
-        "A18", f"'{name}' was given away: its memory holds the result of the call that it was donated to.",
-        "use that result in its place, or keep the array: donate=() when compiling.",
-    )  # fmt: skip
+    message = f"'{name}' was given away: its memory holds the result of the call that it was donated to."
+    raise refuse("A18", message, "use that result in its place, or keep the array: donate=() when compiling.")
 
 
 def refuse_foreign(value: Any, name: str) -> None:
@@ -289,10 +280,9 @@ def refuse_packed(value: Any, name: str) -> None:
     neutral = {"scale_factor": 1, "add_offset": 0}
     packed = [n for n in PACKING if n in attrs and not (n in neutral and np.all(attrs[n] == neutral[n]))]
     if packed:
-        raise refuse(
-            "A47", f"'{name}' is packed: its {value.dtype} stand for other numbers, as {', '.join(packed)} say.",
-            f"decode it: xr.decode_cf(dataset), as xr.open_dataset does; or {name}.drop_attrs() if they do not.",
-        )  # fmt: skip
+        message = f"'{name}' is packed: its {value.dtype} stand for other numbers, as {', '.join(packed)} say."
+        help = f"decode it: xr.decode_cf(dataset), as xr.open_dataset does; or {name}.drop_attrs() if they do not."
+        raise refuse("A47", message, help)
 
 
 def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
@@ -325,9 +315,8 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
         try:
             found: Array = np.asarray(value)
         except ValueError:
-            raise refuse(
-                "A01", f"'{name}' is a list that is not an array.", "its rows have different lengths."
-            ) from None
+            message = f"'{name}' is a list that is not an array."
+            raise refuse("A01", message, "its rows have different lengths.") from None
         if found.dtype.kind in "iuf" and element.is_float:
             for number in (found.min(), found.max()) if found.size else ():
                 held(number, name, element)
@@ -377,10 +366,8 @@ def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
         if have is not None and have.is_float and is_array(data) and np.isnan(data).any():
             raise refuse("A02", f"the table '{name}' holds NaN; its entries are integers.", f"{hint}.")
         raise refuse("A02", f"the table '{name}' holds {shown}; its entries are integers.", f"{hint}.")
-    raise refuse(
-        "A02", f"'{name}' needs {element}, and this is {shown}.",
-        narrow_hint(data, element) or f"nothing is converted silently; pass {name}.astype('{element}').",
-    )  # fmt: skip
+    help = narrow_hint(data, element) or f"nothing is converted silently; pass {name}.astype('{element}')."
+    raise refuse("A02", f"'{name}' needs {element}, and this is {shown}.", help)
 
 
 def narrow_hint(value: Any, element: Element) -> str:
@@ -460,18 +447,14 @@ def _by_name(data: Any, names: tuple[str, ...], name: str, dims: Dims, have: Dim
     if unknown or missing:
         what = [f"has {', '.join(unknown)}, which it does not know"] if unknown else []
         what += [f"lacks {', '.join(missing)}"] if missing else []
-        raise refuse(
-            "A05", f"'{name}' is a tensor on {dims}, and this {' and '.join(what)}.",
-            f"select one point of {', '.join(unknown)}, or map over it." if unknown else "rename or add the dim.",
-        )  # fmt: skip
+        help = f"select one point of {', '.join(unknown)}, or map over it." if unknown else "rename or add the dim."
+        raise refuse("A05", f"'{name}' is a tensor on {dims}, and this {' and '.join(what)}.", help)
     index: list[slice] = []
     for n in names:
         interval, need = have[n], dims[n]
         if not interval.covers(need):
-            raise refuse(
-                "A06", f"'{name}' needs {n}{need}, and this has {n}{interval}.",
-                "give it the missing points: ti.extend adds a halo." if interval & need else "shift its coordinate.",
-            )  # fmt: skip
+            help = "give it the missing points: ti.extend adds a halo." if interval & need else "shift its coordinate."
+            raise refuse("A06", f"'{name}' needs {n}{need}, and this has {n}{interval}.", help)
         index.append(slice(need.start - interval.start, need.stop - interval.start))
     whole = all(s == slice(0, extent) for s, extent in zip(index, data.shape, strict=True))
     cut = data if whole else data[tuple(index)]
@@ -486,9 +469,8 @@ def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> 
     (element,) = kind.leaves
     for entry in (entries.min(), entries.max()) if entries.size else ():
         if int(entry) not in element.range:
-            raise refuse(
-                "A07", f"the table '{name}' is {element}, which cannot hold {int(entry)}.", "declare a wider type."
-            )
+            message = f"the table '{name}' is {element}, which cannot hold {int(entry)}."
+            raise refuse("A07", message, "declare a wider type.")
     holes = entries == -1
     wrong = ~holes & ((entries < interval.start) | (entries >= interval.stop))
     if wrong.any():

@@ -25,15 +25,15 @@ from tensorir.binding.arrays import (
     leaf_names,
     leaves_of,
     placed,
-    refuse,
     size_of,
 )
 from tensorir.binding.labels import Place, brought, moves, operands_of, refuse_moved
+from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, Element, Interval, Scalar
+from tensorir.ir.types import DTYPES, Element, Scalar
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime import assembly
-from tensorir.runtime.errors import DiagnosticError, Displayed, did_you_mean
+from tensorir.runtime.errors import DiagnosticError, Displayed, did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache, WeakCache
 
 if TYPE_CHECKING:
@@ -118,11 +118,8 @@ def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
     names = {p.name for p in bound.program.params}
     for name in constants:
         if name not in names and name not in bound.size_names:
-            raise refuse(
-                "N01",
-                f"'{name}' is neither a parameter nor a size of '{bound.name}'.",
-                did_you_mean(name, [*names, *bound.size_names]),
-            )
+            message = f"'{name}' is neither a parameter nor a size of '{bound.name}'."
+            raise refuse("N01", message, did_you_mean(name, [*names, *bound.size_names]))
     if isinstance(bound.program, Fencil):
         return _bound_values(bound, bound.program, constants)
     values = {n: _kept(v) for n, v in constants.items() if n in names}
@@ -391,9 +388,8 @@ def check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
             hint = did_you_mean(name, [*names, *bound.size_names])
             raise refuse("A08", f"'{bound.name}' has no parameter '{name}'.", hint)
         if name in bound.constants or name in bound.pending:
-            raise refuse(
-                "A09", f"'{name}' is bound already.", "leave it out, or call the program that it was bound from."
-            )
+            message = f"'{name}' is bound already."
+            raise refuse("A09", message, "leave it out, or call the program that it was bound from.")
 
 
 def missing(param: Var, written: bool, arguments: Mapping[str, Any]) -> DiagnosticError:
@@ -416,14 +412,11 @@ def _check_buffer(param: Var, value: Any, needed: bool) -> None:
                 told = f"'{name}' is an output, and its numbers are read from a file whenever they are asked for."
                 raise refuse("A12", told, f"read them first: {name}.load().")
         elif kind == "numpy" and not needed:
-            raise refuse(
-                "A12", f"'{name}' is an output, and {type(leaf).__name__} cannot be written.", "pass an array."
-            )
+            message = f"'{name}' is an output, and {type(leaf).__name__} cannot be written."
+            raise refuse("A12", message, "pass an array.")
         elif not needed and kind_of(data) == "jax":
-            raise refuse(
-                "A13", f"'{name}' is an output, and JAX arrays never change.",
-                f"leave it out and take the result: f(...)[{param.name!r}].",
-            )  # fmt: skip
+            message = f"'{name}' is an output, and JAX arrays never change."
+            raise refuse("A13", message, f"leave it out and take the result: f(...)[{param.name!r}].")
 
 
 def _meets_itself(data: Array) -> bool:

@@ -23,13 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse, refuse_packed
+from tensorir.binding.arrays import Array, interval_of, is_array, kind_of, leaves_of, refuse_packed
 from tensorir.binding.labels import DATED, Place, calendar_of, labels_of, operands_of, placed, xarray_option
 from tensorir.binding.quantities import Quantity, quantities, refuse_degrees
 from tensorir.binding.units import is_same
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.staggering import Half, around, half_of, halves, partners
-from tensorir.ir.types import Dims, Interval, TensorType, scalar_of
+from tensorir.ir.types import TensorType, scalar_of
+from tensorir.runtime.errors import refuse
 from tensorir.runtime.locations import warn
 
 

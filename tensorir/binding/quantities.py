@@ -43,12 +43,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tensorir.binding.arrays import is_tuple, refuse
+from tensorir.binding.arrays import is_tuple
 from tensorir.binding.units import is_degrees, is_same, powers_of, product, udunits, written
 from tensorir.ir.builtins import ALL, TABLE, Control
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal, Operator
 from tensorir.ir.rewrite import Applier, Bound, evaluate
 from tensorir.ir.types import Element, Scalar
+from tensorir.runtime.errors import refuse
 from tensorir.runtime.memory import RecentCache, WeakCache
 
 # What calls that take functions give, in any domain in which two values can be joined: scans, folds, loops, choices.
@@ -513,10 +514,8 @@ def _unit(op: str, values: Sequence[Quantity]) -> str:
         return units[0] if powers[0] is not None and all(p == powers[0] for p in powers) else ""
     names = " and ".join(f"'{v.source}' in {v.unit}" if v.source else v.unit for v in having)
     install = "" if udunits() else "; of two spellings of one unit, pip install cf-units knows that they are"
-    raise refuse(
-        "A32", f"{names} meet in {op}, which needs equal units.",
-        f"convert one of them, or leave units out: x.drop_attrs(){install}.",
-    )  # fmt: skip
+    message = f"{names} meet in {op}, which needs equal units."
+    raise refuse("A32", message, f"convert one of them, or leave units out: x.drop_attrs(){install}.")
 
 
 def _alike_in(op: str, values: Sequence[Quantity]) -> Quantity:

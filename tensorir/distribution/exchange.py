@@ -18,7 +18,7 @@ a dim there is a round for each direction and distance: one permute that takes t
 
 >>> import tensorir as ti
 >>> from tensorir.distribution.local_program import localised
->>> from tensorir.ir.types import Interval
+>>> from tensorir.integers.dims import Interval
 >>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
 >>> for message in exchange(localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 4)})).messages:
 ...     print(message)
@@ -32,7 +32,7 @@ The exchange of some of the fields alone: what is sent of others is left out, an
 >>> from tensorir.distribution.partition import Decomposition
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
->>> from tensorir.ir.types import Interval
+>>> from tensorir.integers.dims import Interval
 >>> field = "tensor<float, I[0:8]>"
 >>> f = ti.parse(f"f(y: tensor<float, I[1:8]>, x: {field}, c: {field}) {{ y ← ⟪I, -1⟫(x × c) + x; }}")
 >>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
@@ -50,10 +50,11 @@ from tensorir.distribution.local_program import Localised, View
 from tensorir.distribution.mesh_exchange import MeshExchange, MeshMessage, mesh_exchange, needed
 from tensorir.distribution.partition import Decomposition, blocks_of
 from tensorir.distribution.refusals import whole_results
+from tensorir.integers.dims import Interval
 from tensorir.ir.access import Access
 from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.rewrite import postorder
-from tensorir.ir.types import DTYPES, Interval
+from tensorir.ir.types import DTYPES
 
 __all__ = [
     "Exchange", "Message", "Need", "Phase", "Piece", "Round", "exchange", "needs", "part_of_exchange", "whole_results",

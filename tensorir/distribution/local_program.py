@@ -43,12 +43,13 @@ from tensorir.distribution.localising import Fold, Frame, Localiser, far, offset
 from tensorir.distribution.mesh_exchange import LocalMesh, LocalTable, local_mesh
 from tensorir.distribution.partition import Decomposition, Part, blocks_of
 from tensorir.distribution.refusals import refuse_undistributable, whole_results
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, fencil, free_name, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.rewrite import postorder, rewrite_all, substitute_all
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import Dims, Interval, TupleElement
+from tensorir.ir.types import TupleElement
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,16 @@ from tensorir.analysis.uses import names_in
 from tensorir.distribution.mesh_exchange import LocalMesh, LocalTable
 from tensorir.distribution.partition import Part
 from tensorir.distribution.refusals import monoid_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, coerced, cut, function, literal, operator, placed, var
 from tensorir.ir.build import free_name as _free
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, substitute_all, values, with_label
-from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import INT32, Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.passes.simplify import UnrollLoops
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 
 # Loops and conditionals of a block: every device runs as many rounds, or takes the same branch, on its own points.
 #
@@ -466,7 +467,7 @@ def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
         return call("gather", x, *indices, static=node.static, span=node.span)
     if any(own.reframed(i, frame) for i in node.args[1:]):
         told = "indices that are checked are read across a periodic boundary of what is distributed."
-        raise refusal("D04", told, node.span, help="clamp them: gather(I, clamp)(x, i).")
+        raise refuse("D04", told, "clamp them: gather(I, clamp)(x, i).", at=node.span)
     known: list[Expr] = []
     for dim, index, made in zip(dims, node.args[1:], indices, strict=True):
         inside = own.inside(index.tensor.dims, None, frame)

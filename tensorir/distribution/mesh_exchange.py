@@ -12,15 +12,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorir.binding.arrays import refuse
 from tensorir.distribution.partition import Keys, Subdomains, mesh_dim, subdomains_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.access import EVERYWHERE, Access
 from tensorir.ir.build import var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Lambda, Var
 from tensorir.ir.rewrite import postorder
-from tensorir.ir.types import DTYPES, INT32, Dims, Interval, TensorType
+from tensorir.ir.types import DTYPES, INT32, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.errors import refuse
 
 # Which points of every field each device reads, on a mesh: found through the tables of all operators of a step.
 #

@@ -23,14 +23,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tensorir.distribution.padding import AffineEnds, Masking, affine_ends, all_of, fitted, masked, refused
+from tensorir.distribution.padding import AffineEnds, Masking, affine_ends, all_of, fitted, masked
 from tensorir.distribution.refusals import monoid_of, zero
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, cut, fencil, literal, operator, placed, var
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Expr, Fencil, Folding, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, substitute, with_label
-from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
+from tensorir.runtime.errors import refuse
 from tensorir.text.sizes import Template
 
 # How each builtin is computed on padded intervals, so that its points that count are what they are without padding.
@@ -61,11 +63,12 @@ def _mapped(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     row = TABLE[node.op]
     numbers = range(sum(isinstance(k, int) and not isinstance(k, bool) for k in node.static))
     if any(own.ends.number(node, k).terms for k in numbers):
-        raise refused(node, f"a number of '{node.op}' is a size.", "give the sizes their values.")
+        raise refuse("B13", f"a number of '{node.op}' is a size.", "give the sizes their values.", at=node.span)
     for arg, access in zip(node.args, node.accesses or (), strict=row.reads is not None):
         for d in access.uncut if access else ():
             if (d in arg.tensor.dims and own.varies(arg, d)) or (d in node.tensor.dims and own.varies(node, d)):
-                raise refused(node, f"'{node.op}' reads all points along {d}, whose extent is a size.", FIXED.format(d))
+                told = f"'{node.op}' reads all points along {d}, whose extent is a size."
+                raise refuse("B13", told, FIXED.format(d), at=node.span)
     return unchanged(own, node, args)
 
 
@@ -130,7 +133,8 @@ def _update(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 def _merge(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     inner = node.static.inner
     if own.varies(node.args[0], inner):
-        raise refused(node, f"'merge_dims' counts by the extent of {inner}, which is a size.", FIXED.format(inner))
+        message = f"'merge_dims' counts by the extent of {inner}, which is a size."
+        raise refuse("B13", message, FIXED.format(inner), at=node.span)
     return unchanged(own, node, args)
 
 
@@ -138,7 +142,7 @@ def _split(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     dim, _, inner, n = node.static
     interval = args[0].tensor.dims[dim]
     if own.varies(node, inner) or interval.start % n or interval.stop % n:
-        raise refused(node, f"'split_dim' parts {dim} by what depends on a size.", FIXED.format(dim))
+        raise refuse("B13", f"'split_dim' parts {dim} by what depends on a size.", FIXED.format(dim), at=node.span)
     return unchanged(own, node, args)
 
 
@@ -194,7 +198,7 @@ def _counted(own: Masking, node: Expr, dim: str) -> Expr | None:
     sizes.
     """
     if dim.startswith("_NB_") and own.varies(node, dim):
-        raise refused(node, f"how many neighbours there are along {dim} is a size.", FIXED.format(dim))
+        raise refuse("B13", f"how many neighbours there are along {dim} is a size.", FIXED.format(dim), at=node.span)
     return own.inside(node, [dim])
 
 
@@ -232,7 +236,8 @@ def _sort(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     dim, keys, descending = node.static
     start, stop = own.ends.along(node, dim)
     if start.terms:
-        raise refused(node, f"where the points that are sorted begin along {dim} is a size.", FIXED.format(dim))
+        message = f"where the points that are sorted begin along {dim} is a size."
+        raise refuse("B13", message, FIXED.format(dim), at=node.span)
     if not stop.terms:
         return unchanged(own, node, args)
     inside = own.inside(node, [dim])
@@ -374,7 +379,7 @@ def _print(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     for a in node.args:
         if varying := own.varying(a):
             told = f"what is printed has padding along {varying[0]}."
-            raise refused(node, told, "print results of the call instead.")
+            raise refuse("B13", told, "print results of the call instead.", at=node.span)
     return unchanged(own, node, args)
 
 

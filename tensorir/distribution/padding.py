@@ -27,13 +27,14 @@ from typing import Any
 
 from tensorir.distribution.refusals import whole_results, zero
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import apply, call, coerced, cut, free_name, literal, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rewrite_all
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import Dims, Interval, TensorType
-from tensorir.runtime.errors import DiagnosticError, refusal
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 Ends = tuple[Affine, Affine]
 """Where an interval starts and stops."""
@@ -70,7 +71,7 @@ class AffineEnds:
         k = 2 * dims.names.index(dim)
         start, stop = self.forms[id(node)][k : k + 2]
         if start is None or stop is None:
-            raise refused(node, f"where {dim}{dims[dim]} ends is no sum of sizes.", HINT)
+            raise refuse("B13", f"where {dim}{dims[dim]} ends is no sum of sizes.", HINT, at=node.span)
         return start, stop
 
     def params(self, function: Lambda | Operator) -> tuple[dict[str, Ends], ...]:
@@ -82,7 +83,7 @@ class AffineEnds:
             for d in kind.dims:
                 start, stop = next(forms), next(forms)
                 if start is None or stop is None:
-                    raise refused(function, f"where {d}{kind.dims[d]} ends is no sum of sizes.", HINT)
+                    raise refuse("B13", f"where {d}{kind.dims[d]} ends is no sum of sizes.", HINT, at=function.span)
                 found[-1][d] = start, stop
         return tuple(found)
 
@@ -91,7 +92,7 @@ class AffineEnds:
         own = len(_of_type(node))
         form = self.forms[id(node)][own + k]
         if form is None:
-            raise refused(node, "a number here is no sum of sizes.", HINT)
+            raise refuse("B13", "a number here is no sum of sizes.", HINT, at=node.span)
         return form
 
     def check(self, fencil: Fencil, sizes: Mapping[str, int]) -> None:
@@ -102,14 +103,11 @@ class AffineEnds:
         for known, node in zip(self.nodes, sample.nodes, strict=True):
             forms = self.forms[id(known)]
             if _agreed(forms, sample.sizes, node) != forms:
-                raise refused(known, f"with {_told(sizes)} its intervals are not those that sums of sizes give.", HINT)
+                message = f"with {_told(sizes)} its intervals are not those that sums of sizes give."
+                raise refuse("B13", message, HINT, at=known.span)
 
 
 HINT = "give such sizes their values: n=10 instead of a bound."
-
-
-def refused(node: Expr, told: str, hint: str) -> DiagnosticError:
-    return refusal("B13", told, node.span, help=hint)
 
 
 def affine_ends(specialise: Callable[..., Fencil], most: Mapping[str, int], others: Mapping[str, int]) -> AffineEnds:
@@ -222,7 +220,9 @@ def _alike(some: tuple[Expr, ...], others: tuple[Expr, ...]) -> bool:
 
 
 def _another(sizes: Mapping[str, int], nodes: tuple[Expr, ...], most: Mapping[str, int]) -> DiagnosticError:
-    return refused(nodes[-1], f"with {_told(sizes)} the program is another one than with {_told(most)}.", HINT)
+    return refuse(
+        "B13", f"with {_told(sizes)} the program is another one than with {_told(most)}.", HINT, at=nodes[-1].span
+    )
 
 
 def _sloped(

@@ -38,11 +38,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorir.binding.arrays import article, refuse
+from tensorir.binding.arrays import article
+from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import Interval, TensorType
-from tensorir.runtime.errors import did_you_mean
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import did_you_mean, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +310,8 @@ def _bisected(points: NDArray[np.float64], parts: int) -> Owners:
 def _by_metis(tables: Mapping[str, NDArray[Any]], size: int, parts: int) -> Owners:
     """Few cut edges, and nearly as many vertices in each part."""
     if find_spec("pymetis") is None:
-        raise refuse(
-            "D12", "METIS parts a mesh through pymetis, which is not installed.",
-            "pip install 'tensorir[metis]', or leave it to by=\"coordinates\".",
-        )  # fmt: skip
+        message = "METIS parts a mesh through pymetis, which is not installed."
+        raise refuse("D12", message, "pip install 'tensorir[metis]', or leave it to by=\"coordinates\".")
     graph: Any = import_module("pymetis")
     ends = tables["E2V"].astype(np.int64)
     source, target = np.concatenate([ends[:, 0], ends[:, 1]]), np.concatenate([ends[:, 1], ends[:, 0]])

@@ -4,7 +4,7 @@
 >>> from tensorir.distribution.partition import Decomposition
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
->>> from tensorir.ir.types import Interval
+>>> from tensorir.integers.dims import Interval
 >>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
 >>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
 >>> print(DistributionPlan(local, exchange(local)))

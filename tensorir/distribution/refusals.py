@@ -14,12 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tensorir.distribution.partition import Part, subdomains_of
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, coerced, literal
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Expr, Fencil, Folding, Lambda, Operator, Var
 from tensorir.ir.rewrite import postorder, substitute_all, values
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import DTYPES, Element, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
 

@@ -19,12 +19,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tensorir.binding.arrays import refuse
 from tensorir.distribution.partition import check_dims
+from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Apply, Call, Closure, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import Dims, TensorType
-from tensorir.runtime.errors import refusal
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import refuse
 
 BOTH = "{} and {} are both to be distributed along '{}'."
 APART = "give each dim an axis of its own."
@@ -81,7 +81,7 @@ def under_one_name(
         if isinstance(node.type, TensorType):
             have.update(dict.fromkeys(node.type.dims))
             if pair := _both(node.type.dims, names):
-                raise refusal("D05", BOTH.format(*pair, axes[pair[1]]), node.span, help=APART)
+                raise refuse("D05", BOTH.format(*pair, axes[pair[1]]), APART, at=node.span)
         children = tuple([done[id(c)] for c in node.children])
         made: Any = node
         match node:

@@ -33,7 +33,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import refuse
 from tensorir.equality.all_sizes.cases import Limits
 from tensorir.equality.all_sizes.proof import Found, compared, size_name, smallest
 from tensorir.equality.programs import (
@@ -76,6 +75,7 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import DTYPES, Scalar
+from tensorir.runtime.errors import refuse
 
 __all__ = ["Level", "Verdict", "at_sizes", "equivalent"]
 

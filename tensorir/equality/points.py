@@ -21,11 +21,12 @@ from fractions import Fraction
 from itertools import count, pairwise
 
 from tensorir.analysis.uses import independent, names_in, same_intervals
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, fencil
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, values, with_values
-from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.ir.types import TensorType
 
 FURTHER = frozenset(("gather", "scatter", "loop", "update"))
 """Builtins that leave points apart along the dims that no static parameter names, beside those of `analysis.uses`."""

@@ -27,16 +27,16 @@ from typing import Any, TypeGuard, assert_never
 import numpy as np
 
 from tensorir import nodes
-from tensorir.binding.arrays import refuse
 from tensorir.equality.all_sizes.nests import nest_of
 from tensorir.equality.all_sizes.proof import ALL_SIZES, Symbolic, of_template, size_name
 from tensorir.equality.points import on_one_point
 from tensorir.equality.verdict import NONE, Assumptions
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import DEFINITIONS, call, closure, fencil, var, with_unique_names
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, values, with_label, with_values
-from tensorir.ir.types import DTYPES, Dims, Element, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, scalar_of
 from tensorir.ir.typing_rules import MODES
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.emission.tensors import cut, renamed, shifted, sum_of_coordinates
@@ -46,7 +46,7 @@ from tensorir.lifting.rewrites.naming import SLOTS
 from tensorir.lifting.storage.narrow import NARROW
 from tensorir.passes.closures import Inline
 from tensorir.passes.simplify import Cse, Simplify
-from tensorir.runtime.errors import DiagnosticError, Source, Span
+from tensorir.runtime.errors import DiagnosticError, Source, Span, refuse
 from tensorir.text.lexer import KEYWORDS, RESERVED, tokenize
 
 
@@ -287,9 +287,8 @@ def alike_on_one_point(f: Member, g: Member) -> tuple[Member, Member]:
 def called(function: Any, args: Sequence[Any]) -> Called:
     """A function of arrays like these, or a program of such inputs; its results are those of a call with zeros."""
     if hasattr(args, "shape") or not hasattr(args, "__iter__"):
-        raise refuse(
-            "TL04", f"args is of type {type(args).__name__}, and has an array for each argument.", "args=(x,)."
-        )
+        message = f"args is of type {type(args).__name__}, and has an array for each argument."
+        raise refuse("TL04", message, "args=(x,).")
     for k, a in enumerate(args):
         if not (hasattr(a, "shape") and hasattr(a, "dtype")):
             message = f"args[{k}] is of type {type(a).__name__}, which has no shape and no element type."

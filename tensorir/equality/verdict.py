@@ -29,12 +29,11 @@ from typing import Any
 import numpy as np
 
 from tensorir import reference
-from tensorir.binding.arrays import refuse
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import closure, fencil, var
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal
-from tensorir.ir.types import Dims, Interval
 from tensorir.lifting.emission.tensors import cut
-from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 
 SIGNS = {"<=": "≤", ">=": "≥", "==": "="}
 TURNED = {"<": ">", "≤": "≥", ">": "<", "≥": "≤", "=": "="}

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tensorir.binding.arrays import is_tuple, refuse
+from tensorir.binding.arrays import is_tuple
 from tensorir.ir.types import Scalar
+from tensorir.runtime.errors import refuse
 
 if TYPE_CHECKING:
     import jax

@@ -31,7 +31,7 @@ import numpy as np
 
 from tensorir.analysis.uses import names_in
 from tensorir.backends import field_type
-from tensorir.binding.arrays import is_tuple, kind_of, refuse, refuse_packed
+from tensorir.binding.arrays import is_tuple, kind_of, refuse_packed
 from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
 from tensorir.binding.labels import Place
 from tensorir.fieldview.array_types import Plain
@@ -39,11 +39,13 @@ from tensorir.fieldview.datasets import is_whole
 from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.signature import restored
 from tensorir.fieldview.traced import gathered
+from tensorir.integers.dims import Dims, Interval, hull
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.staggering import Half, halves
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, hull, scalar_of
+from tensorir.ir.types import DTYPES, Scalar, TensorType, scalar_of
+from tensorir.runtime.errors import refuse
 
 if TYPE_CHECKING:
     import xarray as xr

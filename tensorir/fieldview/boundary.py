@@ -23,11 +23,12 @@ from typing import Any, TypeAlias, TypeVar
 from tensorir.binding.arrays import article, is_tuple
 from tensorir.fieldview.array_types import Widths
 from tensorir.fieldview.operator import FieldOperator, field_operator
-from tensorir.fieldview.trace import current, fail
+from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import Dims, Interval
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
+from tensorir.runtime.locations import here
 
 Halo = Callable[[Traced, str, int, bool], Traced]
 """From a field, a dim, a width and a side (low or not) to the field on the halo of that side."""
@@ -155,7 +156,7 @@ def with_boundary(x: F, widths: Widths, bc: Conditions) -> F:
         interval = _interval(x, dim)
         if before + after >= len(interval):
             left = f"a boundary of {before} and {after} points leaves nothing of {dim}{interval}."
-            fail("V30", left, "make it narrower.")
+            raise refuse("V30", left, "make it narrower.", at=here())
         inner[dim] = Interval(interval.start + before, interval.stop - after)
     rest: Any = make("subset", x, static=(Dims(tuple(inner.items())),))
     return _with_halos(rest, widths, bc)
@@ -171,7 +172,8 @@ def _with_halos(x: Any, widths: Widths, bc: Conditions) -> Any:
         if low.period is not None:
             known = current().periods.setdefault(dim, low.period)
             if known != low.period:
-                fail("V31", f"the period of {dim} is {known} before, and {low.period} here.", "a dim has one period.")
+                message = f"the period of {dim} is {known} before, and {low.period} here."
+                raise refuse("V31", message, "a dim has one period.", at=here())
         field = _extended(field, dim, before, after, low, high)
     return field
 
@@ -180,12 +182,12 @@ def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) 
     """The function as an operator of its own, for a field outside of any; raises V30 for arguments in another order."""
     if not hasattr(widths, "items"):
         message = f"widths are {article(type(widths).__name__)}, and they are numbers of points by dim."
-        raise refusal("V30", message, help="write ti.extend(x, {I: 1}, ti.periodic()).")
+        raise refuse("V30", message, "write ti.extend(x, {I: 1}, ti.periodic()).")
 
     def boundary(x: Any) -> Any:
         if not isinstance(x, Traced):
             message = f"x is {article(type(x).__name__)}, and not a field."
-            raise refusal("V30", message, help="write ti.extend(x, {I: 1}, ti.periodic()).")
+            raise refuse("V30", message, "write ti.extend(x, {I: 1}, ti.periodic()).")
         return function(x, widths, bc)
 
     return field_operator(boundary)
@@ -198,7 +200,8 @@ def _both(width: int | tuple[int, int]) -> tuple[int, int]:
         case (int(before), int(after)):
             return before, after
         case _:
-            fail("V30", f"{width!r} is no width of a halo.", "write {I: 1}, or {I: (1, 2)} for two sides.")
+            message = f"{width!r} is no width of a halo."
+            raise refuse("V30", message, "write {I: 1}, or {I: (1, 2)} for two sides.", at=here())
 
 
 def _points(count: int) -> str:
@@ -209,18 +212,20 @@ def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
     if hasattr(bc, "items"):
         found: Any = next((c for d, c in bc.items() if str(d) == dim), None)
         if found is None:
-            fail("V31", f"there is no boundary condition for {dim}.", f"give one: {{{dim}: periodic()}}.")
+            message = f"there is no boundary condition for {dim}."
+            raise refuse("V31", message, f"give one: {{{dim}: periodic()}}.", at=here())
         bc = found
     low, high = bc if is_tuple(bc) else (bc, bc)
     for side in (low, high):
         if not isinstance(side, BoundaryCondition):
             kinds = "use periodic(), dirichlet(0.0), neumann() or linear()."
-            fail("V31", f"{type(side).__name__} is no boundary condition.", kinds)
+            raise refuse("V31", f"{type(side).__name__} is no boundary condition.", kinds, at=here())
     if (low.name == "periodic") != (high.name == "periodic"):
-        fail("V31", f"one side of {dim} is periodic and the other is not.", "a dim is periodic as a whole.")
+        message = f"one side of {dim} is periodic and the other is not."
+        raise refuse("V31", message, "a dim is periodic as a whole.", at=here())
     if low.period != high.period:
         told = f"the period of {dim} is {low.period} at one side and {high.period} at the other"
-        fail("V31", f"{told}.", "a dim has one period.")
+        raise refuse("V31", f"{told}.", "a dim has one period.", at=here())
     return low, high
 
 
@@ -228,7 +233,8 @@ def _interval(x: Traced, dim: str) -> Interval:
     current().named.add(dim)
     found = x.type.dims.get(dim)
     if found is None:
-        fail("V32", f"there is no dim {dim} to put a boundary on, only {x.type.dims}.", "name a dim of the field.")
+        message = f"there is no dim {dim} to put a boundary on, only {x.type.dims}."
+        raise refuse("V32", message, "name a dim of the field.", at=here())
     return found
 
 
@@ -236,11 +242,11 @@ def _extended(x: Traced, dim: str, before: int, after: int, low: BoundaryConditi
     interval = _interval(x, dim)
     for width, side in ((before, low), (after, high)):
         if width < 0:
-            fail("V30", f"a halo has no {width} points.", "widths are 0 or more.")
+            raise refuse("V30", f"a halo has no {width} points.", "widths are 0 or more.", at=here())
         least = width if side.name == "periodic" else side.needs
         if width and len(interval) < least:
             need = f"a {side.name} halo of {_points(width)} needs {_points(least)} of {dim}"
-            fail("V30", f"{need}, and there are {len(interval)}.", "make it narrower.")
+            raise refuse("V30", f"{need}, and there are {len(interval)}.", "make it narrower.", at=here())
     parts = [x]
     if before:
         parts.insert(0, low.halo(x, dim, before, True))

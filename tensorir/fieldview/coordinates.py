@@ -24,21 +24,22 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from tensorir.binding.arrays import kind_of, refuse
+from tensorir.binding.arrays import kind_of
 from tensorir.binding.coordinates import AROUND, Coordinate, Coordinates, in_units, signed_period
 from tensorir.binding.labels import DATED, calendar_of
 from tensorir.binding.units import is_degrees
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.boundary import extend, linear, periodic
 from tensorir.fieldview.folds import sum
-from tensorir.fieldview.trace import Tracing, current, fail
+from tensorir.fieldview.trace import Tracing, current
 from tensorir.fieldview.traced import Traced, binary, make
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension, Offset
 from tensorir.ir.staggering import around, partners
-from tensorir.ir.types import FLOAT64, Dims, Interval
-from tensorir.runtime.errors import did_you_mean
-from tensorir.runtime.locations import warn
+from tensorir.ir.types import FLOAT64
+from tensorir.runtime.errors import did_you_mean, refuse
+from tensorir.runtime.locations import here, warn
 
 
 def coord(x: Value, name: str | Dimension, /, *, units: str | None = None) -> Value:
@@ -88,7 +89,7 @@ def _traced(x: Traced, name: str) -> Traced:
         _elsewhere(x, trace, candidate)
     who = f"'{_name(trace, array)}'" if array is not None else "the field"
     own = name.partition(DATED)[0]
-    fail("V37", *_missing(who, own, trace.coordinates.names(array), kind_of(array) == "field"))
+    raise refuse("V37", *_missing(who, own, trace.coordinates.names(array), kind_of(array) == "field"), at=here())
 
 
 def _fitting(x: Traced, trace: Tracing, name: str, array: Any) -> Coordinate | None:
@@ -97,7 +98,7 @@ def _fitting(x: Traced, trace: Tracing, name: str, array: Any) -> Coordinate | N
     found = [c for c in candidates if any(a is array for a in c.arrays)] or candidates
     if len(found) > 1:
         owners = [f"'{c.owners[0]}'" for c in found if c.owners]
-        fail("V38", *_several(" and ".join(owners) or "the arrays that went in", name))
+        raise refuse("V38", *_several(" and ".join(owners) or "the arrays that went in", name), at=here())
     return found[0] if found else None
 
 
@@ -126,10 +127,11 @@ def _elsewhere(x: Traced, trace: Tracing, found: Coordinate) -> NoReturn:
     for dim in missing:
         if dim in trace.scanned:
             told = f"inside of a scan along {dim} a field has one level of it, and '{name}' varies along it."
-            fail("V28", told, f"pass it as a field of its own: f(x, ti.coord(x, '{name}')).")
+            raise refuse("V28", told, f"pass it as a field of its own: f(x, ti.coord(x, '{name}')).", at=here())
     between = partners(name, x.dims)
     help = f"ti.coord(x, '{between[0]}') lies between." if between else "take it of a field on its dims."
-    fail("V37", f"the coordinate '{name}' is on {found.dims}, and this field is on {x.type.dims}.", help)
+    message = f"the coordinate '{name}' is on {found.dims}, and this field is on {x.type.dims}."
+    raise refuse("V37", message, help, at=here())
 
 
 def _field(trace: Tracing, found: Coordinate) -> Traced:
@@ -142,7 +144,8 @@ def _field(trace: Tracing, found: Coordinate) -> Traced:
             holds = f"dates of the calendar {calendar}, which are no numbers"
         hint = f'take it as numbers: ti.coord(x, "{found.name}", units="days since 2000-01-01").'
         dates = found.value.dtype.kind == "m" or calendar
-        fail("V37", f"the coordinate '{found.name}' holds {holds}.", hint if dates else "pass an array of numbers.")
+        message = f"the coordinate '{found.name}' holds {holds}."
+        raise refuse("V37", message, hint if dates else "pass an array of numbers.", at=here())
     trace.named.update(found.dims.names)
     which = found.name, found.index
     if which not in trace.fields:
@@ -201,7 +204,7 @@ def _going_round(field: Traced, trace: Tracing, coordinate: Coordinate, dim: str
         by = signed_period(dim, period, course.round)
     elif not course.closes and (course.known or not is_degrees(coordinate.units)):
         message = f"'{coordinate.name}' is known on {dim}{coordinate.dims[dim]}, and how it goes on along {dim} is not"
-        fail("V38", f"{message}.", "pass it as an argument that has the halo.")
+        raise refuse("V38", f"{message}.", "pass it as an argument that has the halo.", at=here())
     elif not course.closes:
         # nobody can look at its values within a loop: from the last point to the first an angle goes by whole periods
         rises = binary("divides", binary("minus", *_ends(field, dim, coordinate.dims[dim])), period)
@@ -244,7 +247,8 @@ def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval
         return _round(field, dim, have, needed, signed_period(dim, period, found.round))
     if not found.even:
         told = f"'{dim}' is known on {dim}{have}, this field is on {dim}{needed}, and its steps are not equal"
-        fail("V38", f"{told}.", f"a periodic boundary says how it goes on, ti.periodic(360.0); or extend '{dim}' too.")
+        help = f"a periodic boundary says how it goes on, ti.periodic(360.0); or extend '{dim}' too."
+        raise refuse("V38", f"{told}.", help, at=here())
     before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
     return extend(field, {dim: (before, after)}, linear())
 

@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import is_tuple, refuse
+from tensorir.binding.arrays import is_tuple
 from tensorir.binding.labels import labels_of, xarray_option
 from tensorir.ir.staggering import partners
 from tensorir.ir.types import DTYPES, FLOAT64, scalar_of
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 AUXILIARY_ATTRIBUTES = (
     "ancillary_variables", "bounds", "cell_measures", "climatology", "formula_terms", "grid_mapping"

@@ -15,12 +15,14 @@ import numpy as np
 
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.remedies import remedy_of_fold
-from tensorir.fieldview.trace import current, fail
+from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, assignable, make, wrap
+from tensorir.integers.dims import Dims
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import BOOL, FLOAT32, NEIGHBOUR, Dims, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, FLOAT32, NEIGHBOUR, Scalar, TensorType, TupleElement
+from tensorir.runtime.errors import refuse
 from tensorir.runtime.locations import here
 
 _ALONG = {"plus": "sum", "max": "max", "min": "min"}
@@ -31,22 +33,16 @@ def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
     """A fold over the neighbours along a local dimension; absent ones are skipped."""
     value = wrap(x)
     if isinstance(value.element, TupleElement):
-        fail("V17", "a tuple cannot be reduced as a whole.", "reduce its members.")
+        raise refuse("V17", "a tuple cannot be reduced as a whole.", "reduce its members.", at=here())
     if not isinstance(axis, Dimension):
-        fail("V17", "axis is the local dimension to reduce over.", "write axis=V2EDim.")
+        raise refuse("V17", "axis is the local dimension to reduce over.", "write axis=V2EDim.", at=here())
     name = f"{NEIGHBOUR}{axis}" if f"{NEIGHBOUR}{axis}" in value.dims else str(axis)
     if name not in value.dims:
-        fail(
-            "V17",
-            f"the field has no dim {axis} to reduce over, only {', '.join(value.dims) or 'none'}.",
-            "shift it first: f(V2E).",
-        )
+        message = f"the field has no dim {axis} to reduce over, only {', '.join(value.dims) or 'none'}."
+        raise refuse("V17", message, "shift it first: f(V2E).", at=here())
     if not (name.startswith(NEIGHBOUR) or axis.kind == "local" or str(axis) in current().locals):
-        fail(
-            "V17",
-            f"{axis} is a dim of the field, and no local dimension of an offset.",
-            f"along {axis} itself fold by ti.{_ALONG.get(op, op)}(x, {axis}).",
-        )
+        message = f"{axis} is a dim of the field, and no local dimension of an offset."
+        raise refuse("V17", message, f"along {axis} itself fold by ti.{_ALONG.get(op, op)}(x, {axis}).", at=here())
     return assignable(_summed_wide(value, op, lambda x: _reduced(x, name, op, init(value.element))))
 
 
@@ -109,7 +105,7 @@ def _refuse_options(name: str, options: Mapping[str, Any]) -> None:
     """Raise V17 for options that xarray's and NumPy's folds have, but for those that ask for what folds do here."""
     for option, value in options.items():
         if value is not None and value is not False:
-            fail("V17", f"ti.{name} takes no {option}={value!r}.", remedy_of_fold(name, option))
+            raise refuse("V17", f"ti.{name} takes no {option}={value!r}.", remedy_of_fold(name, option), at=here())
 
 
 def _folded(
@@ -121,27 +117,25 @@ def _folded(
     value = wrap(x)
     element = value.element
     if isinstance(element, TupleElement):
-        fail("V17", "a tuple cannot be folded as a whole.", "fold its members.")
+        raise refuse("V17", "a tuple cannot be folded as a whole.", "fold its members.", at=here())
     if (element == BOOL) != (op in ("and", "or")):
         takes = "bools" if element != BOOL else "numbers"
         message = f"ti.{name} is for fields of {takes}, and this is one of {element}."
-        fail(
-            "V17",
-            message,
-            "compare first: ti.any(x > 0)." if element != BOOL else "convert it: ti.astype(x, ti.int32).",
-        )
+        help = "compare first: ti.any(x > 0)." if element != BOOL else "convert it: ti.astype(x, ti.int32)."
+        raise refuse("V17", message, help, at=here())
     if op == "plus" and element.is_integer and element.bits < 32:
         message = f"a sum of {element} would wrap around in {element} (xarray's has 64 bits)."
-        fail("V17", message, f"convert it: ti.{name}(ti.astype(x, ti.int32)).")
+        raise refuse("V17", message, f"convert it: ti.{name}(ti.astype(x, ti.int32)).", at=here())
     given = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None or dim is ... else dim)
     names = list(dict.fromkeys(map(str, given)))
     for each in names:
         if each not in value.dims:
             has = ", ".join(value.dims) or "none"
-            fail("V17", f"the field has no dim {each} to fold along, only {has}.", "name dims that it has.")
+            message = f"the field has no dim {each} to fold along, only {has}."
+            raise refuse("V17", message, "name dims that it has.", at=here())
         if each.startswith(NEIGHBOUR) or each in current().locals:
             message = f"{each.removeprefix(NEIGHBOUR)} holds neighbours, some of which may be absent."
-            fail("V17", message, "fold over them by ti.neighbor_sum, ti.max_over or ti.min_over.")
+            raise refuse("V17", message, "fold over them by ti.neighbor_sum, ti.max_over or ti.min_over.", at=here())
     current().named.update(names)
 
     def folded(made: Expr) -> Expr:
@@ -192,7 +186,8 @@ def mean(x: Value, dim: Along = None, weights: Any = None, **options: Any) -> Va
     _refuse_options("mean", options)
     value = wrap(x)
     if not (isinstance(value.element, Scalar) and value.element.is_float):
-        fail("V17", f"a mean is one of floats, and this is {value.element}.", "convert it: ti.astype(x, ti.float64).")
+        message = f"a mean is one of floats, and this is {value.element}."
+        raise refuse("V17", message, "convert it: ti.astype(x, ti.float64).", at=here())
     if _is_narrow(value.element):
         wide, weight = (None if v is None else make("cast", wrap(v), static=(FLOAT32,)) for v in (value, weights))
         return cast("Value", make("cast", wrap(mean(cast("Value", wide), dim, weight)), static=(value.element,)))

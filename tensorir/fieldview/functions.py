@@ -11,14 +11,16 @@ from typing import Any, cast, overload
 
 from tensorir.binding.arrays import is_tuple, type_of_named
 from tensorir.fieldview.array_types import Places, Value
-from tensorir.fieldview.trace import current, fail
+from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Shifting, Traced, assignable, make, power, through, unify, wrap
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir import typing_rules as rules
 from tensorir.ir.build import displaced
 from tensorir.ir.builtins import TABLE, Builtin
 from tensorir.ir.dimensions import Combined, Condition, Dimension, Offset
-from tensorir.ir.types import NEIGHBOUR, Dims, Interval, Scalar, TensorType, bcast, scalar_of
+from tensorir.ir.types import NEIGHBOUR, Scalar, TensorType, bcast, scalar_of
+from tensorir.runtime.errors import refuse
 from tensorir.runtime.locations import here
 
 # Offsets as GT4Py's users write them: `FieldOffset("V2E", source=Edge, target=(Vertex, V2EDim))`.
@@ -72,21 +74,16 @@ class FieldOffset(Shifting):
 
     def __getitem__(self, index: int) -> Any:
         if not isinstance(index, numbers.Integral):
-            fail(
-                "V10",
-                f"which of {self.value} is meant is a whole number, and this is {_called(index)}.",
-                f"write f({self.value}[1]); an argument of an operator is a field also where it is a number.",
-            )
+            message = f"which of {self.value} is meant is a whole number, and this is {_called(index)}."
+            help = f"write f({self.value}[1]); an argument of an operator is a field also where it is a number."
+            raise refuse("V10", message, help, at=here())
         return Offset(self.source, int(index)) if self.is_cartesian else Slot(self, int(index))
 
     def shifted(self, x: Traced) -> Traced:
         """All neighbours, along the local dimension."""
         if self.is_cartesian:
-            fail(
-                "V10",
-                f"{self.value} is an offset along {self.source} and needs a distance.",
-                f"write f({self.value}[1]).",
-            )
+            message = f"{self.value} is an offset along {self.source} and needs a distance."
+            raise refuse("V10", message, f"write f({self.value}[1]).", at=here())
         return through(x, self.table(), str(self.target[1]))
 
     def table(self) -> Traced:
@@ -96,10 +93,8 @@ class FieldOffset(Shifting):
             provided = trace.offsets.get(self.value)
             if provided is None:
                 known = ", ".join(trace.offsets) or "nothing"
-                fail(
-                    "V11", f"the offset_provider has no '{self.value}', only {known}.",
-                    f"call with offset_provider={{'{self.value}': table}}.",
-                )  # fmt: skip
+                message = f"the offset_provider has no '{self.value}', only {known}."
+                raise refuse("V11", message, f"call with offset_provider={{'{self.value}': table}}.", at=here())
             trace.names.add(self.value)
             trace.tables[self.value] = build.var(self.value, table_type(self, provided))
         return Traced(trace.tables[self.value])
@@ -120,14 +115,11 @@ def table_type(offset: FieldOffset, table: Any) -> TensorType:
         return named.on(dims)
     shape = tuple(table.shape)
     if len(shape) != 2:
-        fail(
-            "V11",
-            f"the table '{offset.value}' has {len(shape)} axes.",
-            "it has two: destinations and their neighbours.",
-        )
+        message = f"the table '{offset.value}' has {len(shape)} axes."
+        raise refuse("V11", message, "it has two: destinations and their neighbours.", at=here())
     element = scalar_of(table.dtype)
     if element is None or not element.is_integer:
-        fail("V11", f"the table '{offset.value}' holds {table.dtype}.", "its entries are integers.")
+        raise refuse("V11", f"the table '{offset.value}' holds {table.dtype}.", "its entries are integers.", at=here())
     destination = (str(offset.target[0]), Interval(0, shape[0]))
     return TensorType(element, Dims((destination, (f"{NEIGHBOUR}{offset.source}", Interval(0, shape[1])))))
 
@@ -139,10 +131,11 @@ def as_offset(offset: FieldOffset | Dimension, distance: Any) -> Dynamic:
     """
     dimension = offset if isinstance(offset, Dimension) else offset.source
     if not isinstance(distance, Traced):
-        fail("V10", "the distance of as_offset is a field of integers.", f"for a number write f({dimension} + 1).")
+        message = "the distance of as_offset is a field of integers."
+        raise refuse("V10", message, f"for a number write f({dimension} + 1).", at=here())
     if not (isinstance(distance.element, Scalar) and distance.element.is_integer):
         told = f"the distance of as_offset is a field of integers, and this is {distance.element}."
-        fail("V10", told, "convert it: ti.astype(x, ti.int32).")
+        raise refuse("V10", told, "convert it: ti.astype(x, ti.int32).", at=here())
     return Dynamic(dimension, distance)
 
 
@@ -179,7 +172,7 @@ def astype(x: Value, element: Scalar) -> Value:
     given: Any = x
     # users who check no types give those of NumPy
     if not isinstance(element, Scalar):  # pyright: ignore[reportUnnecessaryIsInstance]
-        fail("V14", f"{element!r} is no element type.", "write ti.astype(x, ti.float32).")
+        raise refuse("V14", f"{element!r} is no element type.", "write ti.astype(x, ti.float32).", at=here())
     if is_tuple(given):
         return cast("Value", tuple(astype(member, element) for member in given))
     return cast("Value", assignable(build.call("cast", wrap(given).expr, static=(element,), span=here())))
@@ -195,9 +188,8 @@ def broadcast(x: Value, dims: Sequence[Dimension | str] | Places) -> Value:
     names = [str(d) for d in dims]
     missing = [d for d in value.dims if d not in names]
     if missing:
-        fail(
-            "V15", f"the field varies along {', '.join(missing)}, which broadcast does not name.", "name all its dims."
-        )
+        message = f"the field varies along {', '.join(missing)}, which broadcast does not name."
+        raise refuse("V15", message, "name all its dims.", at=here())
     intervals = Dims.of(dims) if isinstance(dims, Mapping) else Dims()
     for name, interval in intervals.items:
         if name not in value.dims:
@@ -227,16 +219,18 @@ def concat_where(condition: Any, a: Any, b: Any) -> Any:
 
 def _concat_where(condition: Any, a: Any, b: Any) -> Any:
     if is_tuple(condition):
-        fail("V16", "one condition on one dim is needed.", "nest calls for several.")
+        raise refuse("V16", "one condition on one dim is needed.", "nest calls for several.", at=here())
     if not isinstance(condition, Condition):
-        fail("V16", "the condition of concat_where is on a coordinate.", "write K < 3; for a field use ti.where.")
+        message = "the condition of concat_where is on a coordinate."
+        raise refuse("V16", message, "write K < 3; for a field use ti.where.", at=here())
     x, y = unify(a, b)
     dim = str(condition.dimension)
     current().named.add(dim)
     common = bcast([v.type.dims.without(dim) for v in (x, y)])
     span = [v.type.dims[dim] for v in (x, y) if dim in v.dims]
     if not span:
-        fail("V16", f"neither field has the dim {dim}.", "concat_where chooses between parts of a dim of its fields.")
+        message = f"neither field has the dim {dim}."
+        raise refuse("V16", message, "concat_where chooses between parts of a dim of its fields.", at=here())
     low, high = min(i.start for i in span), max(i.stop for i in span)
     start = low if condition.start is None else condition.start
     stop = high if condition.stop is None else condition.stop
@@ -250,7 +244,8 @@ def _concat_where(condition: Any, a: Any, b: Any) -> Any:
         if piece is not None:
             parts.append(piece)
     if not parts:
-        fail("V16", f"no point of {dim} is left.", "the condition and the fields' intervals have nothing in common.")
+        message = f"no point of {dim} is left."
+        raise refuse("V16", message, "the condition and the fields' intervals have nothing in common.", at=here())
     return parts[0] if len(parts) == 1 else make("concat", *parts)
 
 
@@ -295,7 +290,8 @@ def _mathematical(op: str) -> Callable[..., Any]:
     def function(*operands: Any) -> Any:
         current()
         if len(operands) != arity:
-            fail("V18", f"{op} takes {arity} field{'s' * (arity > 1)}, and there are {len(operands)}.", TABLE[op].doc)
+            message = f"{op} takes {arity} field{'s' * (arity > 1)}, and there are {len(operands)}."
+            raise refuse("V18", message, TABLE[op].doc, at=here())
         values = unify(*operands) if arity > 1 else [_as_float(op, operands[0])]
         return make(op, *values)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from tensorir.binding.arrays import article, is_tuple, kind_of, refuse, type_of_named, with_narrow_hint
+from tensorir.binding.arrays import article, is_tuple, kind_of, type_of_named, with_narrow_hint
 from tensorir.binding.calls import bind, nested
 from tensorir.binding.coordinates import Coordinates, stated
 from tensorir.binding.labels import placed_by_identity
@@ -37,7 +37,6 @@ from tensorir.fieldview.trace import (
     Tracing,
     check_dims,
     current,
-    fail,
     named,
     places,
     refuse_beyond,
@@ -61,12 +60,13 @@ from tensorir.fieldview.traced import (
     tuple_of,
     wrap,
 )
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.staggering import halves
-from tensorir.ir.types import Dims, Interval, Scalar, TensorType, TupleElement, bcast
-from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refusal
+from tensorir.ir.types import Scalar, TensorType, TupleElement, bcast
+from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refuse
 from tensorir.runtime.locations import assigned, here, located, of_function
 from tensorir.runtime.memory import SIZES, RecentCache
 
@@ -572,7 +572,7 @@ def table_value(param: Var, table: Any) -> Any:
 
 def at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
     """A diagnostic at the line where a function is defined."""
-    return refusal(code, message, of_function(function), help=help)
+    return refuse(code, message, help, at=of_function(function))
 
 
 # The decorator of functions on fields; what it is told of the function's result is what calls are said to give.
@@ -691,7 +691,8 @@ def _scanned(
     state = next(iter(signature.parameters))
     args = {n: wrap(v) for n, v in fields.items()}
     if not any(axis in a.dims for a in args.values()):
-        fail("V23", f"no field of '{function.__name__}' has the axis {axis}.", "pass a field that varies along it.")
+        message = f"no field of '{function.__name__}' has the axis {axis}."
+        raise refuse("V23", message, "pass a field that varies along it.", at=here())
     start = wrap(init)
     elements = [a.element for a in args.values() if not a.weak]
     start = _typed_init(init, start, elements)

@@ -29,7 +29,7 @@ from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.trace import Tracing, refuse_beyond, tracing
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Displayed
+from tensorir.runtime.errors import Displayed, refuse
 from tensorir.runtime.locations import located, of_function
 from tensorir.runtime.memory import SIZES, RecentCache
 
@@ -141,10 +141,8 @@ class Program(Displayed):
             params, given = _symbols(bound, types, trace)
             applied(self.function, self.signature, given)
             if not recorder.closures:
-                raise DiagnosticError(
-                    Diagnostic("V26", f"'{self.name}' writes nothing.", of_function(self.function),
-                               help="call an operator with out=.")
-                )  # fmt: skip
+                message = f"'{self.name}' writes nothing."
+                raise refuse("V26", message, "call an operator with out=.", at=of_function(self.function))
             return Plan.of(self.name, params, recorder.closures, trace)
 
 

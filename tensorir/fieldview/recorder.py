@@ -20,14 +20,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import BoundProgram, at_sizes, check_names, missing, nested
-from tensorir.fieldview.trace import current, fail, named
+from tensorir.fieldview.trace import current, named
 from tensorir.fieldview.traced import Traced, number_as, tuple_of, wrap
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.build import coerced
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import DTYPES, Scalar, TensorType
+from tensorir.runtime.errors import refuse
 from tensorir.runtime.locations import here
 
 # What a program records while it is traced: the closures of the operators that it calls with `out=`.
@@ -42,7 +43,8 @@ class Recorder:
     def record(self, result: Any, out: Any, domain: Any) -> None:
         """One call with `out=`."""
         if not isinstance(out, Traced) or not isinstance(out.expr, Var):
-            fail("V25", "out is not a field of this program.", "write into a parameter of the program.")
+            message = "out is not a field of this program."
+            raise refuse("V25", message, "write into a parameter of the program.", at=here())
         trace = current()
         (expr,) = named([wrap(result).expr], trace.assigned)
         value = Traced(expr)
@@ -51,7 +53,8 @@ class Recorder:
             wanted = domain_of(domain)
             unknown = [n for n in wanted if n not in out.type.dims]
             if unknown:
-                fail("V22", f"the domain names {', '.join(unknown)}, and '{out.expr.name}' has {out.type.dims}.")
+                message = f"the domain names {', '.join(unknown)}, and '{out.expr.name}' has {out.type.dims}."
+                raise refuse("V22", message, at=here())
             region = out.type.dims.replaced(wanted)
         self.closures.append(build.closure(out.expr, value.expr, region, here()))
 
@@ -142,13 +145,14 @@ def _argument(param: Var, value: Traced, owner: str) -> Expr:
     have, need = value.type.dims, kind.dims
     if value.element != kind.element:
         told = f"'{param.name}' of '{owner}' needs {kind.element}, and this is {value.element}."
-        fail("A02", told, f"convert it: ti.astype({param.name}, ti.{kind.element}).")
+        raise refuse("A02", told, f"convert it: ti.astype({param.name}, ti.{kind.element}).", at=here())
     if set(have.names) != set(need.names):
-        fail("A05", f"'{param.name}' of '{owner}' is a tensor on {need}, and this is one on {have}.", "broadcast it.")
+        message = f"'{param.name}' of '{owner}' is a tensor on {need}, and this is one on {have}."
+        raise refuse("A05", message, "broadcast it.", at=here())
     for name, interval in need.items:
         if not have[name].covers(interval):
             told = f"'{param.name}' of '{owner}' needs {name}{interval}, and this has {name}{have[name]}."
-            fail("A06", told, "give it the missing points: ti.extend adds a halo.")
+            raise refuse("A06", told, "give it the missing points: ti.extend adds a halo.", at=here())
     return coerced(value.expr, kind)
 
 

@@ -10,14 +10,15 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse, refuse_packed, type_of_named
+from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse_packed, type_of_named
 from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.array_types import FieldType
 from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, tuple_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Dims, Interval, Scalar, TensorType, TupleElement, scalar_of
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Scalar, TensorType, TupleElement, scalar_of
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
@@ -104,9 +105,8 @@ def _list(name: str, value: list[Any], annotation: Any, where: str) -> TensorTyp
     try:
         array = np.asarray(value)
     except ValueError:
-        raise refuse(
-            "A01", f"'{name}' of {where} is a list that is no array.", "its rows have different lengths."
-        ) from None
+        message = f"'{name}' of {where} is a list that is no array."
+        raise refuse("A01", message, "its rows have different lengths.") from None
     if not isinstance(annotation, FieldType):
         raise refuse(
             "V12", f"'{name}' of {where} is a list, whose axes have no names.",
@@ -128,25 +128,19 @@ def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
     if not len(value.shape):
         return TensorType(element)
     if not isinstance(annotation, FieldType):
-        raise refuse(
-            "V12", f"'{name}' of {where} is a bare array, whose axes have no names.",
-            f"annotate the operator, {name}: ti.Field[[I, J], ti.{element}], or pass a DataArray or a ti.Field.",
-        )  # fmt: skip
+        help = f"annotate the operator, {name}: ti.Field[[I, J], ti.{element}], or pass a DataArray or a ti.Field."
+        raise refuse("V12", f"'{name}' of {where} is a bare array, whose axes have no names.", help)
     if len(value.shape) != len(annotation.dims):
-        raise refuse(
-            "V13", f"'{name}' of {where} is annotated {annotation}, and the array has {len(value.shape)} axes.",
-            "pass one axis per dim, in the order of the annotation.",
-        )  # fmt: skip
+        message = f"'{name}' of {where} is annotated {annotation}, and the array has {len(value.shape)} axes."
+        raise refuse("V13", message, "pass one axis per dim, in the order of the annotation.")
     extents = zip(annotation.dims, fixed_shape(value.shape, name), strict=True)
     return TensorType(element, Dims(tuple((d, Interval(0, n)) for d, n in extents)))
 
 
 def _check(name: str, found: TensorType, annotation: FieldType, where: str, hint: str) -> None:
     if set(found.dims.names) != set(annotation.dims) or found.element != annotation.element:
-        raise refuse(
-            "V13", f"'{name}' of {where} is annotated {annotation}, and this is {found}.",
-            hint or "pass such a field, or change the annotation.",
-        )  # fmt: skip
+        message = f"'{name}' of {where} is annotated {annotation}, and this is {found}."
+        raise refuse("V13", message, hint or "pass such a field, or change the annotation.")
 
 
 def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:

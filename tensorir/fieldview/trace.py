@@ -37,20 +37,21 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.quantities import taken_in_degrees
+from tensorir.integers.dims import Interval
 from tensorir.ir import build
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Literal, Var
 from tensorir.ir.rewrite import postorder, rebuild, with_label
 from tensorir.ir.staggering import partners
-from tensorir.ir.types import FLOAT64, INT64, Interval, Scalar
+from tensorir.ir.types import FLOAT64, INT64, Scalar
 from tensorir.reference.scalars import SCALAR
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refusal
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refuse
 from tensorir.runtime.locations import here, warn
 
 
@@ -103,13 +104,10 @@ def refuse_beyond(taken: Iterable[TakenType], numbers: Mapping[str, Any]) -> Non
         value = _value(one.expr, numbers, {})
         if value is not None and not one.element.holds(value):
             wide = "float64" if one.element.is_float else "int64"
-            raise DiagnosticError(
-                Diagnostic(
-                    "A07", f"'{one.expr}' is {one.element}, which cannot hold {value}.", one.span,
-                    help="a number takes the type of the field that it meets: convert the field, "
+            raise refuse("A07", f"'{one.expr}' is {one.element}, which cannot hold {value}.",
+                "a number takes the type of the field that it meets: convert the field, "
                     f"ti.astype(x, ti.{wide}), or the number.",
-                )
-            )  # fmt: skip
+                at=one.span)  # fmt: skip
 
 
 def _value(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any:
@@ -219,9 +217,8 @@ def tracing(offsets: dict[str, Any], coordinates: Coordinates) -> Generator[Trac
 def current() -> Tracing:
     found = CURRENT.get()
     if found is None:
-        fail(
-            "V02", "fields are computed with inside of operators.", "call this in a function under @ti.field_operator."
-        )
+        message = "fields are computed with inside of operators."
+        raise refuse("V02", message, "call this in a function under @ti.field_operator.", at=here())
     return found
 
 
@@ -249,7 +246,7 @@ def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
     told = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
     if len(others) == len(have):
         pairs = ", ".join(f"{a}='{b}'" for a, b in _renamed(others, missing))
-        raise refusal("V40", told, trace.missed[missing[0]], help=f"call them so: x.rename({pairs}).")
+        raise refuse("V40", told, f"call them so: x.rename({pairs}).", at=trace.missed[missing[0]])
     warn(f"{told} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
 
 
@@ -267,8 +264,3 @@ def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]
     rest = [b for b in wanted if alike[b] is None]
     others = dict(zip(rest, left[-len(rest) :] if rest else [], strict=False))
     return [(a, b) for b in wanted if (a := alike[b] or others.get(b)) is not None]
-
-
-def fail(code: str, message: str, help: str = "") -> NoReturn:
-    """Raise a diagnostic at the user's line."""
-    raise refusal(code, message, here(), help=help)

@@ -11,10 +11,11 @@ from typing import Any, ClassVar, NoReturn, cast, overload
 import ml_dtypes
 import numpy as np
 
-from tensorir.binding.arrays import is_tuple, refuse, type_of_named
+from tensorir.binding.arrays import is_tuple, type_of_named
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.remedies import remedy
-from tensorir.fieldview.trace import CURRENT, Assigned, TakenType, Tracing, current, fail, may_exceed
+from tensorir.fieldview.trace import CURRENT, Assigned, TakenType, Tracing, current, may_exceed
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.dimensions import Dimension, Offset
@@ -28,8 +29,6 @@ from tensorir.ir.types import (
     INT32,
     INT64,
     NEIGHBOUR,
-    Dims,
-    Interval,
     Scalar,
     TensorType,
     TupleElement,
@@ -38,7 +37,7 @@ from tensorir.ir.types import (
 )
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.runtime.assembly import inline_program
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, did_you_mean, refusal
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, did_you_mean, refuse
 from tensorir.runtime.locations import assigned, here, raised_at
 
 # The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions.
@@ -101,29 +100,26 @@ class Traced:
         if not isinstance(self.element, TupleElement):
             return _element(self, cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,))
         if not isinstance(index, int):
-            fail("V03", f"a member of a tuple is taken by a number, not by {type(index).__name__}.", "write t[0].")
+            message = f"a member of a tuple is taken by a number, not by {type(index).__name__}."
+            raise refuse("V03", message, "write t[0].", at=here())
         return make("tuple_get", self, static=(index,))
 
     # What Python asks of values
 
     def __bool__(self) -> NoReturn:
         if not self.dims:
-            fail(
-                "V04", "whether a number is true is not known while the operator is traced: calls differ.",
-                "choose with ti.where(condition, a, b), or decide by a text: 'upwind'.",
-            )  # fmt: skip
-        fail(
-            "V04", "whether a field is true is not known while the operator is traced: it differs from point to point.",
-            "choose point by point with ti.where(condition, a, b).",
-        )  # fmt: skip
+            raise refuse("V04", "whether a number is true is not known while the operator is traced: calls differ.",
+                "choose with ti.where(condition, a, b), or decide by a text: 'upwind'.", at=here())  # fmt: skip
+        message = "whether a field is true is not known while the operator is traced: it differs from point to point."
+        raise refuse("V04", message, "choose point by point with ti.where(condition, a, b).", at=here())
 
     def __iter__(self) -> Iterator[Any]:
         if not isinstance(self.element, TupleElement):
-            fail("V05", "a field cannot be looped over.", "shift it, or reduce over its neighbours.")
+            raise refuse("V05", "a field cannot be looped over.", "shift it, or reduce over its neighbours.", at=here())
         return (self[k] for k in range(len(self.element.members)))
 
     def __float__(self) -> NoReturn:
-        fail("V05", "a field is not one number.", "use it as it is, or convert it with ti.astype.")
+        raise refuse("V05", "a field is not one number.", "use it as it is, or convert it with ti.astype.", at=here())
 
     def __int__(self) -> NoReturn:
         self.__float__()
@@ -132,12 +128,12 @@ class Traced:
         self.__float__()
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        fail("V05", "NumPy cannot compute with fields of an operator.", _instead())
+        raise refuse("V05", "NumPy cannot compute with fields of an operator.", _instead(), at=here())
 
     @property
     def __jax_array__(self) -> NoReturn:
         # JAX asks whether there is one before it looks at anything else
-        fail("V05", "JAX cannot compute with fields of an operator.", _instead())
+        raise refuse("V05", "JAX cannot compute with fields of an operator.", _instead(), at=here())
 
     @staticmethod
     def __call_program__(program: Any, arguments: Any) -> Any:
@@ -153,14 +149,16 @@ class Traced:
 
     def __len__(self) -> int:
         if not isinstance(self.element, TupleElement):
-            fail("V05", "how many points a field has is not known to an operator.", "pass it as an argument.")
+            message = "how many points a field has is not known to an operator."
+            raise refuse("V05", message, "pass it as an argument.", at=here())
         return len(self.element.members)
 
     def __round__(self, *_: Any) -> NoReturn:
-        fail("V05", "Python's round is for single numbers.", "write ti.round(x).")
+        raise refuse("V05", "Python's round is for single numbers.", "write ti.round(x).", at=here())
 
     def __matmul__(self, _: Any) -> NoReturn:
-        fail("V05", "fields have no matrix product.", "multiply them, and sum over neighbours or in a scan.")
+        message = "fields have no matrix product."
+        raise refuse("V05", message, "multiply them, and sum over neighbours or in a scan.", at=here())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -170,7 +168,8 @@ class Traced:
         raise NoAttribute(Diagnostic("V03", f"a field of an operator has no '{name}'.", here(), help=hint))
 
     def __setitem__(self, *_: Any) -> NoReturn:
-        fail("V06", "a field does not change.", "return a new one; concat_where puts values on a part of it.")
+        message = "a field does not change."
+        raise refuse("V06", message, "return a new one; concat_where puts values on a part of it.", at=here())
 
     __delitem__ = __setitem__
 
@@ -246,11 +245,11 @@ def _element(x: Traced, index: tuple[Any, ...]) -> Traced:
     told = "a field is indexed by whole numbers, one for each of its dims"
     hint = "shift it: f(I + 1); concat_where and where choose between points."
     if len(index) != len(x.dims) or not all(isinstance(k, numbers.Integral) for k in index):
-        fail("V03", f"{told} ({', '.join(x.dims) or 'none'}).", hint)
+        raise refuse("V03", f"{told} ({', '.join(x.dims) or 'none'}).", hint, at=here())
     places: list[Expr] = []
     for k, (dim, interval) in zip(index, x.type.dims.items, strict=True):
         if not -len(interval) <= k < len(interval):
-            fail("V03", f"there is no element {k} along {dim}, which has {len(interval)}.", hint)
+            raise refuse("V03", f"there is no element {k} along {dim}, which has {len(interval)}.", hint, at=here())
         places.append(build.literal(int(k) % len(interval) + interval.start, INT32, here()))
     return make("gather", x, *map(Traced, places), static=(x.dims, "clamp")) if places else x
 
@@ -279,9 +278,8 @@ def _aligned(operands: list[Traced]) -> list[Traced]:
         for sparse in _sparse_dims(operand, trace) if others and not pairs else ():
             if neighbour_counter(sparse) is None or len(others) > 1:
                 told = f"the field has neighbours along {sparse}, and meets neighbours along {' and '.join(others)}."
-                fail(
-                    "V33", told, f"name its dim as the offset does, {others[0].removeprefix(NEIGHBOUR)}: x.rename(...)."
-                )
+                help = f"name its dim as the offset does, {others[0].removeprefix(NEIGHBOUR)}: x.rename(...)."
+                raise refuse("V33", told, help, at=here())
             pairs = ((sparse, others[0]),)
         return Traced(build.call("rename", operand.expr, static=(pairs,)), operand.weak) if pairs else operand
 
@@ -303,7 +301,7 @@ def foreign(problem: Exception) -> DiagnosticError | None:
     ):
         return None
     place = raised_at(problem)
-    return refusal("V05", "JAX cannot compute with fields of an operator.", place, help=_instead(place))
+    return refuse("V05", "JAX cannot compute with fields of an operator.", _instead(place), at=place)
 
 
 def _instead(place: Span | None = None) -> str:
@@ -338,11 +336,8 @@ def quotient(a: Any, b: Any) -> Traced:
         if x.weak and y.weak:
             x, y = (Traced(build.call("cast", v.expr, static=(FLOAT64,)), True) for v in (x, y))
         else:
-            fail(
-                "V07",
-                f"/ is for floats, and these are {x.element}.",
-                "use // to round down, or ti.astype(x, ti.float64).",
-            )
+            message = f"/ is for floats, and these are {x.element}."
+            raise refuse("V07", message, "use // to round down, or ti.astype(x, ti.float64).", at=here())
     return make("divides", x, y)
 
 
@@ -401,22 +396,17 @@ def number_as(number: Traced, element: Any) -> Traced:
     if have == element or not isinstance(element, Scalar):
         return number
     if have.is_float and element.is_integer:
-        fail(
-            "V08",
-            f"the number is a float, and the field is {element}.",
-            "a float never becomes an integer; use ti.astype.",
-        )
+        message = f"the number is a float, and the field is {element}."
+        raise refuse("V08", message, "a float never becomes an integer; use ti.astype.", at=here())
     if (have == BOOL) != (element == BOOL):
-        fail(
-            "V08",
-            f"the number is {have}, and the field is {element}.",
-            "compare it with 0, or convert it with ti.astype.",
-        )
+        message = f"the number is {have}, and the field is {element}."
+        raise refuse("V08", message, "compare it with 0, or convert it with ti.astype.", at=here())
     if isinstance(number.expr, Literal):
         if element.is_float and not element.holds(number.expr.value):
             limits = cast("Any", ml_dtypes.finfo(DTYPES[element]))
             told = f"{number.expr.value} is not a {element}."
-            fail("S12", told, f"{element} ends at {float(limits.max):.3g}; write float('inf') if that is meant.")
+            help = f"{element} ends at {float(limits.max):.3g}; write float('inf') if that is meant."
+            raise refuse("S12", told, help, at=here())
         return Traced(build.literal(number.expr.value, element, here()), True)
     if may_exceed(have, element):
         _takes(number.expr, element)
@@ -428,10 +418,8 @@ def wrap(value: Any) -> Traced:
     match value:
         case Traced():
             if value.trace is not CURRENT.get():
-                fail(
-                    "V27", "this value was kept from another run of an operator, and means nothing here.",
-                    "return what is needed later, and pass it as an argument.",
-                )  # fmt: skip
+                message = "this value was kept from another run of an operator, and means nothing here."
+                raise refuse("V27", message, "return what is needed later, and pass it as an argument.", at=here())
             return value
         case bool():
             return Traced(build.literal(value), True)
@@ -445,14 +433,15 @@ def wrap(value: Any) -> Traced:
         case tuple() | list():
             return make("make_tuple", *cast("tuple[Any, ...]", value))
         case _:
-            fail("V09", f"{type(value).__name__} cannot be computed with in an operator.", _how_to_pass(value))
+            message = f"{type(value).__name__} cannot be computed with in an operator."
+            raise refuse("V09", message, _how_to_pass(value), at=here())
 
 
 def _numpy_scalar(value: Any) -> Traced:
     """A NumPy scalar keeps its own type."""
     element = scalar_of(value.dtype)
     if element is None:
-        fail("V09", f"a number of type {value.dtype} is not known here.", "convert it.")
+        raise refuse("V09", f"a number of type {value.dtype} is not known here.", "convert it.", at=here())
     return Traced(build.literal(value.item(), element, here()))
 
 
@@ -493,13 +482,14 @@ def _shifted(x: Traced, offset: Any) -> Traced:
         case Offset(dimension, distance):
             return _cartesian(x, dimension, distance)
         case Dimension():
-            fail("V10", f"a shift along {offset} needs a distance.", f"write f({offset} + 1).")
+            raise refuse("V10", f"a shift along {offset} needs a distance.", f"write f({offset} + 1).", at=here())
         case Shifting():
             return offset.shifted(x)
         case Traced():
             return through(x, offset, None)
         case _:
-            fail("V10", f"{type(offset).__name__} is no offset.", "shift by I + 1, by a FieldOffset V2E or by V2E[0].")
+            message = f"{type(offset).__name__} is no offset."
+            raise refuse("V10", message, "shift by I + 1, by a FieldOffset V2E or by V2E[0].", at=here())
 
 
 def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
@@ -507,11 +497,11 @@ def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
         return _staggered(x, dimension, distance)
     if not isinstance(distance, numbers.Integral):
         told = "a shift is by a whole number of points, or by a half to and from points half way between."
-        fail("V10", told, f"write f({dimension} + 1), or f(IHalf + 0.5) of a field on I.")
+        raise refuse("V10", told, f"write f({dimension} + 1), or f(IHalf + 0.5) of a field on I.", at=here())
     current().named.add(str(dimension))
     if str(dimension) in current().scanned:
         told = f"inside of a scan along {dimension} a field has one level of it, and no neighbour there."
-        fail("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 1)).")
+        raise refuse("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 1)).", at=here())
     if str(dimension) not in x.dims:
         current().missed.setdefault(str(dimension), here())
         return x
@@ -525,11 +515,12 @@ def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
     for dim in current().scanned:
         if dim == name or partners(name, [dim]):
             told = f"inside of a scan along {dim} a field has one level of it, and no neighbour there."
-            fail("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 0.5)).")
+            help = f"pass the neighbour as a field of its own: f(x, x({dimension} + 0.5))."
+            raise refuse("V28", told, help, at=here())
     if name in x.dims:
         other = half_way(name)
         told = f"half a point along {name} leads to a field on {other}, and this field is on {name}."
-        fail("V10", told, f"write f({other} + 0.5), or f({name} + 1).")
+        raise refuse("V10", told, f"write f({other} + 0.5), or f({name} + 1).", at=here())
     if not x.dims:
         current().missed.setdefault(name, here())
         return x
@@ -538,7 +529,8 @@ def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
         told = f"half a point along {name} comes from a dim half way, and this field has {', '.join(x.dims)}."
         like, half = next((d for d in x.dims if d[0].lower() == name[0].lower()), x.dims[0]), half_of(name)
         says = f"ti.staggered({name}, '{like}'), or ti.staggered({like}, '{name}') if the points of {name} lie between"
-        fail("V10", told, f"say which is: {says}." if half is None else f"rename it: x.rename({like}='{half.whole}').")
+        help = f"say which is: {says}." if half is None else f"rename it: x.rename({like}='{half.whole}')."
+        raise refuse("V10", told, help, at=here())
     moved = make("rename", x, static=(((other, name),),))
     by = points_between(name, other, distance)
     return Traced(make("cartesian_shift", moved, static=(name, by)).expr, x.weak) if by else moved
@@ -624,7 +616,8 @@ def output_of(name: str, value: Expr, kind: TensorType, region: Dims | None) -> 
     for dim, i in part.items:
         have = kind.dims[dim]
         if not have.covers(i):
-            fail("V22", f"the domain {dim}{i} is not inside of {dim}{have}, all of '{name}'.", "make it smaller.")
+            message = f"the domain {dim}{i} is not inside of {dim}{have}, all of '{name}'."
+            raise refuse("V22", message, "make it smaller.", at=here())
     return output, build.closure(output, value, kind.dims.replaced(part), span=value.span)
 
 
@@ -638,7 +631,7 @@ def check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
     if unknown:
         shown = str(kinds[0].dims) if len(kinds) == 1 else ", ".join(have)
         told = f"the domain names {', '.join(unknown)}, and the result has {shown}."
-        fail("V22", told, did_you_mean(unknown[0], list(have)))
+        raise refuse("V22", told, did_you_mean(unknown[0], list(have)), at=here())
 
 
 def placed_result(out: Any, kind: TensorType, region: Dims | None, placed: Mapping[int, Dims]) -> TensorType:

@@ -35,16 +35,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorir.binding.arrays import Array, accept, refuse
+from tensorir.binding.arrays import Array, accept
 from tensorir.binding.calls import BoundProgram
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, fencil_of, hue, middle, subject, width_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir import build
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar
+from tensorir.ir.types import DTYPES, Scalar
 from tensorir.passes.base import with_fencil
 from tensorir.passes.closures import Inline
-from tensorir.runtime.errors import DiagnosticError, did_you_mean
+from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
 
 if TYPE_CHECKING:
     from tensorir.analysis.domains import Domains

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.analysis.absence import analyse_absence
-from tensorir.binding.arrays import refuse, size_of
+from tensorir.binding.arrays import size_of
 from tensorir.binding.calls import BoundProgram, at_sizes
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place, brought
@@ -23,7 +23,7 @@ from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, rebuild
 from tensorir.ir.types import BOOL, Scalar, TensorType, TupleElement
 from tensorir.passes.closures import Inline
-from tensorir.runtime.errors import NOWHERE, Displayed, Span, did_you_mean
+from tensorir.runtime.errors import NOWHERE, Displayed, Span, did_you_mean, refuse
 from tensorir.runtime.memory import WeakCache
 
 

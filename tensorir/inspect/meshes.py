@@ -14,7 +14,7 @@ The parts of a mesh as a picture: a circle for each device, and a line for all t
 >>> from tensorir.distribution.local_program import localised
 >>> from tensorir.distribution.plan import DistributionPlan
 >>> from tensorir.distribution.partition import Subdomains
->>> from tensorir.ir.types import Interval
+>>> from tensorir.integers.dims import Interval
 >>> f = ti.parse("f(y: tensor<float, V[0:4]>, x: tensor<float, V[0:4]>, T: tensor<int, V[0:4], _NB_V[0:1]>) {"
 ...              "y ← ⟪T, 0⟫(x); }")
 >>> owners = {"V": Subdomains("V", "px", Interval(0, 4), 2, np.array([0, 0, 1, 1]))}
@@ -34,7 +34,7 @@ A program on a mesh as a picture: the blocks of devices, the halos that they get
 >>> from tensorir.distribution.exchange import exchange
 >>> from tensorir.distribution.local_program import localised
 >>> from tensorir.distribution.plan import DistributionPlan
->>> from tensorir.ir.types import Interval
+>>> from tensorir.integers.dims import Interval
 >>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
 >>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
 >>> print(distribution(DistributionPlan(local, exchange(local))))
@@ -53,7 +53,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import Array, refuse
+from tensorir.binding.arrays import Array
 from tensorir.distribution.exchange import Message
 from tensorir.distribution.mesh_exchange import MeshMessage
 from tensorir.distribution.partition import Decomposition
@@ -61,7 +61,7 @@ from tensorir.distribution.plan import DistributionPlan
 from tensorir.inspect.pages import Fold, markup, page
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
 from tensorir.ir.types import NEIGHBOUR
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 _SIDE = 420
 _KINDS = {"V": "Vertex", "E": "Edge", "C": "Cell"}

@@ -32,7 +32,7 @@ False
 
 What a notebook shows of a type, an expression, a program or a field.
 
->>> from tensorir.ir.types import Interval
+>>> from tensorir.integers.dims import Interval
 >>> "[0:3]" in page_of(Interval(0, 3))
 True
 """
@@ -54,19 +54,20 @@ import numpy as np
 from tensorir.binding.arrays import Array, is_array
 from tensorir.binding.calls import BoundProgram
 from tensorir.inspect.picture import hue, themed
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, use_counts
-from tensorir.ir.types import Dims, FunctionType, Interval, TensorType, Type
+from tensorir.ir.types import FunctionType, TensorType, Type
 from tensorir.runtime.errors import NOWHERE, Source, Span
 from tensorir.text import parse
 from tensorir.text.lexer import tokenize
 
 if TYPE_CHECKING:
     from tensorir.analysis.cost import Worth
+    from tensorir.inspect.explain import Explanation
     from tensorir.inspect.intermediates import Inspection
     from tensorir.passes.decisions import Plan
-    from tensorir.passes.explain import Explanation
     from tensorir.passes.pipeline import Pipeline
     from tensorir.runtime.errors import Diagnostic, DiagnosticError
 

@@ -34,10 +34,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import BoundProgram
 from tensorir.ir.nodes import Fencil
 from tensorir.ir.types import NEIGHBOUR
+from tensorir.runtime.errors import refuse
 
 DARK = (
     "html[theme=dark]", "html[data-theme=dark]", "body[data-theme=dark]", "body[data-jp-theme-light=false]",
@@ -97,10 +97,8 @@ def _bound(program: Any) -> BoundProgram:
     plans: Any = getattr(program, "plans", None)
     if plans is not None:
         if not plans:
-            raise refuse(
-                "I05", f"'{program.name}' was not called yet, so its types are not known.",
-                f"give its fencil: {program.name}.fencil(x).",
-            )  # fmt: skip
+            message = f"'{program.name}' was not called yet, so its types are not known."
+            raise refuse("I05", message, f"give its fencil: {program.name}.fencil(x).")
         program = next(reversed(plans.values())).fencil
     if hasattr(program, "report") and hasattr(program, "at"):
         program = program.fencil  # of a lifted program; where only a call tells its sizes it says so

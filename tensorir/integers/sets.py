@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from tensorir.integers import intervals
 from tensorir.integers.affine import Affine, Quotient, number, quotient, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.intervals import Ends
-from tensorir.ir.types import Dims, Interval
 
 Array = NDArray[Any]
 NEVER, ALWAYS = -(1 << 62), 1 << 62

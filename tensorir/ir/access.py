@@ -27,7 +27,8 @@ from functools import cache
 from typing import Any
 
 from tensorir.integers.affine import Affine, number, quotient, remainder, variable
-from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import TensorType
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 
 

@@ -35,24 +35,13 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, rename_bound, rewrite_all, values, with_values
-from tensorir.ir.types import (
-    BOOL,
-    DTYPES,
-    FLOAT64,
-    INT32,
-    INT64,
-    SCALARS,
-    Complaint,
-    Dims,
-    FunctionType,
-    Scalar,
-    TensorType,
-)
+from tensorir.ir.types import BOOL, DTYPES, FLOAT64, INT32, INT64, SCALARS, FunctionType, Scalar, TensorType
 from tensorir.ir.typing_rules import reduced_dim, scanned_dim
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, did_you_mean, refusal
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, did_you_mean, refuse
 
 __all__ = [
     "DEFINITIONS", "apply", "call", "cartesian_shift", "closure", "coerced", "cut", "definition", "displaced", "fencil",
@@ -61,13 +50,17 @@ __all__ = [
 
 
 def _located(make: Callable[[], Any], args: Sequence[Expr], span: Span) -> Any:
-    """Make a node; a Complaint becomes a diagnostic at its operand, or at the whole."""
+    """Make a node; an error of its typing rule gets the span of the guilty operand, or of the whole."""
     try:
         return make()
-    except Complaint as found:
-        guilty = args[found.at].span if found.at is not None and found.at < len(args) else NOWHERE
+    except DiagnosticError as error:
+        refused, *more = error.diagnostics
+        if more or refused.span is not NOWHERE:
+            raise
+        at = refused.operand
+        guilty = args[at].span if at is not None and at < len(args) else NOWHERE
         where = span if guilty is NOWHERE else guilty
-        raise DiagnosticError(Diagnostic(found.code, found.message, where, tuple(found.notes), found.help)) from None
+        raise refuse(refused.code, refused.message, refused.help, at=where, notes=refused.notes) from None
 
 
 def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> Literal:
@@ -86,11 +79,11 @@ def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> 
         if int(value) not in element.range:
             limits = element.range
             wider = next((k for k in ("int64", "uint64") if int(value) in SCALARS[k].range), "float64")
-            raise refusal(
+            raise refuse(
                 "S12",
                 f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}.",
-                span,
-                help=f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one.",
+                f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one.",
+                at=span,
             )
         return Literal(int(value), element, span)
     if element.is_float:
@@ -123,15 +116,15 @@ def call(op: str, *args: Expr, static: Sequence[Any] = (), span: Span = NOWHERE)
     """A builtin applied to operands; `static` are its other parameters, in the order of its form."""
     row = TABLE.get(op)
     if row is None:
-        raise refusal("N03", f"there is no builtin '{op}'.", span, help=did_you_mean(op, TABLE))
+        raise refuse("N03", f"there is no builtin '{op}'.", did_you_mean(op, TABLE), at=span)
     if "xs" not in (slots := [s for group in row.form for s in group]):
         arity = sum(s in ("x", "f") for s in slots)
         if len(args) != arity:
-            raise refusal(
+            raise refuse(
                 "T06",
                 f"'{op}' takes {arity} operand{'s' * (arity != 1)}, and there {_are(len(args))}.",
-                span,
-                help=row.doc.splitlines()[0],
+                row.doc.splitlines()[0],
+                at=span,
             )
     return _located(lambda: Call(op, args, tuple(static), span), args, span)
 

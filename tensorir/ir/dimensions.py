@@ -11,7 +11,7 @@ import numbers
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 from tensorir.runtime.locations import here
 
 
@@ -89,7 +89,7 @@ class _Joined:
         of it.
         """
         told, hint = "a condition on a coordinate is not true or false.", "write (K >= 2) & (K < 5), and | for either."
-        raise refusal("V16", told, here(), help=hint)
+        raise refuse("V16", told, hint, at=here())
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import typing_rules as rules
 from tensorir.ir.access import Accesses
 from tensorir.ir.builtins import TABLE, Builtin, Control
-from tensorir.ir.types import Complaint, Dims, FunctionType, Interval, Scalar, TensorType, Type
+from tensorir.ir.types import FunctionType, Scalar, TensorType, Type
 from tensorir.runtime.assembly import (
     bind_program,
     call_program,
@@ -32,7 +33,7 @@ from tensorir.runtime.assembly import (
     print_expression,
     print_program,
 )
-from tensorir.runtime.errors import NOWHERE, Displayed, Span
+from tensorir.runtime.errors import NOWHERE, Displayed, Span, refuse
 from tensorir.runtime.memory import CacheOwner
 
 __all__ = ["Apply", "Call", "Closure", "Expr", "Fencil", "Function", "Lambda", "Literal", "Operator", "Var"]
@@ -169,9 +170,9 @@ class Lambda(Node):
     def __post_init__(self) -> None:
         kinds = [r.type for r in self.results if isinstance(r.type, TensorType)]
         if len(kinds) != len(self.results):
-            raise Complaint("T14", "a function cannot return a function.", help="apply it in the body: f(x).")
+            raise refuse("T14", "a function cannot return a function.", "apply it in the body: f(x).")
         if len({p.name for p in self.params}) != len(self.params):
-            raise Complaint("N02", "two parameters of a function have one name.", help="rename one.")
+            raise refuse("N02", "two parameters of a function have one name.", "rename one.")
         free = _union(self.results).difference(self.params)
         self._settle(FunctionType(tuple(p.type for p in self.params), tuple(kinds)), free)
 

@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from tensorir.integers.dims import Interval
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import Interval
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 
 HALF = "Half"
 """What the name of a dim ends in whose points lie half way between."""
@@ -61,7 +61,7 @@ def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> D
     """
     if not isinstance(cast("Any", whole), Dimension):
         message = f"the dim of the points is {whole!r}, a text, and the dim between may be one"
-        raise refusal("V41", f"{message}.", help="write ti.staggered(XC, 'XG') with XC of ti.dims.")
+        raise refuse("V41", f"{message}.", "write ti.staggered(XC, 'XG') with XC of ti.dims.")
     told = Half(str(whole), float(shift))
     known = {dim: other for dim in (str(half), told.whole) if (other := half_of(dim)) not in (None, told)}
     if known or abs(told.shift) != 0.5 or told.whole == str(half):
@@ -69,7 +69,7 @@ def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> D
         lies = (
             f"those of {dim} lie {other.shift:+} points from those of {other.whole}" for dim, other in known.items()
         )
-        raise refusal("V41", f"{wrong}.", help=f"{next(lies, 'a shift is -0.5 or 0.5')}.")
+        raise refuse("V41", f"{wrong}.", f"{next(lies, 'a shift is -0.5 or 0.5')}.")
     STATED[str(half)] = told
     return half if isinstance(half, Dimension) else Dimension(half, whole.kind)
 
@@ -114,7 +114,7 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
     """
     marks = [dim for dim in SAME_POINTS if dim in dataset.dims]
     if sum(dim.startswith("depth") for dim in marks) > 1:
-        raise refusal("V41", "the Dataset has grids of several kinds of NEMO.", help="call ti.c_grid for each file.")
+        raise refuse("V41", "the Dataset has grids of several kinds of NEMO.", "call ti.c_grid for each file.")
     names = {dim: name for mark in marks for dim, name in SAME_POINTS[mark].items() if dim in dataset.dims}
     between, edges = _sgrid(dataset, names)
     dataset = _renamed(dataset, {**names, **edges})
@@ -127,11 +127,8 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
             known[dim] = Half(whole, _of_sizes(dataset.sizes, dim, whole, shift))
     if not known and not names:
         listed = ", ".join(map(str, dataset.dims))
-        raise refusal(
-            "V41",
-            f"nothing says which of {listed} are edges.",
-            help='say it: coords={"X": {"center": "x", "left": "x_u"}}.',
-        )
+        message = f"nothing says which of {listed} are edges."
+        raise refuse("V41", message, 'say it: coords={"X": {"center": "x", "left": "x_u"}}.')
     for dim, half in known.items():
         staggered(Dimension(half.whole), dim, half.shift)
     return dataset
@@ -150,7 +147,7 @@ def _agreed(sources: Mapping[str, Mapping[str, Half]]) -> dict[str, Half]:
             other = dim if dim in known else half.whole
             if known[other] not in (half, Half(dim, -half.shift)):
                 message = f"{_lies(dim, half)} in {source}, and {_lies(other, known[other])} in {first[other]}"
-                raise refusal("V41", f"{message}.", help="leave out the one that is wrong.")
+                raise refuse("V41", f"{message}.", "leave out the one that is wrong.")
     return known
 
 
@@ -163,11 +160,11 @@ def _renamed(dataset: Any, names: Mapping[str, str]) -> Any:
     for dim, name in names.items():
         if dataset.sizes.get(name, dataset.sizes[dim]) != dataset.sizes[dim]:
             message = f"{dim} and {name} are the same points, and have {dataset.sizes[dim]} and {dataset.sizes[name]}"
-            raise refusal("V41", f"{message} of them.", help="take parts of both alike.")
+            raise refuse("V41", f"{message} of them.", "take parts of both alike.")
         if dim in dataset.indexes and name in dataset.indexes:
             if not dataset.indexes[dim].equals(dataset.indexes[name]):
                 message = f"{dim} and {name} are the same points, and their labels differ"
-                raise refusal("V41", f"{message}.", help=f"leave those of one out: ds.drop_vars('{dim}').")
+                raise refuse("V41", f"{message}.", f"leave those of one out: ds.drop_vars('{dim}').")
             dataset = dataset.drop_vars(dim)
         dataset = dataset.rename({dim: name})
     return dataset
@@ -178,7 +175,7 @@ def _of_sizes(sizes: Mapping[Any, int], half: str, whole: str, shift: float) -> 
     further = sizes[half] - sizes.get(whole, sizes[half])
     if abs(further) > 1:
         message = f"{half} has {sizes[half]} points, and {whole} {sizes[whole]}"
-        raise refusal("V41", f"{message}, which do not lie between each other.", help="take parts of both alike.")
+        raise refuse("V41", f"{message}, which do not lie between each other.", "take parts of both alike.")
     return {1: -0.5, -1: 0.5}.get(further, shift)
 
 

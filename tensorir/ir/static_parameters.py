@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tensorir.ir.types import Dims, Scalar
+from tensorir.integers.dims import Dims
+from tensorir.ir.types import Scalar
 
 
 class Convert(NamedTuple):

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.types import (
     BOOL,
     INT32,
     NEIGHBOUR,
-    Complaint,
-    Dims,
     FunctionType,
-    Interval,
     Scalar,
     TensorType,
     TupleElement,
@@ -21,7 +19,7 @@ from tensorir.ir.types import (
     bcast,
     neighbour_counter,
 )
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import Diagnostic, did_you_mean, refuse
 from tensorir.runtime.print_formatting import PLACE
 
 # What a typing rule sees of its operands, and what several rules ask of them.
@@ -48,7 +46,7 @@ def tensors_of(args: Operands) -> list[TensorType]:
     found: list[TensorType] = []
     for index, arg in enumerate(args):
         if not isinstance(arg.type, TensorType):
-            raise Complaint("T14", "a function stands where a tensor is needed.", help="apply it: f(x).", at=index)
+            raise refuse("T14", "a function stands where a tensor is needed.", "apply it: f(x).", at=index)
         found.append(arg.type)
     return found
 
@@ -56,13 +54,13 @@ def tensors_of(args: Operands) -> list[TensorType]:
 def function_of(args: Operands, index: int, results: int = 1) -> FunctionType:
     kind = args[index].type if index < len(args) else None
     if not isinstance(kind, FunctionType):
-        raise Complaint("T14", "a tensor stands where a function is needed.", help="write λ(x: T) → e.", at=index)
+        raise refuse("T14", "a tensor stands where a function is needed.", "write λ(x: T) → e.", at=index)
     if len(kind.results) != results:
-        raise Complaint(
+        raise refuse(
             "T15",
             f"the function returns {_values(len(kind.results))}, and {_values(results)} "
             f"{'is' if results == 1 else 'are'} needed.",
-            help="one value may be a tuple, λ(x: T, y: T) → (x, y)."
+            "one value may be a tuple, λ(x: T, y: T) → (x, y)."
             if results == 1
             else "several are written λ(x: T, y: T) → {x + y, x - y}.",
             at=index,
@@ -74,38 +72,27 @@ def _values(count: int) -> str:
     return "1 value" if count == 1 else f"{count} values"
 
 
-def interval_of(x: TensorType, dim: str, at: int | None) -> Interval:
+def interval_of(x: TensorType, dim: str, at: int) -> Interval:
     found = x.dims.get(dim)
     if found is None:
-        raise Complaint(
-            "T25",
-            f"there is no dim {dim} here, only {x.dims}.",
-            help=did_you_mean(dim, x.dims.names) or "the operand is one value.",
-            at=at,
-        )
+        message = f"there is no dim {dim} here, only {x.dims}."
+        raise refuse("T25", message, did_you_mean(dim, x.dims.names) or "the operand is one value.", at=at)
     return found
 
 
-def assignable(value: TensorType, place: TensorType) -> Complaint | None:
+def assignable(value: TensorType, place: TensorType) -> Diagnostic | None:
     """None where a value can stand in a place: one element type, broadcast along dims it lacks, cut along others."""
     if value.element != place.element:
-        return Complaint(
-            "T16",
-            f"{place.element} is needed, and this is {value.element}.",
-            help="convert it with cast, or change the type of the parameter.",
-        )
+        help = "convert it with cast, or change the type of the parameter."
+        return Diagnostic("T16", f"{place.element} is needed, and this is {value.element}.", help=help)
     for name, interval in value.dims.items:
         needed = place.dims.get(name)
         if needed is None:
-            return Complaint(
-                "T16", f"{place} is needed, and this varies along {name}.", help=f"add {name}{interval} to the type."
-            )
+            help = f"add {name}{interval} to the type."
+            return Diagnostic("T16", f"{place} is needed, and this varies along {name}.", help=help)
         if not interval.covers(needed):
-            return Complaint(
-                "T16",
-                f"{name}{needed} is needed, and this provides {name}{interval}.",
-                help=f"the parameter may have the type {value}, or a part of it.",
-            )
+            help = f"the parameter may have the type {value}, or a part of it."
+            return Diagnostic("T16", f"{name}{needed} is needed, and this provides {name}{interval}.", help=help)
     return None
 
 
@@ -138,26 +125,14 @@ def _scalars(args: Operands, wanted: str, accepts: Any) -> tuple[Scalar, Dims]:
     first, elements = types[0].element, [t.element for t in types]
     for index, t in enumerate(types):
         if isinstance(t.element, TupleElement):
-            raise Complaint(
-                "T05",
-                f"a tuple, {t.element}, stands where one {wanted} is needed.",
-                help="take a member: x[0].",
-                at=index,
-            )
+            message = f"a tuple, {t.element}, stands where one {wanted} is needed."
+            raise refuse("T05", message, "take a member: x[0].", at=index)
         if not accepts(t.element):
-            raise Complaint(
-                "T04",
-                f"{t.element} stands where {_article(wanted)} is needed.",
-                help=_cast_hint(wanted, [e for e in elements if isinstance(e, Scalar) and accepts(e)]),
-                at=index,
-            )
+            help = _cast_hint(wanted, [e for e in elements if isinstance(e, Scalar) and accepts(e)])
+            raise refuse("T04", f"{t.element} stands where {_article(wanted)} is needed.", help, at=index)
         if t.element != first:
-            raise Complaint(
-                "T01",
-                f"the operands have different element types: {first} and {t.element}.",
-                help=f"nothing is converted silently; write cast(x, {first}) or cast(x, {t.element}).",
-                at=index,
-            )
+            help = f"nothing is converted silently; write cast(x, {first}) or cast(x, {t.element})."
+            raise refuse("T01", f"the operands have different element types: {first} and {t.element}.", help, at=index)
     assert isinstance(first, Scalar)
     return first, bcast(types)
 
@@ -203,14 +178,10 @@ def float_tests(static: Static, args: Operands) -> TensorType:
 def selection(static: Static, args: Operands) -> TensorType:
     condition, first, second = tensors_of(args)
     if condition.element != BOOL:
-        raise Complaint("T04", f"the condition is {condition.element}, not bool.", help="compare it: x > 0.0.", at=0)
+        raise refuse("T04", f"the condition is {condition.element}, not bool.", "compare it: x > 0.0.", at=0)
     if first.element != second.element:
-        raise Complaint(
-            "T01",
-            f"the branches have different element types: {first.element} and {second.element}.",
-            help="cast one of them.",
-            at=2,
-        )
+        message = f"the branches have different element types: {first.element} and {second.element}."
+        raise refuse("T01", message, "cast one of them.", at=2)
     return TensorType(first.element, bcast([condition, first, second]))
 
 
@@ -218,7 +189,7 @@ def cast(static: Static, args: Operands) -> TensorType:
     (target,) = static
     (x,) = tensors_of(args)
     if not isinstance(x.element, Scalar) or not isinstance(target, Scalar):
-        raise Complaint("T27", "a tuple cannot be cast as a whole.", help="cast its members.", at=0)
+        raise refuse("T27", "a tuple cannot be cast as a whole.", "cast its members.", at=0)
     return x.of(target)
 
 
@@ -226,21 +197,17 @@ def bitcast(static: Static, args: Operands) -> TensorType:
     (target,) = static
     (x,) = tensors_of(args)
     if not isinstance(x.element, Scalar) or not isinstance(target, Scalar):
-        raise Complaint("T27", "a tuple cannot be cast as a whole.", help="cast its members.", at=0)
+        raise refuse("T27", "a tuple cannot be cast as a whole.", "cast its members.", at=0)
     if x.element.bits != target.bits:
-        raise Complaint(
-            "T28",
-            f"{x.element} has {x.element.bits} bits and {target} has {target.bits}.",
-            help=f"bitcast keeps the bits; write cast(x, {target}) to convert the value.",
-            at=0,
-        )
+        message = f"{x.element} has {x.element.bits} bits and {target} has {target.bits}."
+        raise refuse("T28", message, f"bitcast keeps the bits; write cast(x, {target}) to convert the value.", at=0)
     return x.of(target)
 
 
 def make_tuple(static: Static, args: Operands) -> TensorType:
     types = tensors_of(args)
     if not types:
-        raise Complaint("T06", "a tuple needs at least one member.", help="write make_tuple(x).")
+        raise refuse("T06", "a tuple needs at least one member.", "write make_tuple(x).")
     return TensorType(TupleElement(tuple(t.element for t in types)), bcast(types))
 
 
@@ -248,35 +215,29 @@ def tuple_get(static: Static, args: Operands) -> TensorType:
     index: int = static.member
     (x,) = tensors_of(args)
     if not isinstance(x.element, TupleElement):
-        raise Complaint(
-            "T30", f"{x.element} is not a tuple, so it has no member {index}.", help="leave out the index.", at=0
-        )
+        raise refuse("T30", f"{x.element} is not a tuple, so it has no member {index}.", "leave out the index.", at=0)
     if not 0 <= index < len(x.element.members):
-        raise Complaint(
-            "T29",
-            f"there is no member {index} in {x.element}.",
-            help=f"members count from 0 to {len(x.element.members) - 1}.",
-            at=0,
-        )
+        message = f"there is no member {index} in {x.element}."
+        raise refuse("T29", message, f"members count from 0 to {len(x.element.members) - 1}.", at=0)
     return x.of(x.element.members[index])
 
 
 def assert_(static: Static, args: Operands) -> TensorType:
     x, condition = tensors_of(args)
     if condition.element != BOOL:
-        raise Complaint("T04", f"the condition is {condition.element}, not bool.", help="compare it: x > 0.0.", at=1)
+        raise refuse("T04", f"the condition is {condition.element}, not bool.", "compare it: x > 0.0.", at=1)
     return x
 
 
 def print_(static: Static, args: Operands) -> TensorType:
     types = tensors_of(args)
     if not types:
-        raise Complaint("T06", "there is nothing to print.", help='write print("x")(x).')
+        raise refuse("T06", "there is nothing to print.", 'write print("x")(x).')
     text: str = static.text
     count, places = sum(len(t.leaves) for t in types), text.count(PLACE)
     if places not in (0, count):
         message = f"the text has {places} place{'s' * (places != 1)} for {count} value{'s' * (count != 1)}."
-        raise Complaint("T42", message, help="write a {} for each value, or none at all.")
+        raise refuse("T42", message, "write a {} for each value, or none at all.")
     return types[0]
 
 
@@ -290,9 +251,8 @@ def subset(static: Static, args: Operands) -> TensorType:
     for dim, interval in intervals.items:
         have = interval_of(x, dim, 0)
         if not have.covers(interval):
-            raise Complaint(
-                "T21", f"{dim}{interval} is not inside of {dim}{have}.", help=f"subset to a part of {dim}{have}.", at=0
-            )
+            message = f"{dim}{interval} is not inside of {dim}{have}."
+            raise refuse("T21", message, f"subset to a part of {dim}{have}.", at=0)
         result = result.with_interval(dim, interval)
     return x.on(result)
 
@@ -300,30 +260,22 @@ def subset(static: Static, args: Operands) -> TensorType:
 def concat(static: Static, args: Operands) -> TensorType:
     types = tensors_of(args)
     if len(types) < 2:
-        raise Complaint("T06", "concat needs at least two operands.", help="write concat(a, b).")
+        raise refuse("T06", "concat needs at least two operands.", "write concat(a, b).")
     first = types[0]
     for index, t in enumerate(types):
         if t.element != first.element:
-            raise Complaint(
-                "T01",
-                f"the operands have different element types: {first.element} and {t.element}.",
-                help="cast one of them.",
-                at=index,
-            )
+            message = f"the operands have different element types: {first.element} and {t.element}."
+            raise refuse("T01", message, "cast one of them.", at=index)
         if set(t.dims.names) != set(first.dims.names):
-            raise Complaint(
-                "T23",
-                f"the operands have different dims: {first.dims} and {t.dims}.",
-                help="add_dim gives a tensor a dim that it lacks.",
-                at=index,
-            )
+            message = f"the operands have different dims: {first.dims} and {t.dims}."
+            raise refuse("T23", message, "add_dim gives a tensor a dim that it lacks.", at=index)
     differing = [d for d in first.dims if any(t.dims[d] != first.dims[d] for t in types)]
     if len(differing) != 1:
-        raise Complaint(
+        raise refuse(
             "T23",
             "concat joins along the one dim in which its operands differ, and "
             + (f"these differ in {', '.join(differing)}." if differing else "these do not differ."),
-            help="subset them to the same intervals of all other dims.",
+            "subset them to the same intervals of all other dims.",
             at=1,
         )
     (dim,) = differing
@@ -331,11 +283,11 @@ def concat(static: Static, args: Operands) -> TensorType:
     for a, b in pairwise(order):
         left, right = types[a].dims[dim], types[b].dims[dim]
         if left.stop != right.start:
-            raise Complaint(
+            raise refuse(
                 "T22",
                 f"{dim}{left} and {dim}{right} {'overlap' if left.stop > right.start else 'leave a gap'}, so "
                 "they cannot be joined.",
-                help="intervals must follow one another: I[0:3], I[3:5].",
+                "intervals must follow one another: I[0:3], I[3:5].",
                 at=b,
             )
     whole = Interval(types[order[0]].dims[dim].start, types[order[-1]].dims[dim].stop)
@@ -347,12 +299,8 @@ def pos(static: Static, args: Operands) -> TensorType:
     (x,) = tensors_of(args)
     interval = interval_of(x, dim, 0)
     if not all(end in INT32.range for end in (interval.start, interval.stop - 1) if interval):
-        raise Complaint(
-            "T43",
-            f"coordinates are int32, and {dim}{interval} has some that it cannot hold.",
-            help=f"rename {dim} on an interval that begins at 0, and add the distance as int64.",
-            at=0,
-        )
+        help = f"rename {dim} on an interval that begins at 0, and add the distance as int64."
+        raise refuse("T43", f"coordinates are int32, and {dim}{interval} has some that it cannot hold.", help, at=0)
     return TensorType(INT32, Dims(((dim, interval),)))
 
 
@@ -360,30 +308,24 @@ def add_dim(static: Static, args: Operands) -> TensorType:
     dim, start, stop = static
     (x,) = tensors_of(args)
     if dim in x.dims:
-        raise Complaint("T24", f"there is a dim {dim} already: {x.dims}.", help="choose another name.", at=0)
+        raise refuse("T24", f"there is a dim {dim} already: {x.dims}.", "choose another name.", at=0)
     if stop < start:
-        raise Complaint("T31", f"{dim}[{start}:{stop}] stops before it starts.", help="the smaller bound comes first.")
+        raise refuse("T31", f"{dim}[{start}:{stop}] stops before it starts.", "the smaller bound comes first.")
     return x.on(Dims((*x.dims.items, (dim, Interval(start, stop)))))
 
 
 def update(static: Static, args: Operands) -> TensorType:
     x, part = tensors_of(args)
     if x.element != part.element:
-        raise Complaint(
-            "T01",
-            f"the operands have different element types: {x.element} and {part.element}.",
-            help="cast one of them.",
-            at=1,
-        )
+        message = f"the operands have different element types: {x.element} and {part.element}."
+        raise refuse("T01", message, "cast one of them.", at=1)
     for dim, interval in part.dims.items:
         have = x.dims.get(dim)
         if have is None:
             hint = f"reduce the second operand over {dim}, or add {dim} to the first."
-            raise Complaint("T25", f"there is no dim {dim} to update, only {x.dims}.", help=hint, at=1)
+            raise refuse("T25", f"there is no dim {dim} to update, only {x.dims}.", hint, at=1)
         if not have.covers(interval):
-            raise Complaint(
-                "T21", f"{dim}{interval} is not inside of {dim}{have}.", help="subset the second operand.", at=1
-            )
+            raise refuse("T21", f"{dim}{interval} is not inside of {dim}{have}.", "subset the second operand.", at=1)
     return x
 
 
@@ -391,7 +333,7 @@ def _fresh(dims: Iterable[str]) -> None:
     seen: set[str] = set()
     for dim in dims:
         if dim in seen:
-            raise Complaint("T26", f"two dims would be named {dim}.", help="choose other names.", at=0)
+            raise refuse("T26", f"two dims would be named {dim}.", "choose other names.", at=0)
         seen.add(dim)
 
 
@@ -402,7 +344,7 @@ def rename(static: Static, args: Operands) -> TensorType:
         interval_of(x, old, 0)
     new = dict(pairs)
     if len(new) != len(pairs):
-        raise Complaint("T26", "a dim is renamed twice.", help="name each dim once.")
+        raise refuse("T26", "a dim is renamed twice.", "name each dim once.")
     items = tuple((new.get(d, d), i) for d, i in x.dims.items)
     _fresh(d for d, _ in items)
     return x.on(Dims(items))
@@ -413,12 +355,8 @@ def split_dim(static: Static, args: Operands) -> TensorType:
     (x,) = tensors_of(args)
     interval = interval_of(x, dim, 0)
     if n < 1 or interval.start % n or interval.stop % n:
-        raise Complaint(
-            "T32",
-            f"{dim}{interval} cannot be split by {n}: both ends must be multiples of it.",
-            help="subset it, or choose another size.",
-            at=0,
-        )
+        message = f"{dim}{interval} cannot be split by {n}: both ends must be multiples of it."
+        raise refuse("T32", message, "subset it, or choose another size.", at=0)
     split = ((outer, Interval(interval.start // n, interval.stop // n)), (inner, Interval(0, n)))
     items = tuple(new for d, i in x.dims.items for new in (split if d == dim else ((d, i),)))
     _fresh(d for d, _ in items)
@@ -430,9 +368,9 @@ def merge_dims(static: Static, args: Operands) -> TensorType:
     (x,) = tensors_of(args)
     a, b = interval_of(x, outer, 0), interval_of(x, inner, 0)
     if outer == inner:
-        raise Complaint("T26", f"{outer} cannot be merged with itself.", help="name two dims.", at=0)
+        raise refuse("T26", f"{outer} cannot be merged with itself.", "name two dims.", at=0)
     if b.start != 0:
-        raise Complaint("T32", f"the inner dim must start at 0, and it is {inner}{b}.", help="shift it first.", at=0)
+        raise refuse("T32", f"the inner dim must start at 0, and it is {inner}{b}.", "shift it first.", at=0)
     merged = (dim, Interval(a.start * b.stop, a.stop * b.stop))
     items = tuple(merged if d == outer else (d, i) for d, i in x.dims.items if d != inner)
     _fresh(d for d, _ in items)
@@ -452,19 +390,11 @@ def neighbour_source(table: TensorType) -> tuple[str, str]:
     """The tagged dim of a table and the dim that its entries are coordinates of."""
     tagged = [d for d in table.dims if d.startswith(NEIGHBOUR) and neighbour_counter(d) is None]
     if not (isinstance(table.element, Scalar) and table.element.is_integer):
-        raise Complaint(
-            "T10",
-            f"a table holds integers, and this holds {table.element}.",
-            help="shift with a tensor<int, ...> whose entries are coordinates.",
-            at=0,
-        )
+        message = f"a table holds integers, and this holds {table.element}."
+        raise refuse("T10", message, "shift with a tensor<int, ...> whose entries are coordinates.", at=0)
     if len(tagged) != 1:
-        raise Complaint(
-            "T10",
-            f"a table has one dim that is tagged {NEIGHBOUR}, and this has {len(tagged) or 'none'}: {table.dims}.",
-            help=f"for a table of edges name its last dim {NEIGHBOUR}Edge.",
-            at=0,
-        )
+        message = f"a table has one dim that is tagged {NEIGHBOUR}, and this has {len(tagged) or 'none'}: {table.dims}."
+        raise refuse("T10", message, f"for a table of edges name its last dim {NEIGHBOUR}Edge.", at=0)
     return tagged[0], tagged[0].removeprefix(NEIGHBOUR)
 
 
@@ -474,19 +404,11 @@ def _neighbours(args: Operands) -> tuple[TensorType, str, Interval]:
     tag, source = neighbour_source(table)
     interval = x.dims.get(source)
     if interval is None:
-        raise Complaint(
-            "T11",
-            f"the table leads to {source}, and the operand has no dim {source}, only {x.dims}.",
-            help=f"shift a tensor on {source}, or use a table of another dim.",
-            at=1,
-        )
+        message = f"the table leads to {source}, and the operand has no dim {source}, only {x.dims}."
+        raise refuse("T11", message, f"shift a tensor on {source}, or use a table of another dim.", at=1)
     if -1 in interval:
-        raise Complaint(
-            "T12",
-            f"in a table -1 means absent, and {source}{interval} holds the coordinate -1.",
-            help=f"write gather({source})(x, indices), where -1 is a coordinate like any other.",
-            at=1,
-        )
+        help = f"write gather({source})(x, indices), where -1 is a coordinate like any other."
+        raise refuse("T12", f"in a table -1 means absent, and {source}{interval} holds the coordinate -1.", help, at=1)
     common = bcast([table.dims.without(tag), x.dims.without(source)])
     counters = [c for d in common if (c := neighbour_counter(d)) is not None]
     return x.on(common), f"{NEIGHBOUR}{max(counters, default=-1) + 1}", table.dims[tag]
@@ -506,11 +428,8 @@ def unstructured_shift(static: Static, args: Operands) -> TensorType:
 
 def _check_slot(slot: int, interval: Interval, owner: str) -> None:
     if slot not in interval:
-        raise Complaint(
-            "T13",
-            f"there is no neighbour {slot}: {owner} has the neighbours {interval}.",
-            help=f"use {interval.start} to {interval.stop - 1}." if interval else "the table is empty.",
-        )
+        help = f"use {interval.start} to {interval.stop - 1}." if interval else "the table is empty."
+        raise refuse("T13", f"there is no neighbour {slot}: {owner} has the neighbours {interval}.", help)
 
 
 def highest_neighbour(dims: Iterable[str]) -> str | None:
@@ -528,12 +447,8 @@ def shift_apply(static: Static, args: Operands) -> TensorType:
     (x,) = tensors_of(args)
     dim = highest_neighbour(x.dims)
     if dim is None:
-        raise Complaint(
-            "T09",
-            f"there is no neighbour dim to select from, only {x.dims}.",
-            help="shift with a table first: ⟪V2E⟫(x).",
-            at=0,
-        )
+        message = f"there is no neighbour dim to select from, only {x.dims}."
+        raise refuse("T09", message, "shift with a table first: ⟪V2E⟫(x).", at=0)
     _check_slot(slot, x.dims[dim], dim)
     return x.on(x.dims.without(dim))
 

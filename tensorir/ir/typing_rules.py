@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorir.ir.types import (
-    BOOL,
-    INT32,
-    NEIGHBOUR,
-    Complaint,
-    Dims,
-    FunctionType,
-    Interval,
-    Scalar,
-    TensorType,
-    TupleElement,
-    bcast,
-)
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, FunctionType, Scalar, TensorType, TupleElement, bcast
 from tensorir.ir.typing_of_elements import (
     Operand,
     Operands,
@@ -55,7 +44,7 @@ from tensorir.ir.typing_of_elements import (
     unstructured_shift,
     update,
 )
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 __all__ = [
     "MODES", "Operand", "Operands", "Static", "add_dim", "apply", "argreduce", "assert_", "assignable", "bitcast",
@@ -72,40 +61,32 @@ __all__ = [
 def _check_arguments(function: FunctionType, values: Sequence[TensorType], first: int, without: str | None) -> None:
     """Arguments fit the parameters of a function, `without` the dim that a fold takes away."""
     if len(function.params) != len(values):
-        raise Complaint(
+        raise refuse(
             "T15",
             f"the function takes {len(function.params)} argument{'s' * (len(function.params) != 1)}, and there "
             f"{'is' if len(values) == 1 else 'are'} {len(values)}.",
-            help="give it as many arguments as parameters.",
+            "give it as many arguments as parameters.",
         )
     for index, (value, place) in enumerate(zip(values, function.params, strict=True)):
         have = value.on(value.dims.without(without)) if without is not None else value
         if found := assignable(have, place):
-            found.at = first + index
-            raise found
+            raise refuse(found.code, found.message, found.help, at=first + index)
 
 
 def apply(function: FunctionType, args: Operands) -> TensorType:
     """The rule of an application: arguments cover the parameters' types."""
     values = tensors_of(args)
     if len(function.results) > 1:
-        raise Complaint(
-            "T14",
-            "a function of several results is repeated by loop, and not applied.",
-            help="write a function for each of them.",
-        )
+        message = "a function of several results is repeated by loop, and not applied."
+        raise refuse("T14", message, "write a function for each of them.")
     _check_arguments(function, values, 0, None)
     return function.result
 
 
 def _check_captures(f: Operand, dim: str, what: str) -> None:
     for name in sorted(_captured(f, dim)):
-        raise Complaint(
-            "T18",
-            f"the function uses '{name}' from outside, which has the {what} dim {dim}.",
-            help=f"pass '{name}' as an argument of the {'scan' if what == 'scanned' else 'reduce'}.",
-            at=0,
-        )
+        help = f"pass '{name}' as an argument of the {'scan' if what == 'scanned' else 'reduce'}."
+        raise refuse("T18", f"the function uses '{name}' from outside, which has the {what} dim {dim}.", help, at=0)
 
 
 def _captured(f: Operand, dim: str) -> set[str]:
@@ -141,11 +122,9 @@ def _check_carry(function: FunctionType, init: TensorType, what: str) -> TensorT
     """The type of accumulator or state; what the function returns and `init` must fit it."""
     state = function.params[0]
     if found := assignable(init, state):
-        raise Complaint("T19", f"init is {init}, and the {what} is {state}.", *found.notes, help=found.message, at=1)
+        raise refuse("T19", f"init is {init}, and the {what} is {state}.", found.message, at=1, notes=found.notes)
     if found := assignable(function.result, state):
-        raise Complaint(
-            "T19", f"the function returns {function.result}, and the {what} is {state}.", help=found.message, at=0
-        )
+        raise refuse("T19", f"the function returns {function.result}, and the {what} is {state}.", found.message, at=0)
     return state
 
 
@@ -153,11 +132,8 @@ def reduced_dim(values: Sequence[TensorType]) -> str:
     """The neighbour dim with the highest counter."""
     dim = highest_neighbour(d for v in values for d in v.dims)
     if dim is None:
-        raise Complaint(
-            "T09",
-            "there is no neighbour dim to reduce over.",
-            help="shift with a table first, ⟪V2E⟫(x), or name a dim: reduce(f, init, I)(x).",
-        )
+        message = "there is no neighbour dim to reduce over."
+        raise refuse("T09", message, "shift with a table first, ⟪V2E⟫(x), or name a dim: reduce(f, init, I)(x).")
     return dim
 
 
@@ -166,20 +142,16 @@ def reduce(static: Static, args: Operands) -> TensorType:
     f = function_of(args, 0)
     init, *values = tensors_of(args[1:])
     if not values:
-        raise Complaint("T06", "reduce needs at least one argument.", help="write reduce(f, init)(x).")
+        raise refuse("T06", "reduce needs at least one argument.", "write reduce(f, init)(x).")
     having = [v.dims[dim] for v in values if dim in v.dims]
     if not having:
-        raise Complaint("T17", f"no argument has the dim {dim}.", help="reduce over a dim that an argument has.", at=2)
+        raise refuse("T17", f"no argument has the dim {dim}.", "reduce over a dim that an argument has.", at=2)
     for index, v in enumerate(values):
         if dim in v.dims and v.dims[dim] != having[0]:
             if dim.startswith(NEIGHBOUR):
                 bcast([Dims(((dim, having[0]),)), Dims(((dim, v.dims[dim]),))])
-            raise Complaint(
-                "T17",
-                f"the arguments differ along {dim}: {having[0]} and {v.dims[dim]}.",
-                help="subset them to one interval.",
-                at=2 + index,
-            )
+            message = f"the arguments differ along {dim}: {having[0]} and {v.dims[dim]}."
+            raise refuse("T17", message, "subset them to one interval.", at=2 + index)
     _check_captures(args[0], dim, "reduced")
     _check_arguments(f, [f.params[0], *values], 1, dim)
     return _check_carry(f, init, "accumulator")
@@ -191,7 +163,7 @@ def scanned_dim(function: FunctionType, values: Sequence[TensorType]) -> str:
         dict.fromkeys(d for v, p in zip(values, function.params[1:], strict=False) for d in v.dims if d not in p.dims)
     )
     if len(candidates) != 1:
-        raise Complaint(
+        raise refuse(
             "T20",
             "the scanned dim is not clear: "
             + (
@@ -199,7 +171,7 @@ def scanned_dim(function: FunctionType, values: Sequence[TensorType]) -> str:
                 if candidates
                 else "the arguments have no dim that the function's parameters lack."
             ),
-            help="name it: scan(f, true, init, K)(x).",
+            "name it: scan(f, true, init, K)(x).",
         )
     return candidates[0]
 
@@ -209,19 +181,17 @@ def scan(static: Static, args: Operands) -> TensorType:
     f = function_of(args, 0)
     init, *values = tensors_of(args[1:])
     if not values:
-        raise Complaint("T06", "scan needs at least one argument.", help="write scan(f, true, init)(x).")
+        raise refuse("T06", "scan needs at least one argument.", "write scan(f, true, init)(x).")
     having = [v.dims for v in values if dim in v.dims]
     if not having:
-        raise Complaint(
-            "T20", f"no argument has the dim {dim} to scan over.", help="scan over a dim of an argument.", at=2
-        )
+        raise refuse("T20", f"no argument has the dim {dim} to scan over.", "scan over a dim of an argument.", at=2)
     if dim in init.dims:
-        raise Complaint("T19", f"init varies along the scanned dim {dim}.", help="init stands for one level.", at=1)
+        raise refuse("T19", f"init varies along the scanned dim {dim}.", "init stands for one level.", at=1)
     _check_captures(args[0], dim, "scanned")
     _check_arguments(f, [f.params[0], *values], 1, dim)
     state = _check_carry(f, init, "state")
     if dim in state.dims:
-        raise Complaint("T19", f"the state has the scanned dim {dim}.", help=f"leave {dim} out of its type.", at=0)
+        raise refuse("T19", f"the state has the scanned dim {dim}.", f"leave {dim} out of its type.", at=0)
     column = bcast([Dims(((dim, d[dim]),)) for d in having])
     whole = {**dict(state.dims.items), dim: column[dim]}
     # axes stand as in the argument with most of them, as those of a cumulative sum do
@@ -235,36 +205,27 @@ def loop(static: Static, args: Operands) -> TensorType:
     limit: int | None = static.limit
     count = len(args) - 2
     if count < 1:
-        raise Complaint(
-            "T35",
-            f"a loop takes a condition, a function and what is carried, and there are {len(args)} operands.",
-            help="write loop(0, none)(λ(i, a) → condition, λ(i, a) → next, a0).",
-        )
+        message = f"a loop takes a condition, a function and what is carried, and there are {len(args)} operands."
+        raise refuse("T35", message, "write loop(0, none)(λ(i, a) → condition, λ(i, a) → next, a0).")
     if not 0 <= index < count:
-        raise Complaint("T35", f"there is no carried tensor {index}: they count from 0 to {count - 1}.")
+        raise refuse("T35", f"there is no carried tensor {index}: they count from 0 to {count - 1}.")
     if limit is not None and limit < 0:
-        raise Complaint("T35", f"a loop cannot run {limit} times.", help="the limit is 0 or more.")
+        raise refuse("T35", f"a loop cannot run {limit} times.", "the limit is 0 or more.")
     carried = tensors_of(args[2:])
     types = (TensorType(INT32), *carried)
     condition, step = function_of(args, 0), function_of(args, 1, count)
     for position, f in enumerate((condition, step)):
         if f.params != types:
             taken, wanted = (", ".join(map(str, t)) for t in (f.params, types))
-            raise Complaint(
-                "T35",
-                f"the function takes ({taken}), and ({wanted}) is carried.",
-                help="it takes the counter, an int, and every carried tensor.",
-                at=position,
-            )
+            message = f"the function takes ({taken}), and ({wanted}) is carried."
+            raise refuse("T35", message, "it takes the counter, an int, and every carried tensor.", at=position)
     if condition.result != TensorType(BOOL):
         hint = "it decides for the whole loop; compare single values."
-        raise Complaint(
-            "T35", f"the condition is {condition.result}, and {TensorType(BOOL)} is needed.", help=hint, at=0
-        )
+        raise refuse("T35", f"the condition is {condition.result}, and {TensorType(BOOL)} is needed.", hint, at=0)
     for k, (made, place) in enumerate(zip(step.results, carried, strict=True)):
         if found := assignable(made, place):
             which = "the function returns" if count == 1 else f"result {k} of the function is"
-            raise Complaint("T19", f"{which} {made}, and {place} is carried.", help=found.message, at=1)
+            raise refuse("T19", f"{which} {made}, and {place} is carried.", found.message, at=1)
     return carried[index]
 
 
@@ -273,50 +234,44 @@ def blocked(static: Static, args: Operands) -> TensorType:
     size: int = static.size
     dims: tuple[str, ...] = static.dims
     if not args:
-        raise Complaint("T46", "there is no function.", help="write blocked(0, 8, I, J)(f, x).")
+        raise refuse("T46", "there is no function.", "write blocked(0, 8, I, J)(f, x).")
     f = function_of(args, 0, len(args[0].type.results) if isinstance(args[0].type, FunctionType) else 1)
     _check_arguments(f, tensors_of(args[1:]), 1, None)
     if not 0 <= index < len(f.results):
-        raise Complaint("T46", f"there is no result {index}: they count from 0 to {len(f.results) - 1}.")
+        raise refuse("T46", f"there is no result {index}: they count from 0 to {len(f.results) - 1}.")
     for dim in dims:
         for result in f.results:
             if dim not in result.dims:
-                raise Complaint(
-                    "T46", f"the function returns {result}, which has no dim {dim}.", help="block one of its."
-                )
+                raise refuse("T46", f"the function returns {result}, which has no dim {dim}.", "block one of its.")
     if size < 1 or len(set(dims)) < len(dims):
         hint = "write blocked(0, 8, I, J)(f, x)."
-        raise Complaint("T46", f"a block has {size} points of {', '.join(dims)}.", help=hint)
+        raise refuse("T46", f"a block has {size} points of {', '.join(dims)}.", hint)
     return f.results[index]
 
 
 def cond(static: Static, args: Operands) -> TensorType:
     index: int = static.result
     if len(args) < 3:
-        raise Complaint(
+        raise refuse(
             "T44",
             f"a conditional takes two functions, a condition and what they are applied to, and there are {len(args)} "
             "operands.",
-            help="write cond(0)(λ(x) → then, λ(x) → else, condition, x).",
+            "write cond(0)(λ(x) → then, λ(x) → else, condition, x).",
         )
     count = len(args[0].type.results) if isinstance(args[0].type, FunctionType) else 1
     branches = function_of(args, 0, count), function_of(args, 1, count)
     if not 0 <= index < count:
-        raise Complaint("T44", f"there is no result {index}: they count from 0 to {count - 1}.")
+        raise refuse("T44", f"there is no result {index}: they count from 0 to {count - 1}.")
     condition, *operands = tensors_of(args[2:])
     if condition != TensorType(BOOL):
         hint = "it decides for all of the branch; if ... then ... else ... chooses element by element."
-        raise Complaint("T44", f"the condition is {condition}, and {TensorType(BOOL)} is needed.", help=hint, at=2)
+        raise refuse("T44", f"the condition is {condition}, and {TensorType(BOOL)} is needed.", hint, at=2)
     for f in branches:
         _check_arguments(f, operands, 3, None)
     first, second = (f.results[index] for f in branches)
     if first.element != second.element:
-        raise Complaint(
-            "T01",
-            f"the branches have different element types: {first.element} and {second.element}.",
-            help="cast one of them.",
-            at=1,
-        )
+        message = f"the branches have different element types: {first.element} and {second.element}."
+        raise refuse("T01", message, "cast one of them.", at=1)
     return TensorType(first.element, bcast([first, second]))
 
 
@@ -331,34 +286,23 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 def _check_indices(x: TensorType, dims: Sequence[str], indices: Sequence[TensorType], mode: str, first: int) -> None:
     if mode not in MODES:
-        raise Complaint("T33", f"there is no rule {mode!r} for indices out of range.", help=f"use {', '.join(MODES)}.")
+        raise refuse("T33", f"there is no rule {mode!r} for indices out of range.", f"use {', '.join(MODES)}.")
     if len(set(dims)) != len(dims) or not dims:
-        raise Complaint("T33", "the indexed dims must be named, and each once.", help="write gather(I, J)(x, i, j).")
+        raise refuse("T33", "the indexed dims must be named, and each once.", "write gather(I, J)(x, i, j).")
     for dim in dims:
         if dim not in x.dims:
             hint = did_you_mean(dim, [*x.dims.names, *MODES])
-            raise Complaint("T25", f"there is no dim {dim} here, only {x.dims}.", help=hint, at=first - 1)
+            raise refuse("T25", f"there is no dim {dim} here, only {x.dims}.", hint, at=first - 1)
         if mode == "clamp" and not x.dims[dim]:
-            raise Complaint(
-                "T33",
-                f"{dim}{x.dims[dim]} has no point that an index could be moved to.",
-                help="use zero: nothing is read, or written, out of range.",
-                at=first - 1,
-            )
+            message = f"{dim}{x.dims[dim]} has no point that an index could be moved to."
+            raise refuse("T33", message, "use zero: nothing is read, or written, out of range.", at=first - 1)
     if len(dims) != len(indices):
-        raise Complaint(
-            "T33",
-            f"{_count(len(dims), 'dim')} cannot be indexed by {_count(len(indices), 'index', 'indices')}.",
-            help="give one index per dim, in their order.",
-        )
+        message = f"{_count(len(dims), 'dim')} cannot be indexed by {_count(len(indices), 'index', 'indices')}."
+        raise refuse("T33", message, "give one index per dim, in their order.")
     for position, (dim, index) in enumerate(zip(dims, indices, strict=True)):
         if not (isinstance(index.element, Scalar) and index.element.is_integer):
-            raise Complaint(
-                "T33",
-                f"the index of {dim} is {index.element}, not an integer.",
-                help="convert it: cast(i, int32).",
-                at=first + position,
-            )
+            message = f"the index of {dim} is {index.element}, not an integer."
+            raise refuse("T33", message, "convert it: cast(i, int32).", at=first + position)
 
 
 def gather(static: Static, args: Operands) -> TensorType:
@@ -373,32 +317,23 @@ def scatter(static: Static, args: Operands) -> TensorType:
     f = function_of(args, 0)
     base, *rest = tensors_of(args[1:])
     if len(rest) < 2:
-        raise Complaint(
-            "T06", "scatter needs a base, indices and updates.", help="write scatter(f, I, over: (p,))(x, i, u)."
-        )
+        raise refuse("T06", "scatter needs a base, indices and updates.", "write scatter(f, I, over: (p,))(x, i, u).")
     *indices, updates = rest
     _check_indices(base, dims, indices, mode, 2)
     points = bcast(rest)
     aligned = base.dims.without(*dims)
     iterated = [d for d in points if d not in aligned]
     if set(iterated) != set(over) or len(set(over)) != len(over):
-        raise Complaint(
-            "T34",
-            f"the updates run over ({', '.join(iterated)}), and over names ({', '.join(over)}).",
-            help="name every dim of indices and updates that is not an unindexed dim of the base, slowest first.",
-        )
+        help = "name every dim of indices and updates that is not an unindexed dim of the base, slowest first."
+        raise refuse("T34", f"the updates run over ({', '.join(iterated)}), and over names ({', '.join(over)}).", help)
     for dim, interval in points.items:
         if dim in aligned and not aligned[dim].covers(interval):
-            raise Complaint(
-                "T21", f"{dim}{interval} is not inside of {dim}{aligned[dim]}.", help="subset the updates.", at=1
-            )
+            raise refuse("T21", f"{dim}{interval} is not inside of {dim}{aligned[dim]}.", "subset the updates.", at=1)
     expected = FunctionType((TensorType(base.element), TensorType(updates.element)), (TensorType(base.element),))
     if f != expected:
-        raise Complaint(
-            "T34", f"the function is {f}, and {expected} is needed.", help="it combines two elements.", at=0
-        )
+        raise refuse("T34", f"the function is {f}, and {expected} is needed.", "it combines two elements.", at=0)
     if f.params[1].element != updates.element:
-        raise Complaint("T01", f"the updates are {updates.element}.", at=len(args) - 1)
+        raise refuse("T01", f"the updates are {updates.element}.", at=len(args) - 1)
     return base
 
 
@@ -407,11 +342,8 @@ def top_k(static: Static, args: Operands) -> TensorType:
     whole = sort((dim, keys, descending), args)
     interval = whole.dims[dim]
     if not 0 <= count <= len(interval):
-        raise Complaint(
-            "T36",
-            f"{dim} has {_count(len(interval), 'point')}, and the first {count} are asked for.",
-            help="ask for as many as there are, or fewer.",
-        )
+        message = f"{dim} has {_count(len(interval), 'point')}, and the first {count} are asked for."
+        raise refuse("T36", message, "ask for as many as there are, or fewer.")
     return whole.on(whole.dims.with_interval(dim, Interval(interval.start, interval.start + count)))
 
 
@@ -420,14 +352,14 @@ def sort(static: Static, args: Operands) -> TensorType:
     types = tensors_of(args)
     if not 1 <= keys <= len(types):
         message = f"{_count(keys, 'key')} cannot sort {_count(len(types), 'operand')}."
-        raise Complaint("T36", message, help="the first operands are the keys; there is at least one.")
+        raise refuse("T36", message, "the first operands are the keys; there is at least one.")
     for index, t in enumerate(types):
         if not isinstance(t.element, Scalar):
-            raise Complaint("T05", f"a tuple, {t.element}, cannot be sorted.", help="pass its members.", at=index)
+            raise refuse("T05", f"a tuple, {t.element}, cannot be sorted.", "pass its members.", at=index)
     common = bcast(types)
     if dim not in common:
         hint = did_you_mean(dim, common.names) or "sort a tensor with dims."
-        raise Complaint("T25", f"there is no dim {dim} to sort along, only {common}.", help=hint, at=0)
+        raise refuse("T25", f"there is no dim {dim} to sort along, only {common}.", hint, at=0)
     elements = tuple(t.element for t in types)
     return TensorType(elements[0] if len(elements) == 1 else TupleElement(elements), common)
 
@@ -443,26 +375,19 @@ def contract(static: Static, args: Operands) -> TensorType:
     types = tensors_of(args)
     for k, t in enumerate(types):
         if not isinstance(t.element, Scalar) or not t.element.is_number:
-            raise Complaint(
-                "T04", f"{t.element} stands where a number is needed.", help="convert it: cast(x, float64).", at=k
-            )
+            raise refuse("T04", f"{t.element} stands where a number is needed.", "convert it: cast(x, float64).", at=k)
         if t.element.is_float and not element.is_float:
-            raise Complaint(
-                "T01",
-                f"products of {t.element} are not summed as {element}.",
-                help=f"write contract({t.element}, ...).",
-                at=k,
-            )
+            message = f"products of {t.element} are not summed as {element}."
+            raise refuse("T01", message, f"write contract({t.element}, ...).", at=k)
     if not element.is_number:
-        raise Complaint("T04", f"{element} stands where a number is needed.", help="sum as float64 or int32, say.")
+        raise refuse("T04", f"{element} stands where a number is needed.", "sum as float64 or int32, say.")
     together = bcast(types)
     for dim in dims:
         if dim not in together:
-            raise Complaint(
-                "T17", f"no operand has the dim {dim}.", help=f"they have {', '.join(together.names) or 'no dims'}."
-            )
+            message = f"no operand has the dim {dim}."
+            raise refuse("T17", message, f"they have {', '.join(together.names) or 'no dims'}.")
     if len(set(dims)) != len(dims):
-        raise Complaint("T17", "a dim is summed over twice.", help="name each dim once.")
+        raise refuse("T17", "a dim is summed over twice.", "name each dim once.")
     return TensorType(element, together.without(*dims))
 
 
@@ -471,16 +396,12 @@ def argreduce(static: Static, args: Operands) -> TensorType:
     value, index, x, places = tensors_of(args)
     for position, t in enumerate((value, index, x, places)):
         if not isinstance(t.element, Scalar):
-            raise Complaint("T05", f"a tuple, {t.element}, cannot be compared.", help="pass its members.", at=position)
+            raise refuse("T05", f"a tuple, {t.element}, cannot be compared.", "pass its members.", at=position)
     if ties not in TIES:
-        raise Complaint("T45", f"there is no rule {ties!r} for ties.", help=f"use {', '.join(TIES)}.")
+        raise refuse("T45", f"there is no rule {ties!r} for ties.", f"use {', '.join(TIES)}.")
     if (value.element, index.element) != (x.element, places.element):
-        raise Complaint(
-            "T45",
-            f"the fold starts from {value.element} at {index.element}, and finds {x.element} at {places.element}.",
-            help="cast what it starts from.",
-            at=0,
-        )
+        message = f"the fold starts from {value.element} at {index.element}, and finds {x.element} at {places.element}."
+        raise refuse("T45", message, "cast what it starts from.", at=0)
     interval_of(x, dim, 2)
     interval_of(places, dim, 3)
     common = bcast([x, places])

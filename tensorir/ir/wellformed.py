@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tensorir.integers.dims import Interval
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import binders
-from tensorir.ir.types import Interval, TensorType
+from tensorir.ir.types import TensorType
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
 from tensorir.runtime.memory import WeakCache
 

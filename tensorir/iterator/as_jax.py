@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import is_traced
-from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import TensorType
 from tensorir.iterator.imports import from_gt4py
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import Options, Specialised, compiled, natural, options_of, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
-from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType, refused
+from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType
 from tensorir.iterator.running import coordinates, in_order, is_labelled, labelled
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, RecentCache
 
 
@@ -65,7 +66,7 @@ def _interval(dim: str, ends: Any) -> tuple[int, int]:
             return int(ends.start), int(ends.stop)
         case _:
             said = f"the interval of {dim} is {ends!r}."
-            raise refused("TI06", said, help=f"domain={{'{dim}': (0, 10)}}, or a domain of GT4Py.")
+            raise refuse("TI06", said, f"domain={{'{dim}': (0, 10)}}, or a domain of GT4Py.")
 
 
 @dataclass(eq=False, repr=False)
@@ -110,12 +111,12 @@ class JaxFunction:
                 continue
             if word in ("offset_provider", "domain"):
                 said = f"'{word}' is told when the function is made, and is no argument of {own}."
-                raise refused("TI11", said, help=f"ti.as_jax({self.program.name}, {word}=...)({', '.join(names)}).")
+                raise refuse("TI11", said, f"ti.as_jax({self.program.name}, {word}=...)({', '.join(names)}).")
             said = f"{own} has no parameter '{word}'."
-            raise refused("TI11", said, help=did_you_mean(word, names) or f"its parameters are {', '.join(names)}.")
+            raise refuse("TI11", said, did_you_mean(word, names) or f"its parameters are {', '.join(names)}.")
         if len(args) > len(names):
             said = f"{own} takes {len(names)} argument{'s' * (len(names) != 1)}, and {len(args)} are given."
-            raise refused("TI11", said, help=f"its parameters are {', '.join(names)}; results are returned.")
+            raise refuse("TI11", said, f"its parameters are {', '.join(names)}; results are returned.")
         return {**dict(zip(names, args, strict=False)), **named}
 
     @property
@@ -127,7 +128,7 @@ class JaxFunction:
         """The tensor program for arguments like these, the leaves of each parameter, and what runs it."""
         missing = [p.name for p in self.params if p.name not in given]
         if missing:
-            raise refused("TI11", f"'{missing[0]}' of '{self.program.name}' is not given.", help="pass an array.")
+            raise refuse("TI11", f"'{missing[0]}' of '{self.program.name}' is not given.", "pass an array.")
         types = {p.name: _typed(p.name, given[p.name], p.type) for p in self.params}
         return self.made.of(tuple(repr(t) for t in types.values()), lambda: self._made(types))
 
@@ -195,12 +196,12 @@ def _typed(name: str, value: Any, kind: ParamType | None) -> Any:
             shape = np.shape(value)
             if len(shape) != len(dims):
                 said = f"'{name}' has {len(dims)} dims, and this has {len(shape)} axes."
-                raise refused("TI11", said, help=f"its axes are {', '.join(a.name for a in dims)}.")
+                raise refuse("TI11", said, f"its axes are {', '.join(a.name for a in dims)}.")
             return TensorType(element, Dims(tuple((a.name, Interval(0, n)) for a, n in zip(dims, shape, strict=True))))
         case FieldType(_, element):
             return TensorType(element) if is_traced(value) or element.is_float else np.asarray(value).item()
         case None:
-            raise refused("TI11", f"the type of '{name}' is not known.")
+            raise refuse("TI11", f"the type of '{name}' is not known.")
 
 
 def _result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
@@ -212,12 +213,12 @@ def _result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
             parts = domain if isinstance(domain, tuple) else (domain,) * len(t.members)
             if len(parts) != len(t.members):
                 said = f"there are {len(parts)} domains, and the operator returns {len(t.members)} fields."
-                raise refused("TI06", said, help="give a domain for each, or one for all.")
+                raise refuse("TI06", said, "give a domain for each, or one for all.")
             return tuple(one(m, d) for m, d in zip(t.members, parts, strict=True))
         box, names = domain or next(boxes), [a.name for a in t.dims]
         if isinstance(box, tuple) or (domain and set(box) != set(names)):
             said = f"a result has the dims {', '.join(names)}, and its domain is {box}."
-            raise refused("TI06", said, help=f"domain={{{', '.join(f'{n!r}: (0, 10)' for n in names)}}}.")
+            raise refuse("TI06", said, f"domain={{{', '.join(f'{n!r}: (0, 10)' for n in names)}}}.")
         return TensorType(t.element, Dims(tuple((n, Interval(*box[n])) for n in names)))
 
     return one(kind, domain)

@@ -19,8 +19,9 @@ from typing import Any
 from tensorir.backends import backend
 from tensorir.iterator.imports import program_of as imported
 from tensorir.iterator.lift.program import Options, options_of
-from tensorir.iterator.nodes import Program, refused
+from tensorir.iterator.nodes import Program
 from tensorir.iterator.running import Accelerator, Host, Runner, Variant
+from tensorir.runtime.errors import refuse
 
 _RELEASES = "1.1"
 
@@ -30,10 +31,10 @@ def _check_release() -> None:
     try:
         found = metadata.version("gt4py")
     except metadata.PackageNotFoundError:
-        raise refused("TI12", "GT4Py is not installed.", help="pip install 'gt4py>=1.1,<1.2'.") from None
+        raise refuse("TI12", "GT4Py is not installed.", "pip install 'gt4py>=1.1,<1.2'.") from None
     if not re.match(rf"{re.escape(_RELEASES)}(\.|$)", found):
         said = f"this backend speaks to GT4Py {_RELEASES}, and {found} is installed."
-        raise refused("TI12", said, help="pip install 'gt4py>=1.1,<1.2'.")
+        raise refuse("TI12", said, "pip install 'gt4py>=1.1,<1.2'.")
 
 
 _check_release()
@@ -107,9 +108,9 @@ def make_backend(device: str = "cpu", *, name: str = "", **options: Any) -> Any:
     """
     kinds = {"cpu": CPUAllocator, "gpu": allocators.StandardGPUFieldBufferAllocator}
     if device not in kinds:
-        raise refused("TI12", f"there is no device '{device}'.", help="use 'cpu' or 'gpu'.")
+        raise refuse("TI12", f"there is no device '{device}'.", "use 'cpu' or 'gpu'.")
     if device == "gpu" and definitions.CUPY_DEVICE_TYPE is None:
-        raise refused("TI12", "there is no GPU that CuPy knows, whose arrays fields are there.", help="use xla_cpu.")
+        raise refuse("TI12", "there is no GPU that CuPy knows, whose arrays fields are there.", "use xla_cpu.")
     return next_backend.Backend(
         name=name or f"xla_{device}",
         executor=Executor(options_of(options), device),

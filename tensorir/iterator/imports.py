@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir import nodes
-from tensorir.ir.types import INT32, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import INT32, SCALARS, Scalar, TensorType
 from tensorir.iterator.nodes import (
     Axis,
     Call,
@@ -39,9 +40,8 @@ from tensorir.iterator.nodes import (
     Statement,
     Temporary,
     TupleType,
-    refused,
 )
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, refusal
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 # What programs evaluate to is of many kinds, which only running tells.
 
@@ -131,7 +131,7 @@ def axis_of(node: Any) -> Axis:
 def _scalar(node: Any) -> Scalar:
     name = node.kind.name.lower()
     if name not in SCALARS:
-        raise refusal("TI02", f"there is no element type '{name}' here.")
+        raise refuse("TI02", f"there is no element type '{name}' here.")
     return SCALARS[name]
 
 
@@ -154,12 +154,8 @@ def param_type(node: Any) -> ParamType | None:
 
 
 def _unknown(kind: str, hint: str = "") -> DiagnosticError:
-    return DiagnosticError(
-        Diagnostic(
-            "TI01", f"iterator IR has no '{kind}' that is known here.",
-            help=hint or "nodes of GT4Py 1.1 are read; install a release of it.",
-        )
-    )  # fmt: skip
+    return refuse("TI01", f"iterator IR has no '{kind}' that is known here.",
+        hint or "nodes of GT4Py 1.1 are read; install a release of it.")  # fmt: skip
 
 
 # A program of GT4Py that was read: its iterator IR, and what it is lifted for.
@@ -196,7 +192,7 @@ def from_gt4py(source: Any, *args: Any, sizes: Any = None, offset_provider: Any 
         program = program_of(source)
     else:
         said = f"a program or operator of GT4Py is needed, and this is of type {type(source).__name__}."
-        raise refused("TI01", said, help="decorate it: @gtx.program, or @gtx.field_operator.")
+        raise refuse("TI01", said, "decorate it: @gtx.program, or @gtx.field_operator.")
     column = next((a.name for p in program.params for a in _axes(p.type) if a.kind == "vertical"), None)
     if sizes is not None:
         args = tuple(_sized(p, p.type, sizes) for p in program.params)
@@ -234,18 +230,16 @@ def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
             found: list[tuple[str, Interval]] = []
             for axis in dims:
                 if axis.name not in named:
-                    raise refused(
-                        "TI06", f"the size of {axis.name} is not given.", help=f"sizes={{'{axis.name}': 10}}."
-                    )
+                    raise refuse("TI06", f"the size of {axis.name} is not given.", f"sizes={{'{axis.name}': 10}}.")
                 ends = named[axis.name]
                 found.append((axis.name, Interval(*ends) if isinstance(ends, tuple) else Interval(0, int(ends))))
             return TensorType(element, Dims(tuple(found)))
         case FieldType():
             if p.name not in named:
-                raise refused("TI06", f"the number '{p.name}' is not given.", help=f"sizes={{'{p.name}': ...}}.")
+                raise refuse("TI06", f"the number '{p.name}' is not given.", f"sizes={{'{p.name}': ...}}.")
             return named[p.name]
         case None:
-            raise refused("TI11", f"the type of '{p.name}' is not known.", help="pass arguments.")
+            raise refuse("TI11", f"the type of '{p.name}' is not known.", "pass arguments.")
         case _:
             return tuple(_sized(p, m, sizes) for m in kind.members)
 
@@ -290,7 +284,7 @@ def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:
             ]  # fmt: skip
             return place, Call(Ref("cartesian_domain"), tuple(ranges))
         case None:
-            raise refused("TI11", "the type of the operator's result is not known.")
+            raise refuse("TI11", "the type of the operator's result is not known.")
         case _:
             members = [
                 _stored(Call(Ref("tuple_get"), (Literal(str(k), INT32), place)), m) for k, m in enumerate(kind.members)

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.ir.types import DTYPES, Dims, Interval
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import DTYPES
 from tensorir.iterator.lift.graph import Table
 from tensorir.iterator.nodes import (
     ARITHMETIC,
@@ -34,9 +35,9 @@ from tensorir.iterator.nodes import (
     SetAt,
     Temporary,
     TupleType,
-    refused,
 )
 from tensorir.reference.numerics import quotient
+from tensorir.runtime.errors import refuse
 
 # Elementwise builtins on NumPy scalars.
 
@@ -162,7 +163,7 @@ def _place(target: Any, names: Mapping[str, Any]) -> Any:
         case Call(Ref("tuple_get"), (Literal(k) | Offset(k), whole)):
             return _place(whole, names)[int(k)]
         case _:
-            raise refused("TI04", "this is no place to store to.", target.span)
+            raise refuse("TI04", "this is no place to store to.", at=target.span)
 
 
 def _outputs(places: Any, boxes: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Block, Any]]:
@@ -274,7 +275,7 @@ class _Machine:
             case "cartesian_domain" | "unstructured_domain", (), ranges:
                 return dict(ranges)
             case name, _, _:
-                raise refused("TI03", f"'{name}' is no parameter, function or builtin.")
+                raise refuse("TI03", f"'{name}' is no parameter, function or builtin.")
 
     def deref(self, x: Any) -> Any:
         match x:

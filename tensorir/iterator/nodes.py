@@ -31,7 +31,7 @@ from typing import Any
 
 from tensorir.ir.types import SCALARS, Scalar
 from tensorir.runtime.assembly import print_iterator
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +260,6 @@ class Program:
 # What is said of iterator IR that cannot be read or lifted.
 
 
-def refused(code: str, message: str, span: Span = NOWHERE, help: str = "", *notes: str) -> DiagnosticError:
-    # a program that went through a pickle has the span of no text as a copy
-    return DiagnosticError(Diagnostic(code, message, span if span.source.text else NOWHERE, notes, help))
-
-
 OURS = ("tensorir", "lowering", "gt4py")
 """The packages between a caller's line and what runs."""
 
@@ -298,7 +293,7 @@ def run(steps: Steps) -> Any:
             sent = done.value
         else:
             if len(stack) == DEEPEST:
-                raise refused("TI04", "a function is applied to itself without end.", help="use scan or reduce.")
+                raise refuse("TI04", "a function is applied to itself without end.", "use scan or reduce.")
             stack.append(asked)
             sent = None
     return sent

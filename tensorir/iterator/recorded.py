@@ -37,11 +37,11 @@ import numpy as np
 
 from tensorir.backends import backend
 from tensorir.binding.arrays import host_array
-from tensorir.ir.types import DTYPES, Dims, scalar_of
+from tensorir.integers.dims import Dims
+from tensorir.ir.types import DTYPES, scalar_of
 from tensorir.iterator.lift.arguments import is_strided, offsets
 from tensorir.iterator.lift.graph import Table
-from tensorir.iterator.nodes import refused
-from tensorir.runtime.errors import DiagnosticError, did_you_mean
+from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
 
 WORK = 100_000
 """How long two arrays are looked at before they count as sharing memory."""
@@ -204,7 +204,7 @@ class Tape:
         """Run a call, and keep it: `leaves` are its fields by place, `stored` the places of those that it stores in."""
         if threading.get_ident() != self.thread:
             said = f"the step is recorded by one thread, and '{program}' is called by another."
-            raise refused("TI16", said, help="record in each thread by itself, each on fields of its own.")
+            raise refuse("TI16", said, "record in each thread by itself, each on fields of its own.")
         self.calls += 1
         self._same_tables(program, tables, provider)
         fields = {place: self._met(program, *of, flat[place].ndarray) for place, of in leaves.items()}
@@ -227,7 +227,7 @@ class Tape:
             after = "it was met first" if one.last is None else f"call {one.last[0]}, of '{one.last[1]}',"
             said = f"'{one.leaf}' was written after {after} and before {reader} by what is no program of this backend."
             help = 'write it in a program, or keep it as a constant: record(host_writes="constant").'
-            raise refused("TI14", said, help=help)
+            raise refuse("TI14", said, help)
         one.now = np.array(one.array)
         self.events.append(Set(key, one.now, self.calls))
         for other in one.sharing:
@@ -236,7 +236,7 @@ class Tape:
     def _met(self, program: str, leaf: str, dims: Dims, array: Any) -> Any:
         if not isinstance(array, np.ndarray):
             said = f"'{leaf}' of '{program}' lies in the memory of a device, and steps are recorded on the host."
-            raise refused("TI16", said, help="record with fields of xla_cpu; the step itself runs anywhere.")
+            raise refuse("TI16", said, "record with fields of xla_cpu; the step itself runs anywhere.")
         key = key_of(array)
         if key not in self.known:
             held = np.array(array)
@@ -261,7 +261,7 @@ class Tape:
             known = self.tables[name]
             if known.given is not given and not _equal(known.table, table):
                 said = f"'{name}' of call {self.calls}, of '{program}', is another table than that of {known.first}."
-                raise refused("TI15", said, help="record the programs of each grid as a step of its own.")
+                raise refuse("TI15", said, "record the programs of each grid as a step of its own.")
 
 
 TAPE: ContextVar[Tape | None] = ContextVar("tensorir: the step that is recorded", default=None)
@@ -270,7 +270,7 @@ TAPE: ContextVar[Tape | None] = ContextVar("tensorir: the step that is recorded"
 
 def _changed(name: str) -> DiagnosticError:
     said = f"'{name}' was changed after its program was compiled."
-    return refused("TI15", said, help="make a connectivity of its own for another grid, and record again.")
+    return refuse("TI15", said, "make a connectivity of its own for another grid, and record again.")
 
 
 def _numbers(given: Any) -> Any:
@@ -326,7 +326,7 @@ def _root(together: Mapping[Any, Known]) -> Root:
         windows[key] = found = window(whole.array, one.array)
         if found is None:
             said = f"'{whole.leaf}' of '{whole.program}' and '{one.leaf}' of '{one.program}' share memory"
-            raise refused("TI17", f"{said}, and neither holds the other.", help="allocate each field by itself.")
+            raise refuse("TI17", f"{said}, and neither holds the other.", "allocate each field by itself.")
     # what was met before the whole was may be stored in by then; of two parts, the one that was met first is older
     for key in reversed(before):
         part = windows[key]
@@ -355,7 +355,7 @@ def record(*, names: Mapping[str, Any] = NOTHING, host_writes: str = "refuse", c
     TI16 for a block that calls nothing and for calls of another thread, TI17 for fields that overlap in part.
     """
     if host_writes not in ("refuse", "constant"):
-        raise refused("TI16", f"host_writes is {host_writes!r}.", help='it is "refuse" or "constant".')
+        raise refuse("TI16", f"host_writes is {host_writes!r}.", 'it is "refuse" or "constant".')
     return RecordedStep(names, host_writes, checkpoint)
 
 
@@ -403,9 +403,9 @@ class RecordedStep:
 
     def __enter__(self) -> RecordedStep:
         if TAPE.get() is not None:
-            raise refused("TI16", "a step is recorded already.", help="end its block first; the whole is one step.")
+            raise refuse("TI16", "a step is recorded already.", "end its block first; the whole is one step.")
         if self._entries or self._tape is not None:
-            raise refused("TI16", "this step is recorded already.", help="begin another: ti.iterator.record().")
+            raise refuse("TI16", "this step is recorded already.", "begin another: ti.iterator.record().")
         self._tape = Tape(self.host_writes)
         self._token = TAPE.set(self._tape)
         return self
@@ -418,7 +418,7 @@ class RecordedStep:
         if kind is None:
             if not tape.calls:
                 said = "no program of this backend was called while the step was recorded."
-                raise refused("TI16", said, help="call programs with backend=xla_cpu inside of the block.")
+                raise refuse("TI16", said, "call programs with backend=xla_cpu inside of the block.")
             tape.calls += 1
             for key in list(tape.known):
                 tape.as_left(key, "the end of the step")
@@ -507,7 +507,7 @@ class RecordedStep:
         place = self._places.get(key_of(getattr(field, "ndarray", field)))
         if place is None:
             said = "no program of the step took this field."
-            raise refused("TI18", said, help="print(step) has those that they took.")
+            raise refuse("TI18", said, "print(step) has those that they took.")
         return place.name
 
     def current(self) -> dict[str, Any]:
@@ -526,18 +526,18 @@ class RecordedStep:
         array = reference() if reference is not None else None
         if array is None:
             said = f"the field of '{name}' was freed since the step was recorded."
-            raise refused("TI18", said, help="keep it while its memory is asked for; the step itself needs no field.")
+            raise refuse("TI18", said, "keep it while its memory is asked for; the step itself needs no field.")
         return array
 
     def _known(self) -> dict[str, _Entry]:
         if not self._entries:
-            raise refused("TI16", "the step is not recorded yet.", help="use it after its block: with record().")
+            raise refuse("TI16", "the step is not recorded yet.", "use it after its block: with record().")
         return self._entries
 
     def _refuse_unknown(self, names: Any) -> None:
         for name in names:
             if name not in self._known():
-                raise refused("TI18", f"the step has no entry '{name}'.", help=did_you_mean(name, self._entries))
+                raise refuse("TI18", f"the step has no entry '{name}'.", did_you_mean(name, self._entries))
 
     def _fitting(self, name: str, value: Any) -> Any:
         """An array for an entry; raises TI11 for another shape or element type."""
@@ -547,7 +547,7 @@ class RecordedStep:
         if np.shape(array) != entry.dims.shape or found is None or DTYPES[found] != entry.dtype:
             kind = f"{found or type(array).__name__} of the shape {np.shape(array)}"
             said = f"'{name}' was recorded as {scalar_of(entry.dtype)} on {entry.dims}, and {kind} is passed."
-            raise refused("TI11", said, help="record the step on fields of that size and type.")
+            raise refuse("TI11", said, "record the step on fields of that size and type.")
         return array
 
     def __str__(self) -> str:
@@ -574,7 +574,7 @@ class RecordedStep:
         missing = [n for n in self.reads if n not in both]
         if missing:
             said = f"the step reads '{missing[0]}', which is not given."
-            raise refused("TI11", said, help="step.state has all that it reads.")
+            raise refuse("TI11", said, "step.state has all that it reads.")
         used = {*self.reads, *self.writes}
         arrays = {n: self._fitting(n, a) for n, a in both.items() if n in used}
         written = self._function(arrays)

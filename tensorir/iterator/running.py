@@ -25,13 +25,14 @@ from typing import Any
 import numpy as np
 
 from tensorir.backends import backend
-from tensorir.ir.types import DTYPES, Dims, Interval, scalar_of
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import DTYPES, scalar_of
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import Leaf, Options, Specialised, compiled, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
-from tensorir.iterator.nodes import FieldType, ParamType, Program, TupleType, located, refused
+from tensorir.iterator.nodes import FieldType, ParamType, Program, TupleType, located
 from tensorir.iterator.recorded import TAPE, Form
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.runtime.memory import SIZES, RecentCache
 
 # Arguments whose axes have names, xarray's DataArrays: turned to the order of declared dims, and results labelled.
@@ -53,7 +54,7 @@ def in_order(name: str, value: Any, kind: ParamType | None) -> Any:
     dims = [a.name for a in kind.dims]
     if set(value.dims) != set(dims):
         said = f"'{name}' has the dims {', '.join(dims) or 'of a number'}, and this array has {', '.join(value.dims)}."
-        raise refused("TI11", said, help="rename its dims: array.rename({...}).")
+        raise refuse("TI11", said, "rename its dims: array.rename({...}).")
     return value.transpose(*dims).data if dims else value.item()
 
 
@@ -271,7 +272,7 @@ class _Ready:
             number, element = getattr(value, "value", value), scalar_of(one.dtype)
             if element is not None and not element.holds(number):
                 said = f"'{one.name}' is {element}, which cannot hold {number}."
-                raise refused("TI11", said, help="declare a wider type.")
+                raise refuse("TI11", said, "declare a wider type.")
             return np.asarray(number, one.dtype)
         array = array_of(value)
         views = self.seen.setdefault(one.name, {})

@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from inspect import Parameter, signature
 from typing import Any
 
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 __all__ = ["lift"]
 
@@ -58,7 +58,7 @@ def lift(func: object, /, **options: Any) -> Any:
         if hasattr(func, "gtir") or hasattr(func, "__gt_itir__"):
             message = "a program of GT4Py has the sizes of its fields, which are not told here."
             hint = "ti.as_jax(program) is a function of arrays; ti.lift(ti.iterator.from_gt4py(program, sizes=...))."
-        raise DiagnosticError(Diagnostic("TA01", message, help=hint))
+        raise refuse("TA01", message, hint)
     found = import_module(name).lift
     known = signature(found).parameters.values()
     names = [p.name for p in known if p.kind is Parameter.KEYWORD_ONLY]
@@ -66,7 +66,7 @@ def lift(func: object, /, **options: Any) -> Any:
         if option not in names and not any(p.kind is Parameter.VAR_KEYWORD for p in known):
             message = f"the lift of a {type(func).__name__} has no option '{option}'."
             help = did_you_mean(option, names) or f"its options are {', '.join(names)}."
-            raise DiagnosticError(Diagnostic("TA07", message, help=help))
+            raise refuse("TA07", message, help)
     return found(func, **options)
 
 

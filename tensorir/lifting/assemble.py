@@ -43,12 +43,12 @@ from tensorir.lifting.nests.terms import Buffer
 from tensorir.lifting.region.nodes import Check, Region, walk
 from tensorir.lifting.region.text import print_region
 from tensorir.lifting.rewrites.canonical import tidied
-from tensorir.lifting.schedule.run import values_of
+from tensorir.lifting.schedule.order import values_of
 from tensorir.lifting.storage.mirrors import read_through
 from tensorir.lifting.storage.narrow import with_shared_terms
 from tensorir.lifting.storage.trees import with_trees_folded
 from tensorir.passes.pipeline import Stage
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refuse
 
 Nodes = tuple[Node, ...]
 
@@ -268,7 +268,7 @@ def _emitted(
     except Uncovered as reason:
         span = next((leaf.span for leaf in leaves(nodes) if leaf.span is not NOWHERE), NOWHERE)
         help = "let loops run in order (T.serial), and make indices of sums of their variables."
-        raise DiagnosticError(Diagnostic("TL06", f"this has no tensor program: {reason}.", span, (), help)) from None
+        raise refuse("TL06", f"this has no tensor program: {reason}.", help, at=span) from None
     for b in arguments:
         emitter.tensor(b)
     emitter.tensors.update({translated.arguments[n]: x for n, x in made.items()})

@@ -15,7 +15,7 @@ from tensorir.ir.nodes import Closure, Expr, Fencil, Var
 from tensorir.ir.rewrite import rewrite_all, values, with_values
 from tensorir.ir.types import TensorType, tensor
 from tensorir.passes.decisions import Decision, Places, Threshold, calls_made, closures_changed, shortened
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 from tensorir.text import parse, parse_expr
 
 
@@ -116,7 +116,7 @@ def with_fencil(program: Any, change: Callable[[Fencil], Fencil]) -> Any:
             )
         case _:
             name = BoundProgram.of(program).name
-            raise refusal("B09", f"'{name}' has sizes that are not known yet.", help="bind them: f.bind(n=10).")
+            raise refuse("B09", f"'{name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")
 
 
 def remade(fencil: Fencil, closures: tuple[Closure, ...], params: tuple[Var, ...] | None = None) -> Fencil:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from tensorir import nodes
 from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.uses import independent, surface
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, cut, fresh, function, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal, Var
 from tensorir.ir.rewrite import binders, rebuild, runs, use_counts, values, with_values
-from tensorir.ir.types import Dims, FunctionType, Interval, TensorType
+from tensorir.ir.types import FunctionType, TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Threshold
 from tensorir.passes.scans import computes_points

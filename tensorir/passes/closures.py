@@ -20,12 +20,13 @@ from tensorir.analysis.cost import (
     worth_storing,
 )
 from tensorir.analysis.uses import reads, surface
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import apply, call, closure, coerced, fresh, function, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, substitute, values, with_label, with_values
 from tensorir.ir.substitution import inlined
-from tensorir.ir.types import Dims, Interval, TensorType
+from tensorir.ir.types import TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.passes.restrict import with_small_buffers

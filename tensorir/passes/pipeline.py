@@ -21,7 +21,7 @@ from tensorir.passes.reductions import ArgumentReductions, Contractions, Pools, 
 from tensorir.passes.restrict import NeededPoints
 from tensorir.passes.scans import FuseIntoScans, FuseScans, SplitScans
 from tensorir.passes.simplify import CombineShifts, Cse, FoldConstants, Simplify, UnrollLoops
-from tensorir.runtime.errors import NOWHERE, Displayed, Source, Span, did_you_mean, refusal
+from tensorir.runtime.errors import Displayed, Source, Span, did_you_mean, refuse
 
 # The table of passes: every one by the name that it has in a pipeline.
 
@@ -104,7 +104,7 @@ def _given(passes: Any) -> tuple[Pass, ...]:
     for one in found:
         if not isinstance(one, Pass):
             message = f"a pipeline is made of passes, and {one!r} is none."
-            raise refusal("S20", message, NOWHERE, help='write Pipeline("inline, cse").')
+            raise refuse("S20", message, 'write Pipeline("inline, cse").')
     return tuple(one for one in found if isinstance(one, Pass))
 
 
@@ -117,7 +117,7 @@ def _read(text: str) -> tuple[Pass, ...]:
         if item is None:
             message = "a pipeline is names of passes with commas between them."
             hint = 'write Pipeline("inline, temporaries(min_uses=2)").'
-            raise refusal("S20", message, Span(source, at, len(text)), help=hint)
+            raise refuse("S20", message, hint, at=Span(source, at, len(text)))
         found.append(_one(source, item))
         at = item.end()
     return tuple(found)
@@ -126,7 +126,7 @@ def _read(text: str) -> tuple[Pass, ...]:
 def _one(source: Source, item: re.Match[str]) -> Pass:
     name, span = item[1], Span(source, *item.span(1))
     if name not in PASSES:
-        raise refusal("N20", f"there is no pass '{name}'.", span, help=did_you_mean(name, PASSES))
+        raise refuse("N20", f"there is no pass '{name}'.", did_you_mean(name, PASSES), at=span)
     made = PASSES[name]
     options: dict[str, Any] = {}
     begin = item.start(2)
@@ -142,11 +142,11 @@ def _option(made: Any, key: str, text: str, span: Span) -> Any:
     """The value of an option, of the type that its default has."""
     known = {f.name: f.default for f in dataclasses.fields(made)}
     if key not in known:
-        raise refusal(
+        raise refuse(
             "N21",
             f"the pass '{made.name()}' has no option '{key}'.",
-            span,
-            help=did_you_mean(key, known) or "write its name alone.",
+            did_you_mean(key, known) or "write its name alone.",
+            at=span,
         )
     try:
         value = ast.literal_eval(text.replace("true", "True").replace("false", "False"))
@@ -158,7 +158,7 @@ def _option(made: Any, key: str, text: str, span: Span) -> Any:
         value = float(value)
     if type(value) is not wanted:
         kind = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[wanted]
-        raise refusal("T50", f"the option '{key}' is {kind}.", span, help=f"its default is {default!r}.")
+        raise refuse("T50", f"the option '{key}' is {kind}.", f"its default is {default!r}.", at=span)
     return value
 
 

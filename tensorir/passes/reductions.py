@@ -11,12 +11,13 @@ from typing import Any
 from tensorir import nodes
 from tensorir.analysis.access_functions import AffineIndex, affine_index
 from tensorir.analysis.uses import literal_of
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, literal, operator
 from tensorir.ir.build import reduce as make_reduce
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, use_counts, values, with_values
-from tensorir.ir.types import FLOAT32, NEIGHBOUR, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import FLOAT32, NEIGHBOUR, Scalar, TensorType, TupleElement
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Threshold
 

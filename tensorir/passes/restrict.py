@@ -38,13 +38,14 @@ from tensorir.analysis.access_functions import image
 from tensorir.analysis.domains import Domains, domains
 from tensorir.analysis.uses import names_in
 from tensorir.binding.calls import BoundProgram
+from tensorir.integers.dims import Dims, hull
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call, closure, cut, free_name, literal, operator, placed, var
 from tensorir.ir.build import fencil as make_fencil
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, rewrite_fencil, values
-from tensorir.ir.types import INT32, Dims, TensorType, hull
+from tensorir.ir.types import INT32, TensorType
 from tensorir.passes.base import Pass, with_fencil
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.uses import surface
+from tensorir.integers.dims import Dims
 from tensorir.ir.build import call, coerced, cut, fresh, function, literal, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Var
 from tensorir.ir.rewrite import binders, postorder, rebuild, rewrite, substitute, values, with_values
-from tensorir.ir.types import BOOL, Dims, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, Scalar, TensorType, TupleElement
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.runtime.errors import DiagnosticError

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from tensorir.analysis.uses import literal_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, cartesian_shift, coerced, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Var
 from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, substitute_all, values, with_label, with_values
 from tensorir.ir.substitution import rescoped
-from tensorir.ir.types import BOOL, Dims, Interval, Scalar
+from tensorir.ir.types import BOOL, Scalar
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Threshold
 from tensorir.reference.scalars import SCALAR, bitcast, cast, scalar

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import refuse
 from tensorir.binding.calls import nested, prepare_call, refuse_absent_outputs
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var
 from tensorir.ir.types import DTYPES
@@ -40,7 +39,7 @@ from tensorir.reference.tensors import (
     leaves_of,
     points,
 )
-from tensorir.runtime.errors import Diagnostic, NoAttribute
+from tensorir.runtime.errors import Diagnostic, NoAttribute, refuse
 
 __all__ = ["ABSENT", "Interpreter", "Outside", "backend", "run", "trace"]
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Function
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, bcast
+from tensorir.ir.types import DTYPES, Scalar, TensorType, bcast
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.reference.scalars import bitcast, cast, scalar
 from tensorir.reference.tensors import (
@@ -35,7 +36,7 @@ from tensorir.reference.tensors import (
     points,
     type_of,
 )
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.runtime.print_formatting import said
 
 # The rules of reduce, scan, loop and cond: every state of a recurrence is a tensor that asks the one before.
@@ -278,7 +279,7 @@ def leaves(node: Call, what: str, point: Point, value: int) -> DiagnosticError:
     """An index that leaves its interval, found while the program runs."""
     at = ", ".join(f"{name} = {c}" for name, c in point.items())
     note = f"{f'at {at}' if at else 'here'} it is {value}."
-    return DiagnosticError(Diagnostic("R01", f"{what}.", node.span, (note,), "correct the indices, or clamp them."))
+    return refuse("R01", f"{what}.", "correct the indices, or clamp them.", at=node.span, notes=(note,))
 
 
 def shift_apply(node: Call, scope: Scope, point: Point) -> Answer:
@@ -493,7 +494,7 @@ def assert_(node: Call, scope: Scope, point: Point) -> Answer:
             if (yield scope.tensor(condition), where) == np.False_:
                 at = ", ".join(f"{name} = {c}" for name, c in where.items())
                 note = f"it fails first {f'at {at}' if at else 'here'}."
-                raise DiagnosticError(Diagnostic("R02", node.static.text or "an assertion fails.", node.span, (note,)))
+                raise refuse("R02", node.static.text or "an assertion fails.", at=node.span, notes=(note,))
     return (yield scope.tensor(x), point)
 
 

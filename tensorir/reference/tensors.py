@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, cast
 
+from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Apply, Call, Expr, Function, Lambda, Literal, Operator, Var
-from tensorir.ir.types import Dims, Element, Scalar, TensorType
+from tensorir.ir.types import Element, Scalar, TensorType
 from tensorir.reference.scalars import SCALAR, scalar
 
 # Tensors as functions of points, and the machine that asks them: deep programs need no deep Python stack.

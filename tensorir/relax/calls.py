@@ -6,9 +6,9 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tensorir.relax import nodes as r
+from tensorir.relax.evaluate import Values
 from tensorir.relax.infer import infer, type_of
 from tensorir.relax.operators import OPERATORS, REQUIRED, Operator
 from tensorir.relax.rules_of_elements import Contradiction
@@ -16,15 +16,13 @@ from tensorir.runtime.errors import did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import FLOAT32, INT32, INT64, DataType
 from tensorir.tir.script.evaluate import Evaluator
+from tensorir.tir.script.rules import called
 from tensorir.tir.script.values import DataTypeName, Metadata, Name, Value, describe, members
-
-if TYPE_CHECKING:
-    from tensorir.relax.parse import Reader
 
 # Parts of values of Relax: members of tuples, `x[0]`, and what a type says, `x.struct_info.shape`.
 
 
-def member(reader: Reader, node: ast.Subscript) -> Value:
+def member(reader: Values, node: ast.Subscript) -> Value:
     target = reader.value(node.value)
     match target:
         case Metadata(""):
@@ -44,7 +42,7 @@ def member(reader: Reader, node: ast.Subscript) -> Value:
             reader.fail(node.value, "TS11", f"{describe(target)} cannot be indexed.")
 
 
-def field(reader: Reader, node: ast.Attribute) -> Value:
+def field(reader: Values, node: ast.Attribute) -> Value:
     """The type of a value, or what the type says; other attributes are those of TIR."""
     if isinstance(node.value, ast.Name):
         found = reader.scope.find(node.value.id)
@@ -74,7 +72,7 @@ def field(reader: Reader, node: ast.Attribute) -> Value:
 
 # Calls that make types, constants and parts of bodies: `R.Tensor(...)`, `R.const(...)`, `R.output(...)`.
 
-Maker = Callable[["Reader", list[Value], dict[str, Value], ast.Call], Value]
+Maker = Callable[[Values, list[Value], dict[str, Value], ast.Call], Value]
 
 MAKERS: dict[str, Maker] = {}
 """The functions that read a call, by what stands behind `R.`."""
@@ -84,7 +82,7 @@ def _makes(name: str, *params: str) -> Callable[[Callable[..., Value]], Callable
     """Register a maker with named parameters; what is left out is None."""
 
     def register(make: Callable[..., Value]) -> Callable[..., Value]:
-        def maker(reader: Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+        def maker(reader: Values, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
             if len(args) > len(params):
                 reader.fail(node, "TS24", f"R.{name} takes {len(params)} arguments, and this gives {len(args)}.")
             found = dict(zip(params, args, strict=False))
@@ -101,7 +99,7 @@ def _makes(name: str, *params: str) -> Callable[[Callable[..., Value]], Callable
 
 
 @_makes("Tensor", "shape", "dtype", "vdevice", "ndim")
-def _tensor(reader: Reader, node: ast.Call, shape: Value, dtype: Value, vdevice: Value, ndim: Value) -> Value:
+def _tensor(reader: Values, node: ast.Call, shape: Value, dtype: Value, vdevice: Value, ndim: Value) -> Value:
     if isinstance(shape, str):
         shape, dtype = None, shape if dtype is None else dtype
     count = -1 if ndim is None else reader.as_number(ndim, node, "the number of dimensions")
@@ -124,22 +122,22 @@ def _tensor(reader: Reader, node: ast.Call, shape: Value, dtype: Value, vdevice:
 
 
 @_makes("Shape", "values", "ndim")
-def _shape_type(reader: Reader, node: ast.Call, values: Value, ndim: Value) -> Value:
+def _shape_type(reader: Values, node: ast.Call, values: Value, ndim: Value) -> Value:
     sizes = None if values is None else reader.exprs(values, node, INT64)
     return r.ShapeType(sizes, -1 if ndim is None else reader.as_number(ndim, node, "the number of dimensions"))
 
 
-def _tuple_type(reader: Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _tuple_type(reader: Values, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     fields = members(args[0]) if len(args) == 1 else None
     fields = args if fields is None else fields
     return r.TupleType(tuple(reader.relax_type(item, node) for item in fields))
 
 
-def _tuple_value(reader: Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _tuple_value(reader: Values, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     return r.Tuple(tuple(reader.relax(item, node) for item in args), reader.text.span(node))
 
 
-def _output(reader: Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _output(reader: Values, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     blocks = reader.sequences[-1]
     if blocks.dataflow is None:
         reader.fail(node, "TS41", "R.output stands inside of R.dataflow() only.")
@@ -151,7 +149,7 @@ def _output(reader: Reader, args: list[Value], kwargs: dict[str, Value], node: a
     return None
 
 
-def _emit_call(reader: Reader, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _emit_call(reader: Values, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     if len(args) != 1:
         reader.fail(node, "TS24", "R.emit takes one value.")
     return args[0]
@@ -162,26 +160,26 @@ MAKERS.update({"Tuple": _tuple_type, "tuple": _tuple_value, "output": _output, "
 
 @_makes("Object")
 @_makes("Any")
-def _object(reader: Reader, node: ast.Call) -> Value:
+def _object(reader: Values, node: ast.Call) -> Value:
     return r.ObjectType()
 
 
 @_makes("Prim", "dtype", "value")
-def _prim(reader: Reader, node: ast.Call, dtype: Value, value: Value) -> Value:
+def _prim(reader: Values, node: ast.Call, dtype: Value, value: Value) -> Value:
     if dtype is None and isinstance(value, n.Expr):
         return r.PrimValueType(value.dtype)
     return r.PrimValueType(reader.dtype(dtype, node))
 
 
 @_makes("Callable", "params", "ret", "purity", "derive_func")
-def _callable(reader: Reader, node: ast.Call, params: Value, ret: Value, purity: Value, derive: Value) -> Value:
+def _callable(reader: Values, node: ast.Call, params: Value, ret: Value, purity: Value, derive: Value) -> Value:
     items = members(params) if params is None or members(params) is not None else [params]
     kinds = None if items is None else tuple(reader.relax_type(item, node) for item in items)
     return r.FuncType(kinds, None if ret is None else reader.relax_type(ret, node), purity is not False)
 
 
 @_makes("const", "value", "dtype")
-def _const(reader: Reader, node: ast.Call, value: Value, dtype: Value) -> Value:
+def _const(reader: Values, node: ast.Call, value: Value, dtype: Value) -> Value:
     data = _data(reader, value, node)
     first = data
     while isinstance(first, tuple) and first:
@@ -191,7 +189,7 @@ def _const(reader: Reader, node: ast.Call, value: Value, dtype: Value) -> Value:
     return r.Constant(_typed(reader, data, element, node), element, reader.text.span(node))
 
 
-def _data(reader: Reader, value: Value, node: ast.Call) -> r.Data:
+def _data(reader: Values, value: Value, node: ast.Call) -> r.Data:
     if (items := members(value)) is not None:
         rows = tuple(_data(reader, item, node) for item in items)
         if len({len(row) if isinstance(row, tuple) else -1 for row in rows}) > 1:
@@ -206,7 +204,7 @@ def _data(reader: Reader, value: Value, node: ast.Call) -> r.Data:
             reader.fail(node, "TS21", f"a constant holds numbers, and this is {describe(value)}.")
 
 
-def _typed(reader: Reader, data: r.Data, dtype: DataType, node: ast.Call) -> r.Data:
+def _typed(reader: Values, data: r.Data, dtype: DataType, node: ast.Call) -> r.Data:
     if isinstance(data, tuple):
         return tuple(_typed(reader, item, dtype, node) for item in data)
     if not dtype.is_float and not dtype.is_integer:
@@ -219,37 +217,37 @@ def _typed(reader: Reader, data: r.Data, dtype: DataType, node: ast.Call) -> r.D
 
 
 @_makes("shape", "value")
-def _shape(reader: Reader, node: ast.Call, value: Value) -> Value:
+def _shape(reader: Values, node: ast.Call, value: Value) -> Value:
     return reader.relax(value, node, shape=True)
 
 
 @_makes("prim_value", "value")
-def _prim_value(reader: Reader, node: ast.Call, value: Value) -> Value:
+def _prim_value(reader: Values, node: ast.Call, value: Value) -> Value:
     return reader.relax(value, node)
 
 
 @_makes("str", "value")
-def _str(reader: Reader, node: ast.Call, value: Value) -> Value:
+def _str(reader: Values, node: ast.Call, value: Value) -> Value:
     return r.StringValue(reader.string(value, node, "the value"), reader.text.span(node))
 
 
 @_makes("dtype", "value")
-def _dtype(reader: Reader, node: ast.Call, value: Value) -> Value:
+def _dtype(reader: Values, node: ast.Call, value: Value) -> Value:
     return r.DataTypeValue(reader.dtype(value, node), reader.text.span(node))
 
 
 @_makes("ExternFunc", "name")
-def _extern(reader: Reader, node: ast.Call, name: Value) -> Value:
+def _extern(reader: Values, node: ast.Call, name: Value) -> Value:
     return r.ExternFunc(reader.string(name, node, "the name"), reader.text.span(node))
 
 
 @_makes("dataflow")
-def _dataflow(reader: Reader, node: ast.Call) -> Value:
+def _dataflow(reader: Values, node: ast.Call) -> Value:
     return Name("R", "dataflow()")
 
 
 @_makes("device", "device_type", "index")
-def _device(reader: Reader, node: ast.Call, kind: Value, index: Value) -> Value:
+def _device(reader: Values, node: ast.Call, kind: Value, index: Value) -> Value:
     number = reader.as_number(kind, node, "the kind of a device")
     place = 0 if index is None else reader.as_number(index, node, "the number of a device")
     return n.Opaque(f"R.device(device_type={number}, index={place})", reader.text.span(node))
@@ -257,7 +255,7 @@ def _device(reader: Reader, node: ast.Call, kind: Value, index: Value) -> Value:
 
 @_makes("match_cast", "value", "ty")
 @_makes("emit_match_cast", "value", "ty")
-def _match_cast(reader: Reader, node: ast.Call, value: Value, ty: Value) -> Value:
+def _match_cast(reader: Values, node: ast.Call, value: Value, ty: Value) -> Value:
     kind = reader.relax_type(ty, node)
     expr = reader.relax(value, node)
     known = type_of(expr, reader.functions)
@@ -267,7 +265,7 @@ def _match_cast(reader: Reader, node: ast.Call, value: Value, ty: Value) -> Valu
 
 
 @_makes("func_attr", "attrs")
-def _func_attr(reader: Reader, node: ast.Call, attrs: Value) -> Value:
+def _func_attr(reader: Values, node: ast.Call, attrs: Value) -> Value:
     found = reader.attribute(attrs, node)
     if not isinstance(found, Mapping):
         reader.fail(node, "TS21", "attributes are a mapping.")
@@ -332,7 +330,7 @@ _STATED = ("call_tir", "call_tir_inplace", "call_tir_with_grad", "call_dps_packe
 """Those that make their results themselves, and so must be told the types."""
 
 
-def relax_call(reader: Reader, node: ast.Call) -> Value:
+def relax_call(reader: Values, node: ast.Call) -> Value:
     target = reader.value(node.func)
     match target:
         case Name("R", path):
@@ -347,17 +345,17 @@ def relax_call(reader: Reader, node: ast.Call) -> Value:
             args = tuple(reader.relax(reader.value(arg), arg) for arg in _plain(reader, node))
             return r.Call(target, args, span=reader.text.span(node))
         case _:
-            return Evaluator.call(reader, node)
+            return called(reader, node)
 
 
-def _plain(reader: Reader, node: ast.Call) -> list[ast.expr]:
+def _plain(reader: Values, node: ast.Call) -> list[ast.expr]:
     for arg in node.args:
         if isinstance(arg, ast.Starred):
             reader.fail(arg, "TS07", "'*' is no part of a call of Relax.")
     return node.args
 
 
-def _keywords(reader: Reader, node: ast.Call) -> dict[str, Value]:
+def _keywords(reader: Values, node: ast.Call) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for keyword in node.keywords:
         if keyword.arg is None:
@@ -366,21 +364,21 @@ def _keywords(reader: Reader, node: ast.Call) -> dict[str, Value]:
     return found
 
 
-def _named(reader: Reader, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _named(reader: Values, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     path = path.removeprefix("op.")  # the operators' own home: R.op.nn.relu
     maker = MAKERS.get(path)
     if maker is not None:
         return maker(reader, args, kwargs, node)
     if path in _TYPED_CALLS:
-        return reader.typed_call(path, args, kwargs, node)
+        return typed_call(reader, path, args, kwargs, node)
     row = OPERATORS.get(path)
     if row is None:
         hint = did_you_mean(path, [*OPERATORS, *MAKERS, *_TYPED_CALLS])
         reader.fail(node.func, "TS12", f"R.{path} is not known.", hint)
-    return reader.operator(row, args, kwargs, node)
+    return operator(reader, row, args, kwargs, node)
 
 
-def operator(reader: Reader, row: Operator, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> r.Call:
+def operator(reader: Values, row: Operator, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> r.Call:
     """An operator with its values in order and all of its attributes by name."""
     names = (*row.values, *row.attributes)
     if row.variadic:
@@ -437,14 +435,14 @@ def operator(reader: Reader, row: Operator, args: list[Value], kwargs: dict[str,
     return call
 
 
-def _operand(reader: Reader, name: str, value: Value, node: ast.Call) -> r.RelaxExpr:
+def _operand(reader: Values, name: str, value: Value, node: ast.Call) -> r.RelaxExpr:
     """A value that an operator takes; lists of sizes are shapes, and a text is a data type, where one is wanted."""
     if name == "dtype" and isinstance(value, str):
         return r.DataTypeValue(reader.dtype(value, node), reader.text.span(node))
     return reader.relax(value, node, shape=name in ("shape", "size"))
 
 
-def typed_call(reader: Reader, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> r.Call:
+def typed_call(reader: Values, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> r.Call:
     """`R.call_tir`, `R.call_packed` and their kin, whose text states the type of the result."""
     given = dict(kwargs)
     named = _TYPED_CALLS[path]
@@ -473,7 +471,7 @@ def typed_call(reader: Reader, path: str, args: list[Value], kwargs: dict[str, V
     return r.Call(path, tuple(values), attrs, types, reader.text.span(node))
 
 
-def _callee(reader: Reader, value: Value, node: ast.Call) -> r.RelaxExpr:
+def _callee(reader: Values, value: Value, node: ast.Call) -> r.RelaxExpr:
     if isinstance(value, str):
         return r.ExternFunc(value, reader.text.span(node.args[0] if node.args else node))
     return reader.relax(value, node)

@@ -2,7 +2,7 @@
 
 What notebooks show as a page: a mixin for types, nodes, programs and reports, and the table of what draws each.
 
->>> from tensorir.ir.types import Interval
+>>> from tensorir.integers.dims import Interval
 >>> "[0:3]" in Interval(0, 3)._repr_html_()
 True
 
@@ -48,8 +48,8 @@ from typing import Any
 from tensorir.runtime.assembly import draw_traceback
 
 PAGES = {
-    "tensorir.ir.types.Interval": "tensorir.inspect.pages:page_of",
-    "tensorir.ir.types.Dims": "tensorir.inspect.pages:page_of",
+    "tensorir.integers.dims.Interval": "tensorir.inspect.pages:page_of",
+    "tensorir.integers.dims.Dims": "tensorir.inspect.pages:page_of",
     "tensorir.ir.types.TensorType": "tensorir.inspect.pages:page_of",
     "tensorir.ir.types.FunctionType": "tensorir.inspect.pages:page_of",
     "tensorir.ir.nodes.Node": "tensorir.inspect.pages:page_of",
@@ -60,7 +60,7 @@ PAGES = {
     "tensorir.runtime.errors.Diagnostic": "tensorir.inspect.pages:diagnostic_page",
     "tensorir.runtime.errors.DiagnosticError": "tensorir.inspect.pages:error_page",
     "tensorir.analysis.cost.Worth": "tensorir.inspect.pages:worth_page",
-    "tensorir.passes.explain.Explanation": "tensorir.inspect.pages:explanation_page",
+    "tensorir.inspect.explain.Explanation": "tensorir.inspect.pages:explanation_page",
     "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.pages:pipeline_page",
     "tensorir.passes.decisions.Plan": "tensorir.inspect.pages:plan_page",
     "tensorir.distribution.plan.DistributionPlan": "tensorir.inspect.meshes:page_of",
@@ -107,7 +107,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The characters from `start` up to, and without, `stop`; line and column count from 1."""
+    """The characters from `start` up to, and without, `stop`; line and column count from 1.
+
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(NOWHERE)) is NOWHERE
+    True
+    """
 
     source: Source
     start: int
@@ -128,6 +133,9 @@ class Span:
     def to(self, last: Span) -> Span:
         """The span from the start of this one to the end of `last`."""
         return last if self is NOWHERE else self if last is NOWHERE else Span(self.source, self.start, last.stop)
+
+    def __reduce__(self) -> Any:
+        return "NOWHERE" if self is NOWHERE else (Span, (self.source, self.start, self.stop))
 
     def __repr__(self) -> str:
         return "NOWHERE" if self is NOWHERE else f"{self.source.name}:{self.line}:{self.column}"
@@ -154,7 +162,8 @@ class Note:
 class Diagnostic(Displayed):
     """One finding: a stable code, one sentence, the smallest guilty span, notes, and a hint that says what to do.
 
-    `severity` is "error" or "warning"; checkers return warnings and raise errors.
+    `severity` is "error" or "warning"; checkers return warnings and raise errors. A typing rule knows no spans: it
+    gives the index of the guilty `operand`, and the maker of the node finds the span.
     """
 
     code: str
@@ -163,6 +172,7 @@ class Diagnostic(Displayed):
     notes: tuple[Note | str, ...] = ()
     help: str = ""
     severity: str = "error"
+    operand: int | None = None
 
     def __str__(self) -> str:
         where = "" if self.span is NOWHERE else f"{self.span!r}: "
@@ -190,9 +200,18 @@ class DiagnosticError(Displayed, ValueError):
         return DiagnosticError, (self.diagnostics,)
 
 
-def refusal(code: str, message: str, span: Span = NOWHERE, *notes: Note | str, help: str = "") -> DiagnosticError:
-    """One diagnostic as an exception."""
-    return DiagnosticError(Diagnostic(code, message, span, notes, help))
+def refuse(
+    code: str, text: str, help: str = "", *, at: Span | int = NOWHERE, notes: Iterable[Note | str] = ()
+) -> DiagnosticError:
+    """The exception of one diagnostic, to be raised; `at` is a span, or, in a typing rule, the index of the operand.
+
+    >>> raise refuse("A03", "an array without names meets a field.", "name its axes.")
+    Traceback (most recent call last):
+    tensorir.runtime.errors.DiagnosticError: error[A03]: an array without names meets a field.
+    help: name its axes.
+    """
+    span, operand = (at, None) if isinstance(at, Span) else (NOWHERE, at)
+    return DiagnosticError(Diagnostic(code, text, span, tuple(notes), help, operand=operand))
 
 
 class NoAttribute(DiagnosticError, AttributeError):

@@ -11,8 +11,8 @@ from math import prod
 import numpy as np
 
 from tensorir.nodes import occurrences
-from tensorir.runtime.errors import DiagnosticError, refusal
-from tensorir.tenstorrent.kernels.nodes import Program
+from tensorir.runtime.errors import DiagnosticError, refuse
+from tensorir.tenstorrent.kernels.nodes import Estimate, Program
 from tensorir.tenstorrent.metal.emit import emit
 from tensorir.tenstorrent.metal.values import card_named
 from tensorir.tenstorrent.schedule import schedule_of
@@ -24,47 +24,6 @@ from tensorir.tir.trees import children
 
 PHASES = 4
 """The passes of the matrix unit over a product at the fidelity that programs are written for, HiFi4."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The least that a program costs on a card; counts have one entry for each core, in bytes or operations.
-
-    `read` and `written` are bytes from and to DRAM, `received` and `sent` those from and to other cores, `kept` those
-    that lie in the core's own shards and do not move, `products` multiplications of the matrix unit, `operations` those
-    of the vector unit on elements. `seconds` is the least time by each limit, "DRAM", "NoC", "matrix unit" and "vector
-    unit".
-    """
-
-    card: str
-    read: tuple[int, ...]
-    written: tuple[int, ...]
-    received: tuple[int, ...]
-    sent: tuple[int, ...]
-    kept: tuple[int, ...]
-    products: tuple[int, ...]
-    operations: tuple[int, ...]
-    seconds: dict[str, float]
-
-    @property
-    def binds(self) -> str:
-        """The limit that the program reaches first."""
-        return max(self.seconds, key=lambda limit: self.seconds[limit])
-
-    @property
-    def dram(self) -> int:
-        """The bytes from and to DRAM, of all cores."""
-        return sum(self.read) + sum(self.written)
-
-    def __str__(self) -> str:
-        lines = [
-            f"{len(self.read)} cores of a {self.card}: {self.dram:,} bytes from and to DRAM, at most "
-            f"{max(a + b for a, b in zip(self.read, self.received, strict=True)):,} into a core, "
-            f"{sum(self.products):,} products" + (f", {sum(self.kept):,} bytes in shards" if any(self.kept) else ""),
-            *(f"  {limit:12} {seconds * 1e6:10.1f} µs" for limit, seconds in self.seconds.items()),
-            f"  {self.binds} binds",
-        ]
-        return "\n".join(lines)
 
 
 def estimate(program: Program, target: str = "wormhole", mcast: bool = False) -> Estimate:
@@ -202,4 +161,4 @@ def choose(kernels: Iterable[n.PrimFunc], target: str = "wormhole", mcast: bool 
     if said is not None:
         raise said
     message = "there is no kernel to choose from."
-    raise refusal("TN20", message, n.NOWHERE, help="give kernels that compute the same in other blocks.")
+    raise refuse("TN20", message, "give kernels that compute the same in other blocks.", at=n.NOWHERE)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorir.runtime.errors import did_you_mean, refusal
+from tensorir.runtime.errors import did_you_mean, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.builtins import is_block, is_hardware
@@ -69,10 +69,10 @@ def sized(func: n.PrimFunc, **sizes: int) -> n.PrimFunc:
             names = f"has the sizes {', '.join(known)}" if known else "has no sizes left"
             message = f"{name!r} is no size of {func.name!r}, which {names}."
             help = did_you_mean(name, known) or "name one of its buffers' extents."
-            raise refusal("TN13", message, func.span, help=help)
+            raise refuse("TN13", message, help, at=func.span)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             message = f"the size {name!r} of {func.name!r} is {value!r}."
-            raise refusal("TN13", message, func.span, help="a size is a whole number, 0 or more.")
+            raise refuse("TN13", message, "a size is a whole number, 0 or more.", at=func.span)
     values: dict[n.Var, n.Expr] = {known[k]: const(v, known[k].dtype) for k, v in sizes.items()}
     made = {
         buffer: replace(
@@ -152,20 +152,20 @@ def grid_of(func: n.PrimFunc) -> Grid:
     found = [axis for node in walk(func.body) if (axis := binding(node)) is not None]
     if not found:
         message = f"{func.name!r} has no grid: no loop or attribute binds blockIdx.x, blockIdx.y or blockIdx.z."
-        raise refusal("TN01", message, func.span, help="write T.Kernel(8, 8) around the tiles.")
+        raise refuse("TN01", message, "write T.Kernel(8, 8) around the tiles.", at=func.span)
     seen: dict[str, Axis] = {}
     for axis in found:
         if not is_block(axis.tag):
             message = f"{axis.tag} is bound here, and a core runs a tile as a whole."
-            raise refusal("TN01", message, axis.node.span, help="write it for whole tiles.")
+            raise refuse("TN01", message, "write it for whole tiles.", at=axis.node.span)
         if axis.tag in seen or axis.tag[-1] not in AXES:
             message = f"{axis.tag} is bound twice, and a kernel has one grid."
-            raise refusal("TN01", message, axis.node.span, help="make a function of each grid.")
+            raise refuse("TN01", message, "make a function of each grid.", at=axis.node.span)
         seen[axis.tag] = axis
     for outer, inner in pairwise(found):
         if not any(node is inner.node for node in walk(outer.node.body)):
             message = f"{inner.tag} is bound beside {outer.tag}, and a kernel has one grid."
-            raise refusal("TN01", message, inner.node.span, help="make a function of each grid.")
+            raise refuse("TN01", message, "make a function of each grid.", at=inner.node.span)
     return Grid(tuple(found))
 
 
@@ -174,7 +174,7 @@ def _constant(axis: Axis) -> int:
         return axis.extent.value
     message = f"the grid has {axis.extent} blocks along {axis.tag[-1]}, and tiles are given to cores before a call."
     help = "write the extent as a number above 0, or give the sizes in it: ti.tt.sized(f, m=64), --set m=64."
-    raise refusal("TN02", message, axis.node.span, help=help)
+    raise refuse("TN02", message, help, at=axis.node.span)
 
 
 def is_persistent(func: n.PrimFunc) -> bool:
@@ -204,7 +204,7 @@ def number(func: n.PrimFunc, name: str, needs: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     message = f"{func.name!r} has no attribute {name} that is a number above 0."
-    raise refusal("TN03", message, func.span, help=f"run ti.tt.{needs} first.")
+    raise refuse("TN03", message, f"run ti.tt.{needs} first.", at=func.span)
 
 
 def with_attributes(func: n.PrimFunc, made: dict[str, n.Attribute]) -> n.PrimFunc:
@@ -218,7 +218,7 @@ def agreeing(func: n.PrimFunc, made: dict[str, n.Attribute], why: dict[str, str]
         stated = plain(func.attrs.get(name, value))
         if stated != value or isinstance(stated, bool) != isinstance(value, bool):
             message = f"{name} of {func.name!r} is {stated!r}, and {why[name]}."
-            raise refusal("TN14", message, func.span, help=f"leave the attribute out: ti.tt.{needs} writes it.")
+            raise refuse("TN14", message, f"leave the attribute out: ti.tt.{needs} writes it.", at=func.span)
     return with_attributes(func, made)
 
 
@@ -230,7 +230,7 @@ def on_functions(func: F, rule: Callable[[n.PrimFunc], n.PrimFunc]) -> F:
         made = {name: rule(f) if isinstance(f, n.PrimFunc) else f for name, f in func.functions.items()}
         return replace(func, functions=made)
     message = f"a pass takes a function of TIR or a module of them, and this is of type {type(func).__name__}."
-    raise refusal("TN01", message, n.NOWHERE, help="read the text with ti.tir.parse.")
+    raise refuse("TN01", message, "read the text with ti.tir.parse.", at=n.NOWHERE)
 
 
 # Default annotations: how tiles are given to cores, how buffers lie in memory, how large a tile of the hardware is.
@@ -264,7 +264,7 @@ def chosen(func: n.PrimFunc) -> None:
             words = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
             message = f"{name} of {func.name!r} is {value!r}, and programs are made for {words} only."
             help = did_you_mean(value, known) if isinstance(value, str) else ""
-            raise refusal("TN05", message, func.span, help=help or f"write {known[0]}.")
+            raise refuse("TN05", message, help or f"write {known[0]}.", at=func.span)
 
 
 def layout_of(func: n.PrimFunc, buffer: n.Buffer) -> str:
@@ -326,7 +326,7 @@ def _shard(func: n.PrimFunc, layouts: Mapping[str, str]) -> n.PrimFunc:
         if name not in names:
             message = f"{name!r} is given a layout, and {func.name!r} has no such buffer."
             help = did_you_mean(name, names) or f"its buffers are {', '.join(names)}."
-            raise refusal("TN05", message, func.span, help=help)
+            raise refuse("TN05", message, help, at=func.span)
     made: dict[str, n.Attribute] = {f"tt_buffer_{name}_layout": layout for name, layout in layouts.items()}
     func = replace(func, attrs={**func.attrs, **made})
     chosen(func)
@@ -353,7 +353,7 @@ def matrix_extents(buffer: n.Buffer) -> tuple[int, int]:
     for extent in buffer.shape[-2:]:
         if not isinstance(extent, n.IntImm):
             message = f"{buffer.name!r} has {extent} elements along a dim, and its tiles are counted before a call."
-            raise refusal("TN02", message, buffer.span, help="give its sizes: ti.tt.sized(f, m=64).")
+            raise refuse("TN02", message, "give its sizes: ti.tt.sized(f, m=64).", at=buffer.span)
         found.append(extent.value)
     high, wide = (1,) * (2 - len(found)) + tuple(found)
     return high, wide

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import NoReturn
 
-from tensorir.runtime.errors import Span, refusal
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.staging import staged
 from tensorir.tir import nodes as n
@@ -96,10 +95,6 @@ class Control:
 Item = Move | Compute | Control
 
 
-def refuse(message: str, span: Span, help: str, code: str = "TN07") -> NoReturn:
-    raise refusal(code, message, span, help=help)
-
-
 def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
     outer = set(func.buffer_map.values())
     memory = {buffer.data for buffer in outer}
@@ -129,7 +124,8 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
                 _plain(node.min, node.span)
                 _plain(node.extent, node.span)
                 if node.kind is n.ForKind.PARALLEL:
-                    refuse("tiles are moved in parallel here.", node.span, "load tiles in a serial loop.")
+                    message = "tiles are moved in parallel here."
+                    raise refuse("TN07", message, "load tiles in a serial loop.", at=node.span)
                 return [Control(node, (tuple(of(node.body)),))]
             case n.IfThenElse() if id(node) in moving:
                 _plain(node.condition, node.span)
@@ -137,7 +133,8 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
                 return [Control(node, tuple(tuple(of(case)) for case in cases))]
             case n.Evaluate(n.Call(op="elided", args=(n.StringImm(what), *_))):
                 message = f"the text leaves out what stands here: {what}."
-                refuse(message, node.span, 'write it out; a product is value={"A": a, "B": b, "C": c}.')
+                help = 'write it out; a product is value={"A": a, "B": b, "C": c}.'
+                raise refuse("TN07", message, help, at=node.span)
             case n.Evaluate(n.Call() as call) if is_tile(call) and (move := _move(call, outer)) is not None:
                 return [move]
             case (
@@ -158,7 +155,7 @@ def items_of(func: n.PrimFunc, body: n.Stmt) -> tuple[Item, ...]:
                 return [*loads, Compute(parts.statement), *stores]
             case _:
                 message = f"{in_words(node)} is neither a tile that moves nor a computation on tiles."
-                refuse(message, node.span, "write the kernel with T.copy, tile operations and loops.")
+                raise refuse("TN07", message, "write the kernel with T.copy, tile operations and loops.", at=node.span)
 
     return tuple(of(body))
 
@@ -221,8 +218,8 @@ def _stays(node: n.Stmt) -> None:
                 leaves = False
         if leaves:
             span = current.span if isinstance(current, n.Stmt | n.Expr) else node.span
-            refuse("a loop in which tiles move is left here, and only the computation knows when.", span,
-                   "let the loop run to its end, and choose what is stored by a condition.", "TN08")  # fmt: skip
+            raise refuse("TN08", "a loop in which tiles move is left here, and only the computation knows when.",
+                "let the loop run to its end, and choose what is stored by a condition.", at=span)  # fmt: skip
         within = inside or isinstance(current, n.For | n.While)
         if not isinstance(current, n.Buffer):
             pending.extend((child, within) for child in children(current))
@@ -253,8 +250,8 @@ def _moving(body: n.Stmt, outer: set[n.Buffer]) -> set[int]:
                 cases = [c for c in (node.then_case, node.else_case) if c is not None]
                 pending.extend((c, (*above, node)) for c in cases)
             case n.While() if any(isinstance(p, n.Call) and is_tile(p) and _move(p, outer) for p in walk(node)):
-                refuse("tiles are moved in a while loop, and the reader does not know when it ends.", node.span,
-                        "write a loop whose extent is known: for k in T.serial(n).", "TN08")  # fmt: skip
+                message = "tiles are moved in a while loop, and the reader does not know when it ends."
+                raise refuse("TN08", message, "write a loop whose extent is known: for k in T.serial(n).", at=node.span)
             case n.BufferStore() | n.Evaluate() if any(
                 isinstance(p, n.BufferLoad | n.BufferStore) and p.buffer in outer for p in walk(node)
             ):
@@ -284,7 +281,8 @@ def _move(call: n.Call, outer: set[n.Buffer]) -> Move | None:
         for box in _boxes(record):
             if box.buffer in outer:
                 message = f"T.{call.op} works on {box.buffer.name!r} itself, and a core computes on its tiles."
-                refuse(message, call.span, "copy it into a tile first, or from one afterwards: T.copy.")
+                help = "copy it into a tile first, or from one afterwards: T.copy."
+                raise refuse("TN07", message, help, at=call.span)
         return None
     ends = record.src.buffer in outer, record.dst.buffer in outer
     if ends == (False, False):
@@ -298,7 +296,7 @@ def _move(call: n.Call, outer: set[n.Buffer]) -> Move | None:
     kind = {(True, False): "load", (False, True): "store", (True, True): "through"}[ends]
     if (kind == "load" and isinstance(record, Atomic)) or (kind == "through" and not isinstance(record, Copy | Atomic)):
         message = f"T.{call.op} takes {record.src.buffer.name!r} from memory itself."
-        refuse(message, call.span, "copy it into a tile first: T.copy.")
+        raise refuse("TN07", message, "copy it into a tile first: T.copy.", at=call.span)
     return Move(kind, record, call)
 
 
@@ -312,7 +310,8 @@ def _plain(expr: n.Expr, span: Span) -> None:
     for part in walk(expr):
         if isinstance(part, n.BufferLoad):
             message = f"{part.buffer.name!r} decides here which tiles are moved, and only the computation sees it."
-            refuse(message, span, "let loops, conditions and indices depend on the tile's number only.", "TN08")
+            help = "let loops, conditions and indices depend on the tile's number only."
+            raise refuse("TN08", message, help, at=span)
 
 
 def uses(node: n.Node) -> tuple[set[n.Buffer], set[n.Buffer]]:
@@ -367,8 +366,8 @@ def extents_of(box: Box) -> tuple[int, ...]:
 def block_of(like: n.Buffer, box: Box, dtype: DataType) -> n.Buffer:
     """A block of a box's extents, named after a buffer, with memory of its own."""
     if any(not isinstance(e, n.IntImm) for e in box.extents):
-        refuse(f"the tile of {box.buffer.name!r} has extents that only a call tells.", box.span,
-                "write the extents of the tile as numbers.")  # fmt: skip
+        message = f"the tile of {box.buffer.name!r} has extents that only a call tells."
+        raise refuse("TN07", message, "write the extents of the tile as numbers.", at=box.span)
     return own_block(like, "block", extents_of(box), dtype)
 
 

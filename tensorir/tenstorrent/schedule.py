@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tensorir.passes.pipeline import Stage, Stages
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 from tensorir.tenstorrent.grid import (
     AXES,
     DEFAULTS,
@@ -61,7 +61,7 @@ def partition(tiles: int, cores: int) -> tuple[tuple[int, int], ...]:
     """
     if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         message = f"tiles are given to {cores} cores, and there is at least one."
-        raise refusal("TN04", message, n.NOWHERE, help="write cores=64.")
+        raise refuse("TN04", message, "write cores=64.", at=n.NOWHERE)
     each, more = divmod(tiles, cores)
     return tuple((k * each + min(k, more), each + (k < more)) for k in range(cores))
 
@@ -125,7 +125,7 @@ def schedule_of(func: n.PrimFunc) -> Schedule:
     agreeing(func, {"tt_num_cores": len(shares)}, {"tt_num_cores": said}, "schedule(f, cores=8)")
     if (fault := uncovered(shares, prod(grid))) is not None:
         message = f"tt_tiles_per_core of {func.name!r} is no schedule: {fault[1]}"
-        raise refusal("TN15", message, func.span, help="give every tile to one core: ti.tt.schedule(f, cores=8) does.")
+        raise refuse("TN15", message, "give every tile to one core: ti.tt.schedule(f, cores=8) does.", at=func.span)
     return Schedule(grid, str(func.attrs.get("tt_schedule_order", DEFAULTS["tt_schedule_order"])), shares)
 
 
@@ -164,7 +164,7 @@ def shares_of(func: n.PrimFunc) -> tuple[tuple[int, int], ...]:
         else:
             return tuple(pairs)
     message = f"{func.name!r} does not say which core computes which tiles."
-    raise refusal("TN03", message, func.span, help="run ti.tt.schedule first.")
+    raise refuse("TN03", message, "run ti.tt.schedule first.", at=func.span)
 
 
 def uncovered(shares: Sequence[tuple[int, int]], tiles: int) -> tuple[str, str] | None:
@@ -224,13 +224,13 @@ def persistent(func: F) -> F:
 def _persistent(func: n.PrimFunc) -> n.PrimFunc:
     if is_persistent(func):
         message = f"{func.name!r} is a loop over the tiles of a core already."
-        raise refusal("TN06", message, func.span, help="take the kernel with its grid.")
+        raise refuse("TN06", message, "take the kernel with its grid.", at=func.span)
     grid = grid_of(func)
     columns = schedule_of(func).order == "column_major"
     names = {p.name for p in func.params} | {b.name for b in func.buffer_map.values()}
     if taken := sorted(names & set(RUNTIME_ARGS)):
         message = f"{func.name!r} has a parameter {taken[0]!r}, which a persistent kernel adds."
-        raise refusal("TN06", message, func.span, help="give the parameter another name.")
+        raise refuse("TN06", message, "give the parameter another name.", at=func.span)
     start, count, wide, high = added = tuple(n.Var(name, n.PrimType(INT32), func.span) for name in RUNTIME_ARGS)
     step, tile = (n.Var(name, n.PrimType(INT32), func.span) for name in ("i", "tile_id"))
     ids: dict[str, n.Expr] = {

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tenstorrent.grid import is_persistent, shard
 from tensorir.tenstorrent.in_place import is_safe_in_place
 from tensorir.tenstorrent.items import (
@@ -28,7 +28,6 @@ from tensorir.tenstorrent.items import (
     items_of,
     names_of_tiles,
     pages_of,
-    refuse,
     region,
     uses,
     with_box,
@@ -160,7 +159,7 @@ class _Split:
                 help = (
                     "store into another buffer, or only what no other tile loads and the tile itself has loaded before."
                 )
-                refuse(message, span, help, "TN09")
+                raise refuse("TN09", message, help, at=span)
         for buffer, sites in loads.items():
             if len({suite for suite, _ in sites}) == 1 and all(whole for _, whole in sites):
                 self.direct.add(buffer)
@@ -296,7 +295,7 @@ class _Split:
     def _block(self, box: Box, dtype: DataType, span: Span) -> n.Buffer:
         if any(not isinstance(e, n.IntImm) for e in box.extents):
             message = f"the tile of {box.buffer.name!r} has extents that only a call tells."
-            refuse(message, span, "write the extents of the tile as numbers.")
+            raise refuse("TN07", message, "write the extents of the tile as numbers.", at=span)
         return block_of(box.buffer, box, dtype)
 
     def _queue(self, key: object, block: n.Buffer, outer: n.Buffer, span: Span) -> CircularBuffer:
@@ -310,10 +309,11 @@ class _Split:
         room = 2 * pages if asked is None else asked
         if room < pages:
             message = f"{name} holds {tiles(room)}, and a block has {pages}: no block ever fits."
-            refuse(message, span, f"give it room for {tiles(pages)} or more; {2 * pages} let both sides work.", "TN10")
+            help = f"give it room for {tiles(pages)} or more; {2 * pages} let both sides work."
+            raise refuse("TN10", message, help, at=span)
         if room % pages:
             message = f"{name} holds {tiles(room)}, and blocks of {pages}: at its end a block would be in two pieces."
-            refuse(message, span, f"give it room for a multiple of {pages} tiles.", "TN10")
+            raise refuse("TN10", message, f"give it room for a multiple of {pages} tiles.", at=span)
         queue = self.buffers[key] = CircularBuffer(name, block, pages, room)
         return queue
 
@@ -323,7 +323,7 @@ class _Split:
         for name in self.capacity if isinstance(self.capacity, Mapping) else ():
             if name not in names:
                 message = f"a capacity is given for {name}, and the circular buffers are {', '.join(names)}."
-                refuse(message, self.func.span, "name one of these.", "TN10")
+                raise refuse("TN10", message, "name one of these.", at=self.func.span)
 
 
 def _largest_first(local: Iterable[n.Buffer]) -> tuple[n.Buffer, ...]:

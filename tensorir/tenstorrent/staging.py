@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import NoReturn
 
-from tensorir.runtime.errors import Span, refusal
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing
 from tensorir.tir.dtypes import HANDLE, INT32
@@ -123,7 +123,7 @@ def _as_stores(node: n.Stmt, memory: frozenset[n.Buffer]) -> tuple[n.Stmt, dict[
 
 def _refuse(buffer: n.Buffer, span: Span, why: str = "") -> NoReturn:
     message = f"{buffer.name!r} is used inside of a computation{why}, and a core computes on its tiles."
-    raise refusal("TN07", message, span, help="copy it into a tile first, or from one afterwards: T.copy.")
+    raise refuse("TN07", message, "copy it into a tile first, or from one afterwards: T.copy.", at=span)
 
 
 def bound_by(node: n.Node) -> n.Var | None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Span, refusal
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tenstorrent.grid import layout_of
 from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.metal.values import TILE, Card, Shapes, matrix_box, shapes_of
@@ -103,7 +103,7 @@ def _number(expr: n.Expr, env: dict[n.Var, Numbers], core: Numbers) -> Numbers:
 
 
 def _unknown(message: str, span: Span, help: str) -> NoReturn:
-    raise refusal("TN20", f"{message}, and what a program moves is counted before.", span, help=help)
+    raise refuse("TN20", f"{message}, and what a program moves is counted before.", help, at=span)
 
 
 def moves(program: Program, role: str) -> list[tuple[Reached, Box, str, int]]:
@@ -238,7 +238,7 @@ _OTHER = "choose cores and blocks so that each core moves the tiles of its shard
 
 
 def _refuse(message: str, span: Span, help: str) -> NoReturn:
-    raise refusal("TN21", message, span, help=f"{help}; or leave it in DRAM: dram_interleaved.")
+    raise refuse("TN21", message, f"{help}; or leave it in DRAM: dram_interleaved.", at=span)
 
 
 def _grids(cores: int, wide: int) -> Mapping[str, tuple[int, int]]:

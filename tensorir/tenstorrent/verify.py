@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import DiagnosticError, refusal
+from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.tenstorrent.grid import (
     AXES,
     DEFAULTS,
@@ -106,7 +106,7 @@ def verify(
     extents = grid_of(before).extents
     if not is_persistent(after) or [p.name for p in after.params[-4:]] != list(RUNTIME_ARGS):
         message = f"{after.name!r} is no loop over the tiles of a core."
-        raise refusal("TN03", message, after.span, help="run ti.tt.persistent on it.")
+        raise refuse("TN03", message, "run ti.tt.persistent on it.", at=after.span)
     tiles = extents[0] * extents[1] * extents[2]
     asked = () if cores is None else (cores,) if isinstance(cores, int) else tuple(cores)
     chosen(after)

@@ -21,7 +21,7 @@ from typing import Any
 
 from tensorir.ir.nodes import Expr, Fencil, Var
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean, refusal
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean, refuse
 from tensorir.text.elaborate import elaborate, elaborate_expression
 from tensorir.text.lexer import ELEMENTS, MAX_TEXT
 from tensorir.text.parser import parse_expression, parse_programs
@@ -92,28 +92,23 @@ def read_text(path: str | PathLike[str]) -> str:
     source = Source(str(path), "")
     size = Path(path).stat().st_size
     if size > MAX_TEXT:
-        raise refusal(
-            "S08",
-            f"the file has {size} bytes, and {MAX_TEXT} is the limit.",
-            Span(source, 0, 0),
-            help="split it into several files.",
-        )
+        message = f"the file has {size} bytes, and {MAX_TEXT} is the limit."
+        raise refuse("S08", message, "split it into several files.", at=Span(source, 0, 0))
     data = Path(path).read_bytes()
     try:
         return data.decode("utf-8").removeprefix("\ufeff")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
         bad = Span(Source(str(path), f"{before}\ufffd"), len(before), len(before) + 1)
-        raise DiagnosticError(
-            Diagnostic("S02", f"the byte {data[error.start]:#04x} is not UTF-8.", bad, help="save the file as UTF-8.")
-        ) from None
+        message = f"the byte {data[error.start]:#04x} is not UTF-8."
+        raise refuse("S02", message, "save the file as UTF-8.", at=bad) from None
 
 
 def _source(name: str, text: object) -> Source:
     if not isinstance(text, str):
         kind = type(text).__name__
         hint = "for a file, ti.parse(path.read_text(encoding='utf-8'))."
-        raise refusal("S15", f"a program is a text, and this is of type {kind}.", help=hint)
+        raise refuse("S15", f"a program is a text, and this is of type {kind}.", hint)
     return Source(name, text)
 
 
@@ -122,30 +117,21 @@ def _chosen(programs: tuple[Program, ...], wanted: str | None, source: Source) -
     seen: set[str] = set()
     for program in programs:
         if program.name in seen:
-            raise refusal("N12", f"there are two fencils named '{program.name}'.", program.span, help="rename one.")
+            raise refuse("N12", f"there are two fencils named '{program.name}'.", "rename one.", at=program.span)
         seen.add(program.name)
     if not programs:
-        raise refusal(
-            "N08",
-            "there is no fencil in this text.",
-            Span(source, 0, 0),
-            help="write name(out: tensor<float, I[0:5]>, ...) { out ← e; }.",
-        )
+        message = "there is no fencil in this text."
+        raise refuse("N08", message, "write name(out: tensor<float, I[0:5]>, ...) { out ← e; }.", at=Span(source, 0, 0))
     names = [p.name for p in programs]
     if wanted is None and len(programs) > 1:
         listed = ", ".join(f"'{n}'" for n in names)
-        raise refusal(
-            "N08",
-            f"there are {len(programs)} fencils here: {listed}.",
-            programs[1].span,
-            help=f'name the one that you want: fencil="{names[0]}".',
-        )
+        message = f"there are {len(programs)} fencils here: {listed}."
+        raise refuse("N08", message, f'name the one that you want: fencil="{names[0]}".', at=programs[1].span)
     for program in programs:
         if wanted in (None, program.name):
             return program
-    raise refusal(
-        "N08", f"there is no fencil '{wanted}' in this text.", Span(source, 0, 0), help=did_you_mean(str(wanted), names)
-    )
+    message = f"there is no fencil '{wanted}' in this text."
+    raise refuse("N08", message, did_you_mean(str(wanted), names), at=Span(source, 0, 0))
 
 
 def _typed(program: Program, offset_provider: Mapping[str, Any]) -> Any:

@@ -29,10 +29,11 @@ from functools import partial
 from typing import Any, NoReturn
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import Builtin
-from tensorir.ir.types import Dims, Element, Interval, TupleElement
+from tensorir.ir.types import Element, TupleElement
 from tensorir.ir.typing_rules import MODES
-from tensorir.runtime.errors import Span, did_you_mean, refusal
+from tensorir.runtime.errors import Span, did_you_mean, refuse
 from tensorir.text.lexer import (
     ELEMENTS,
     KEYWORDS,
@@ -129,7 +130,7 @@ class Cursor:
             )
 
     def fail(self, code: str, message: str, where: Token | Span, help: str = "") -> NoReturn:
-        raise refusal(code, message, where if isinstance(where, Span) else self.span(where), help=help)
+        raise refuse(code, message, help, at=where if isinstance(where, Span) else self.span(where))
 
     def missing(self, what: str, help: str = "") -> NoReturn:
         """Something else stands where `what` is needed."""

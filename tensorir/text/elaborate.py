@@ -2,7 +2,8 @@
 
 The types of a function's parameters where the notation leaves them out: they follow from what it is applied to.
 
->>> from tensorir.ir.types import FLOAT64, Dims
+>>> from tensorir.integers.dims import Dims
+>>> from tensorir.ir.types import FLOAT64
 >>> x = TensorType(FLOAT64, Dims.of(V=(0, 5), _NB_0=(0, 7)))
 >>> parameter_types("reduce", (None,), (TensorType(FLOAT64), x), ())
 (tensor<float, V[0:5]>, tensor<float, V[0:5]>)
@@ -36,13 +37,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tensorir.integers.dims import Dims
 from tensorir.ir import build, nodes
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.rewrite import rename_bound, with_label
-from tensorir.ir.types import INT32, NEIGHBOUR, Complaint, Dims, TensorType, bcast, neighbour_counter
+from tensorir.ir.types import INT32, NEIGHBOUR, TensorType, bcast, neighbour_counter
 from tensorir.ir.typing_rules import reduced_dim
 from tensorir.ir.wellformed import check_closure
-from tensorir.runtime.errors import Span, did_you_mean
+from tensorir.runtime.errors import DiagnosticError, Span, did_you_mean, refuse
 from tensorir.text import syntax
 from tensorir.text.cursor import fix
 from tensorir.text.layout import Rule, run
@@ -74,7 +76,7 @@ def parameter_types(
     """The parameter types of a function in a call of a builtin with these operands; None where that cannot be told.
 
     `declared` are the types that its parameters are declared with, None for those that are left out. Raises a
-    Complaint where the operands do not fit each other, or have no dim to fold.
+    DiagnosticError where the operands do not fit each other, or have no dim to fold.
     """
     row = TABLE[op]
     match row.control, operands:
@@ -109,11 +111,8 @@ def _scanned(args: Sequence[TensorType], declared: Declared) -> str | None:
     else:
         lacking = {d for a in args for d in a.dims}
     if len(lacking) > 1:
-        raise Complaint(
-            "T20",
-            f"the scanned dim is not clear: the arguments have {', '.join(sorted(lacking))}.",
-            help="name it: scan(f, true, init, K)(x).",
-        )
+        message = f"the scanned dim is not clear: the arguments have {', '.join(sorted(lacking))}."
+        raise refuse("T20", message, "name it: scan(f, true, init, K)(x).")
     return next(iter(lacking), None)
 
 
@@ -158,9 +157,7 @@ def typed(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
 def _literal(node: syntax.Number) -> nodes.Literal:
     result = build.literal(node.value, node.element, node.span)
     if isinstance(node.value, float) and math.isfinite(node.value) and not math.isfinite(result.value):
-        raise Complaint(
-            "S12", f"{node.value} is larger than every {node.element}.", help="use a wider type, such as float64."
-        )
+        raise refuse("S12", f"{node.value} is larger than every {node.element}.", "use a wider type, such as float64.")
     return result
 
 
@@ -298,16 +295,14 @@ def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nod
     word = node.span.text or node.op
     (slots,) = TABLE[node.op].form
     if len(slots) != len(types):
-        raise Complaint(
-            "T15",
-            f"'{word}' takes {_count(len(slots), 'operand')}, and here it gets {len(types)}.",
-            help=f"write a function that says what happens to all {len(types)}: λ(a, b, c) → a + b × c.",
-        )
+        help = f"write a function that says what happens to all {len(types)}: λ(a, b, c) → a + b × c."
+        raise refuse("T15", f"'{word}' takes {_count(len(slots), 'operand')}, and here it gets {len(types)}.", help)
     try:
         return nodes.Operator(node.op, types, node.span)
-    except Complaint as found:
+    except DiagnosticError as error:
+        (refused,) = error.diagnostics
         applied = f"'{word}' is applied to {' and '.join(map(str, types))}."
-        raise Complaint(found.code, found.message, *found.notes, applied, help=found.help) from None
+        raise refuse(refused.code, refused.message, refused.help, notes=(*refused.notes, applied)) from None
 
 
 def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr | None]:
@@ -446,10 +441,10 @@ def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:
         points = [p for _, i in value.items for p in (i.start, i.stop)] if isinstance(value, Dims) else [value]
         for point in points:
             if isinstance(point, int) and abs(point) > MAX_BOUND:
-                raise Complaint("S10", f"{point} is too large.", help="numbers here lie between -2^62 and 2^62.")
+                raise refuse("S10", f"{point} is too large.", "numbers here lie between -2^62 and 2^62.")
         for dim, i in value.items if isinstance(value, Dims) else ():
             if i.stop < i.start:
-                raise Complaint("T31", f"{dim}{i} stops before it starts.", help="the smaller bound comes first.")
+                raise refuse("T31", f"{dim}{i} stops before it starts.", "the smaller bound comes first.")
     return static
 
 
@@ -468,7 +463,7 @@ def _hint(
     known = [None if t is None else e.tensor_type(t) for t in declared]
     try:
         return _Hint(parameter_types(node.op, static, types, known if isinstance(f, syntax.Lambda) else ()))
-    except Complaint:
+    except DiagnosticError:
         # a function with a name may say its types where it stands
         if isinstance(f, syntax.Name):
             return _UNKNOWN
@@ -489,18 +484,15 @@ def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequenc
     dim, offset = static
     (x,) = args
     if dim not in e.dims and neighbour_counter(dim) is None:
-        raise Complaint("N04", f"no dim of this program is named '{dim}'.", help=did_you_mean(dim, sorted(e.dims)))
+        raise refuse("N04", f"no dim of this program is named '{dim}'.", did_you_mean(dim, sorted(e.dims)))
     return build.cartesian_shift(x, dim, offset, span)
 
 
 def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     depth = 1 + max((e.tuple_depths.get(id(a.type.element), (None, 0))[1] for a in args), default=0)
     if depth > MAX_TUPLE_NESTING:
-        raise Complaint(
-            "S05",
-            f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit.",
-            help="use fewer levels.",
-        )
+        message = f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit."
+        raise refuse("S05", message, "use fewer levels.")
     made = build.call("make_tuple", *args, span=span)
     assert isinstance(made.type, TensorType)
     element = made.type.element

@@ -30,7 +30,7 @@ import numpy as np
 from tensorir.integers.affine import Affine
 from tensorir.ir.builtins import TABLE, Builtin
 from tensorir.ir.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT32, SCALARS, Scalar
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, refusal
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, refuse
 
 # What the notation accepts at most. Text beyond a limit gets a diagnostic that states the limit.
 
@@ -226,12 +226,8 @@ def tokenize(source: Source) -> Tokens:
     text = source.text
     found: list[Diagnostic] = []
     if len(text) > MAX_TEXT:
-        raise refusal(
-            "S08",
-            f"the text has {len(text)} characters, and {MAX_TEXT} is the limit.",
-            Span(source, 0, 0),
-            help="split it into several files.",
-        )
+        message = f"the text has {len(text)} characters, and {MAX_TEXT} is the limit."
+        raise refuse("S08", message, "split it into several files.", at=Span(source, 0, 0))
     tokens: list[Token] = []
     match, place, end = _TOKEN.match, 0, len(text)
     while place < end:

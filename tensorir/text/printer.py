@@ -32,14 +32,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.integers.affine import number as whole
+from tensorir.integers.dims import Dims
 from tensorir.ir import build
 from tensorir.ir import nodes as ir
 from tensorir.ir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, UNARY, Builtin
 from tensorir.ir.rewrite import postorder, runs, use_counts, values, with_values
 from tensorir.ir.static_parameters import Fold, Scan, Shift, Slot
-from tensorir.ir.types import Complaint, Dims, TensorType
+from tensorir.ir.types import TensorType
 from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.ir.typing_rules import scanned_dim
+from tensorir.runtime.errors import DiagnosticError
 from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS, lift, spell_affine, spell_element, spell_ranges
 from tensorir.text.elaborate import function_count, parameter_types
@@ -350,7 +352,7 @@ def _call(node: ir.Call, args: list[syntax.Expression]) -> syntax.Expression:
 def _parameter_types(op: str, static: tuple[Any, ...], types: Sequence[TensorType]) -> tuple[TensorType, ...] | None:
     try:
         return parameter_types(op, static, types, ())
-    except Complaint:
+    except DiagnosticError:
         return None
 
 
@@ -365,7 +367,7 @@ def _without_inferable(node: ir.Call) -> tuple[Any, ...]:
             assert not isinstance(function, TensorType)
             try:
                 return (forward, None) if scanned_dim(function, types) == dim else node.static
-            except Complaint:
+            except DiagnosticError:
                 return node.static
         case _:
             return node.static

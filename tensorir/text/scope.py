@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tensorir.integers.affine import Affine, number
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build, nodes
 from tensorir.ir.dimensions import Dimension
-from tensorir.ir.types import Complaint, Dims, Element, Interval, Scalar, TensorType, scalar_of
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, refusal
+from tensorir.ir.types import Element, Scalar, TensorType, scalar_of
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refuse
 from tensorir.text import syntax
 from tensorir.text.layout import Structure
 from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET, affine_text
@@ -55,12 +56,9 @@ def _type_of(name: str, table: Any, span: Span) -> WrittenType:
     names, shape = getattr(table, "dims", None), getattr(table, "shape", None)
     element: Scalar | None = scalar_of(table.dtype) if hasattr(table, "dtype") else None
     if names is None or shape is None or element is None:
-        raise refusal(
-            "B07",
-            f"the offset provider's '{name}' is {type(table).__name__}, which does not name its dims.",
-            span,
-            help="give the name of a dim or of a parameter, a Dimension, or a field or DataArray with named dims.",
-        )
+        message = f"the offset provider's '{name}' is {type(table).__name__}, which does not name its dims."
+        help = "give the name of a dim or of a parameter, a Dimension, or a field or DataArray with named dims."
+        raise refuse("B07", message, help, at=span)
     ranges = tuple(Range(str(d), number(0), number(int(n))) for d, n in zip(names, shape, strict=True))
     return WrittenType(element, ranges, span)
 
@@ -120,10 +118,8 @@ class Elaboration:
         try:
             return make()
         except DiagnosticError as error:
-            found = [moved(d, uses) for d in error.diagnostics]
-        except Complaint as complaint:
-            found = [Diagnostic(complaint.code, complaint.message, span, complaint.notes, complaint.help)]
-        self.add(*found)
+            found = error.diagnostics
+        self.add(*(dataclasses.replace(d, span=span) if d.span is NOWHERE else moved(d, uses) for d in found))
         return None
 
     def declare(self, p: syntax.Param) -> nodes.Var | None:

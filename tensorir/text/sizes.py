@@ -28,7 +28,7 @@ from tensorir.binding.arrays import size_of
 from tensorir.integers.affine import Affine
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.assembly import bind_program, call_program, parse_program, print_program
-from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refusal
+from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache
 from tensorir.text.elaborate import elaborate
 from tensorir.text.lexer import affine_text
@@ -71,21 +71,14 @@ class Template(CacheOwner, Displayed):
         """The typed fencil for a value of every size; made once per set of sizes."""
         for name in sizes:
             if name not in self.sizes:
-                raise refusal(
-                    "B05",
-                    f"'{self.name}' has no size '{name}'.",
-                    self.program.span,
-                    help=did_you_mean(name, self.sizes),
-                )
+                message = f"'{self.name}' has no size '{name}'."
+                raise refuse("B05", message, did_you_mean(name, self.sizes), at=self.program.span)
         unbound = [name for name in self.sizes if name not in sizes]
         if unbound:
             shown = " and ".join(f"'{name}'" for name in unbound)
-            raise refusal(
-                "B01",
-                f"the size{'s' * (len(unbound) > 1)} {shown} {'is' if len(unbound) == 1 else 'are'} not bound.",
-                self.program.span,
-                help=f"give {'it a value' if len(unbound) == 1 else 'them values'}: {unbound[0]}=10.",
-            )
+            message = f"the size{'s' * (len(unbound) > 1)} {shown} {'is' if len(unbound) == 1 else 'are'} not bound."
+            help = f"give {'it a value' if len(unbound) == 1 else 'them values'}: {unbound[0]}=10."
+            raise refuse("B01", message, help, at=self.program.span)
         key = tuple(size_of(sizes[name], name) for name in self.sizes)
         return self.specialisations.of(key, lambda: elaborate(self.program, dict(zip(self.sizes, key, strict=True))))
 
@@ -161,12 +154,8 @@ def solve(template: Template, shapes: Mapping[str, Shape], sizes: Mapping[str, i
     origin = {name: f"'{name}' was given" for name in known}
     for name in known:
         if name not in template.sizes:
-            raise _error(
-                "B05",
-                f"'{template.name}' has no size '{name}'.",
-                template.program.span,
-                did_you_mean(name, template.sizes),
-            )
+            message = f"'{template.name}' has no size '{name}'."
+            raise refuse("B05", message, did_you_mean(name, template.sizes), at=template.program.span)
     equations = list(_equations(template, shapes))
     pending = equations
     while pending:
@@ -182,18 +171,10 @@ def solve(template: Template, shapes: Mapping[str, Shape], sizes: Mapping[str, i
             _use(q, known, origin)
     unbound = [name for name in template.sizes if name not in known]
     if unbound:
-        raise _error(
-            "B01",
-            f"the size '{unbound[0]}' is not bound: no argument that was passed has an interval that tells it.",
-            template.program.span,
-            f"give it by name: {unbound[0]}=10.",
-        )
+        message = f"the size '{unbound[0]}' is not bound: no argument that was passed has an interval that tells it."
+        raise refuse("B01", message, f"give it by name: {unbound[0]}=10.", at=template.program.span)
     _check_extents(template, known)
     return {name: known[name] for name in template.sizes}
-
-
-def _error(code: str, message: str, span: Span, help: str = "") -> DiagnosticError:
-    return refusal(code, message, span, help=help)
 
 
 def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equation]:
@@ -216,12 +197,8 @@ def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equ
             if len(shape) != len(p.type.ranges):
                 wanted = ", ".join(r.dim for r in p.type.ranges) or "none"
                 axes = f"{len(shape)} {'axis' if len(shape) == 1 else 'axes'}"
-                raise _error(
-                    "B06",
-                    f"'{p.name}' has {axes}, and its type has {len(p.type.ranges)}: {wanted}.",
-                    p.span,
-                    "axes stand in the order in which the type names its dims.",
-                )
+                message = f"'{p.name}' has {axes}, and its type has {len(p.type.ranges)}: {wanted}."
+                raise refuse("B06", message, "axes stand in the order in which the type names its dims.", at=p.span)
             for r, extent in zip(p.type.ranges, shape, strict=True):
                 yield _extent(p.name, r, int(extent))
 
@@ -246,7 +223,7 @@ def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
             else:
                 message = f"{q.what}, and {affine_text(q.left)} is {q.left.at(known)}; {', and '.join(because)}."
                 help = "pass arrays whose sizes agree."
-            raise _error("B02", message, q.span, help)
+            raise refuse("B02", message, help, at=q.span)
         return
     ((name, factor),) = unknown.items()
     _settle(name, value / factor, q, known, origin)
@@ -254,12 +231,8 @@ def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
 
 def _settle(name: str, value: Fraction, q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:
     if value.denominator != 1:
-        raise _error(
-            "B03",
-            f"{q.what}, and no whole '{name}' gives that: {affine_text(q.left)} = {q.right}.",
-            q.span,
-            "pass an array of another size.",
-        )
+        message = f"{q.what}, and no whole '{name}' gives that: {affine_text(q.left)} = {q.right}."
+        raise refuse("B03", message, "pass an array of another size.", at=q.span)
     known[name] = int(value)
     origin[name] = q.what
 
@@ -296,9 +269,5 @@ def _check_extents(template: Template, known: Mapping[str, int]) -> None:
             start, stop = r.start.at(known), r.stop.at(known)
             if stop < start:
                 values = ", ".join(f"{n} = {known[n]}" for n in {**r.start.coefficients, **r.stop.coefficients})
-                raise _error(
-                    "B04",
-                    f"with {values}, {r.dim}[{start}:{stop}] of '{p.name}' stops before it starts.",
-                    r.span,
-                    "pass larger arrays.",
-                )
+                message = f"with {values}, {r.dim}[{start}:{stop}] of '{p.name}' stops before it starts."
+                raise refuse("B04", message, "pass larger arrays.", at=r.span)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, refusal
+from tensorir.runtime.errors import Source, Span, refuse
 from tensorir.runtime.memory import SIZES, RecentCache, remembered
 from tensorir.tile.bytecode import from_bytecode
 from tensorir.tile.interpret.meanings import MEANINGS
@@ -143,7 +143,7 @@ class _Taking:
         self.count += 1
         if self.count > LARGEST:
             message = f"the loops that choose an array of a list come to more than {LARGEST:,} operations unrolled."
-            raise _refused("TK13", message, op, "pass shorter lists, in several launches.")
+            raise refuse("TK13", message, "pass shorter lists, in several launches.", at=op.span)
         self.made.append(op)
 
     def operations(self, found: Sequence[Operation], ends: bool = True) -> Operation | None:
@@ -173,7 +173,7 @@ class _Taking:
             return self.unrolled(op)
         elif op.name == "if" and self.unrolling and (leaves := _leaving(op)):
             message = "a loop that chooses an array of a list goes on to its next iteration from within a branch."
-            raise _refused("TK13", message, leaves, "put the rest of its body under the opposite condition.")
+            raise refuse("TK13", message, "put the rest of its body under the opposite condition.", at=leaves.span)
         else:
             self.plain(op)
             self.fold(op)
@@ -188,10 +188,10 @@ class _Taking:
         index = self.numbers.get(op.operand("index")[0])
         if index is None:
             message = f"which array of the list '{xs.name}' is meant depends on the block or on data."
-            raise _refused("TK11", message, op, INDEX)
+            raise refuse("TK11", message, INDEX, at=op.span)
         if not 0 <= int(index) < xs.length:
             message = f"the list '{xs.name}' has {xs.length} arrays, and the array at {int(index)} is read."
-            raise _refused("TK12", message, op, f"use indices from 0 to {xs.length - 1}.")
+            raise refuse("TK12", message, f"use indices from 0 to {xs.length - 1}.", at=op.span)
         self.items[op.results[0]] = Item(rows[int(index)])
 
     def word(self, op: Operation, item: Item) -> bool:
@@ -298,10 +298,6 @@ def _leaving(op: Operation) -> Operation | None:
     return None
 
 
-def _refused(code: str, message: str, op: Operation, help: str) -> DiagnosticError:
-    return refusal(code, message, op.span, help=help)
-
-
 # Kernels of cuTile Python as modules of Tile IR: cuTile compiles them to bytecode without a GPU, and that is read.
 #
 # This is the only file that knows cuTile (PyPI `cuda-tile`), and imports it when it is first called.
@@ -324,11 +320,11 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
         from cuda.tile.compilation import CallingConvention, KernelSignature, export_kernel
     except ImportError:
         help = "pip install cuda-tile==1.7.0, or tensorir[peers]."
-        raise refusal("TK07", "cuTile is not installed.", NOWHERE, help=help) from None
+        raise refuse("TK07", "cuTile is not installed.", help) from None
     function = getattr(getattr(kernel, "_annotated_function", None), "pyfunc", None)
     if function is None:
         message = f"a kernel of cuTile is needed, and this is of type {type(kernel).__name__}."
-        raise refusal("TK06", message, NOWHERE, help="write @ct.kernel above the function.")
+        raise refuse("TK06", message, "write @ct.kernel above the function.")
     file = io.BytesIO()
     try:
         nodes = [*kernel._annotated_function.parameter_annotations, *[None] * len(args)]
@@ -344,7 +340,7 @@ def from_cutile(kernel: Any, *args: Any, version: str = "13.3") -> Module:
     except (ct.TileError, TypeError, ValueError, NotImplementedError) as problem:
         lines = str(problem).strip().splitlines() or [type(problem).__name__]
         message = f"cuTile refuses the kernel '{function.__name__}': {lines[0].rstrip('.')}."
-        raise DiagnosticError(Diagnostic("TK06", message, NOWHERE, tuple(lines[1:]))) from None
+        raise refuse("TK06", message, notes=tuple(lines[1:])) from None
     module = from_bytecode(file.getvalue(), function.__name__)
     lists, names = _parameters(args, constraints, list(kernel._annotated_function.pysig.parameters))
     return _of_source(without_lists(module, lists) if lists else module, names)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 from tensorir.tile.cutile import lifted_kernel
 
 KNOWN = ("1.7",)
@@ -87,11 +87,11 @@ def install() -> None:
             raise ImportError
     except ImportError:
         help = "pip install cuda-tile==1.7.0 jax, or tensorir[peers]."
-        raise refusal("TK07", "cuTile is not installed, or JAX is not.", help=help) from None
+        raise refuse("TK07", "cuTile is not installed, or JAX is not.", help) from None
     version = metadata.version("cuda-tile")
     if not version.startswith(tuple(f"{v}." for v in KNOWN)) or not hasattr(call, "cutile_call_ffi_p"):
         message = f"cuTile {version} has another call than the one that is known: {', '.join(f'{v}.x' for v in KNOWN)}."
-        raise refusal("TK10", message, help="use ti.tile.launch(kernel, grid, args).")
+        raise refuse("TK10", message, "use ti.tile.launch(kernel, grid, args).")
     if not isinstance(call.cutile_call_ffi_p, LiftedCall):
         call.cutile_call_ffi_p = LiftedCall(call.cutile_call_ffi_p)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import did_you_mean, refusal
+from tensorir.runtime.errors import did_you_mean, refuse
 from tensorir.tile.nodes import (
     Array,
     Attribute,
@@ -112,7 +112,7 @@ def retype(module: Module, **elements: str) -> Module:
     for old, name in elements.items():
         for one in (old, name):
             if one not in ELEMENTS or not ELEMENTS[one].is_float:
-                raise refusal("TK09", f"'{one}' is no float of Tile IR.", help=did_you_mean(one, ELEMENTS))
+                raise refuse("TK09", f"'{one}' is no float of Tile IR.", did_you_mean(one, ELEMENTS))
         new[ELEMENTS[old]] = ELEMENTS[name]
     return replace(module, operations=_Retyping(new).operations(module.operations))
 

@@ -42,10 +42,10 @@ from typing import Any
 from tensorir.inspect.pages import Fold, Markup, markup, page, pre
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, middle, width_of
 from tensorir.integers.affine import Affine
-from tensorir.ir.types import Interval
+from tensorir.integers.dims import Interval
 from tensorir.lifting.region.nodes import Atomic, Buffer, For, If, Node, Read, Rule, While, Write
 from tensorir.lifting.region.nodes import Index as RegionIndex
-from tensorir.runtime.errors import NOWHERE, Source, refusal
+from tensorir.runtime.errors import Source, refuse
 from tensorir.tile.interpret.hazards import coordinates, dims_of, index_space, steps_of
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.nodes import Module
@@ -74,7 +74,7 @@ def picture(view: TileView | str, extents: Sequence[int] = (), rows: Sequence[in
     shape = tuple(extents) or tuple(n or 0 for n in kind.tensor.shape)
     if dims > 2 or len(shape) != dims or not all(shape):
         message = f"a picture has one or two dims with their extents, and this is {kind} on {list(shape)}."
-        raise refusal("TK08", message, NOWHERE, help="pass extents=(...) of one or two numbers.")
+        raise refuse("TK08", message, "pass extents=(...) of one or two numbers.")
     covered: dict[Index, list[tuple[Index, Index]]] = {}
     space = index_space(kind, shape)
     tiles = [(0,) * dims] if isinstance(kind, GatherScatterView) else itertools.product(*map(range, space))

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-from tensorir.runtime.errors import Source, Span, did_you_mean, refusal
+from tensorir.runtime.errors import Source, Span, did_you_mean, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq, true
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, VOID, DataType
@@ -73,20 +73,16 @@ def is_constructed(text: str) -> bool:
     return _BEGIN.match(text, 0, MAX_COMMENTS) is not None
 
 
-def fail(span: Span, message: str, help: str = "") -> NoReturn:
-    raise refusal("TS50", message, span, help=help)
-
-
 def parse_terms(source: Source) -> list[Term]:
     """The calls that a text consists of; raises TS50 at what is none."""
     if len(source.text) > MAX_CHARACTERS:
-        fail(Span(source, 0, 1), f"the text has more than {MAX_CHARACTERS:,} characters.")
+        raise refuse("TS50", f"the text has more than {MAX_CHARACTERS:,} characters.", at=Span(source, 0, 1))
     reader = _Reader(source)
     found: list[Term] = []
     while reader.peek().kind != "end":
         made = reader.value(0)
         if not isinstance(made, Term) or not made.called:
-            fail(reader.last, "a function is written here, PrimFunc(params=[...], body=...).")
+            raise refuse("TS50", "a function is written here, PrimFunc(params=[...], body=...).", at=reader.last)
         found.append(made)
     return found
 
@@ -125,13 +121,13 @@ class _Reader:
     def expect(self, text: str) -> Span:
         if not self.accept(text):
             found = self.peek().text or "the end"
-            fail(self.peek().span, f"{text!r} is needed here, and this is {found!r}.")
+            raise refuse("TS50", f"{text!r} is needed here, and this is {found!r}.", at=self.peek().span)
         return self.last
 
     def value(self, depth: int) -> Tree:
         """A sum of products."""
         if depth > MAX_DEPTH:
-            fail(self.peek().span, f"calls are nested more than {MAX_DEPTH} deep here.")
+            raise refuse("TS50", f"calls are nested more than {MAX_DEPTH} deep here.", at=self.peek().span)
         left = self.product(depth)
         while self.peek().text in ("+", "-") and self.peek().kind == "mark":
             sign = self.take()
@@ -168,7 +164,7 @@ class _Reader:
             case "name", name:
                 return self.call(name, token.span, depth) if self.accept("(") else Term(name, token.span)
             case _:
-                fail(token.span, f"a value is needed here, and this is {token.text or 'the end'!r}.")
+                raise refuse("TS50", f"a value is needed here, and this is {token.text or 'the end'!r}.", at=token.span)
 
     def listed(self, depth: int) -> list[Tree]:
         found: list[Tree] = []
@@ -191,7 +187,7 @@ class _Reader:
                 self.expect(":")
                 found[key.text.strip('"')] = self.value(depth + 1)
             else:
-                fail(key.span, f"a key is needed here, and this is {key.text or 'the end'!r}.")
+                raise refuse("TS50", f"a key is needed here, and this is {key.text or 'the end'!r}.", at=key.span)
             self.accept(",")
         return found
 
@@ -252,9 +248,8 @@ class _Function:
 
     def function(self, term: Term, name: str) -> n.PrimFunc:
         if term.name != "PrimFunc":
-            fail(
-                term.span, f"a function is written here, and this is {term.name}.", "write PrimFunc(params=[...], ...)."
-            )
+            message = f"a function is written here, and this is {term.name}."
+            raise refuse("TS50", message, "write PrimFunc(params=[...], ...).", at=term.span)
         params: list[n.Var] = []
         buffer_map: dict[n.Var, n.Buffer] = {}
         for given in self._list(term.arguments.get("params", [])):
@@ -279,7 +274,8 @@ class _Function:
                 var = self.names[name] = n.Var(name, n.PrimType(HANDLE), span)
                 return var, None
             case _:
-                fail(_span(given), "a parameter is written here, Buffer(var=A, shape=[...], dtype=...) or Var(name=n).")
+                message = "a parameter is written here, Buffer(var=A, shape=[...], dtype=...) or Var(name=n)."
+                raise refuse("TS50", message, at=_span(given))
 
     def buffer(self, term: Term) -> n.Buffer:
         name = self.word(term, "var", 0)
@@ -302,9 +298,9 @@ class _Function:
             case Term(name) if name in _STATEMENTS:
                 return _STATEMENTS[name](self, tree)
             case Term(name, where):
-                fail(where, f"there is no statement {name!r}.", did_you_mean(name, _STATEMENTS))
+                raise refuse("TS50", f"there is no statement {name!r}.", did_you_mean(name, _STATEMENTS), at=where)
             case _:
-                fail(span, "a statement is written here.")
+                raise refuse("TS50", "a statement is written here.", at=span)
 
     def body(self, term: Term) -> n.Stmt:
         return self.statement(term.arguments["body"], term.span) if "body" in term.arguments else nothing(term.span)
@@ -312,7 +308,7 @@ class _Function:
     def attr(self, term: Term) -> n.Stmt:
         key = self.argument(term, "attr_key", 0)
         if not isinstance(key, str):
-            fail(term.span, "an attribute has a key in quotes.")
+            raise refuse("TS50", "an attribute has a key in quotes.", at=term.span)
         about = term.arguments.get("node")
         if key == "tl.gemm":
             return self.gemm(term)
@@ -335,7 +331,7 @@ class _Function:
             return _elided(term.span, "tl.gemm")
         a, b, c = (self.stored(value.get(name), term.span) for name in "ABC")
         if not all(len(x.shape) == 2 for x in (a, b, c)):
-            fail(term.span, "tl.gemm multiplies tiles of two dims.")
+            raise refuse("TS50", "tl.gemm multiplies tiles of two dims.", at=term.span)
         turned = [n.IntImm(int(value.get(f"transpose_{name}") in (1, "True")), BOOL) for name in "AB"]
         inner = a.shape[0] if turned[0].value else a.shape[1]
         boxes = [_region(x, None, mode, x.shape) for x, mode in ((a, 1), (b, 1), (c, 3))]
@@ -379,7 +375,7 @@ class _Function:
     def stored(self, tree: Tree | None, span: Span) -> n.Buffer:
         name = tree.name if isinstance(tree, Term) else ""
         if name not in self.buffers:
-            fail(span, f"there is no buffer {name!r} here.", did_you_mean(name, self.buffers))
+            raise refuse("TS50", f"there is no buffer {name!r} here.", did_you_mean(name, self.buffers), at=span)
         return self.buffers[name]
 
     def loop(self, term: Term) -> n.Stmt:
@@ -389,7 +385,7 @@ class _Function:
         word = kind.name.rpartition("::")[2].removeprefix("k").lower() if isinstance(kind, Term) else "serial"
         kinds = {k.name.lower().replace("_", ""): k for k in n.ForKind}
         if word not in kinds:
-            fail(term.span, f"there is no kind of loop {word!r}.", did_you_mean(word, kinds))
+            raise refuse("TS50", f"there is no kind of loop {word!r}.", did_you_mean(word, kinds), at=term.span)
         return n.For(var, low, extent, kinds[word], self.body(term), span=term.span)
 
     def let(self, term: Term) -> n.Stmt:
@@ -410,7 +406,7 @@ class _Function:
                 value = tree.arguments.get("value", tree.given[0] if tree.given else 0)
                 kind = tree.arguments.get("dtype")
                 if not isinstance(value, int | float):
-                    fail(span, "a constant is a number.")
+                    raise refuse("TS50", "a constant is a number.", at=span)
                 default = DataType("float", 32) if tree.name == "FloatImm" else INT32
                 return const(value, self.dtype(kind) if kind is not None else default, span)
             case Term("StringImm", span):
@@ -427,9 +423,10 @@ class _Function:
                 given = self.names.get(name)
                 return self.expr(given, dtype) if isinstance(given, int | float) else self.known(name, span)
             case Term(name, span):
-                fail(span, f"there is no expression {name!r}.", did_you_mean(name, [*_OPERATORS, "Var", "IntImm"]))
+                message = f"there is no expression {name!r}."
+                raise refuse("TS50", message, did_you_mean(name, [*_OPERATORS, "Var", "IntImm"]), at=span)
             case _:
-                fail(_span(tree), "an expression is written here.")
+                raise refuse("TS50", "an expression is written here.", at=_span(tree))
 
     def known(self, name: str, span: Span) -> n.Expr:
         found = self.names.get(name)
@@ -438,13 +435,13 @@ class _Function:
             if not help.startswith("did you mean"):
                 around = f"parse(text, names={{{name!r}: ...}}) gives what stood around the text."
                 help = f"{help.removesuffix('.')}; {around}" if help else around
-            fail(span, f"{name!r} is not defined here.", help)
+            raise refuse("TS50", f"{name!r} is not defined here.", help, at=span)
         return found
 
     def declared(self, tree: Tree | None) -> n.Var:
         """A variable that is bound here: `Var(name=i, dtype=int32)`, or its name alone."""
         if not isinstance(tree, Term):
-            fail(_span(tree), "a variable is written here, Var(name=i, dtype=int32).")
+            raise refuse("TS50", "a variable is written here, Var(name=i, dtype=int32).", at=_span(tree))
         if tree.name == "Var" and tree.called:
             dtype = self.dtype(tree.arguments["dtype"]) if "dtype" in tree.arguments else INT32
             name = self.word(tree, "name", 0)
@@ -463,15 +460,16 @@ class _Function:
             try:
                 return DataType.parse(f"{word}{bits}")
             except ValueError:
-                fail(tree.span, f"there is no data type {name!r}.", "write float16, or DataType::Float(16).")
-        fail(_span(tree), "a data type is written here, such as float16.")
+                message = f"there is no data type {name!r}."
+                raise refuse("TS50", message, "write float16, or DataType::Float(16).", at=tree.span) from None
+        raise refuse("TS50", "a data type is written here, such as float16.", at=_span(tree))
 
     def argument(self, term: Term, name: str, place: int) -> Tree:
         if name in term.arguments:
             return term.arguments[name]
         if place < len(term.given):
             return term.given[place]
-        fail(term.span, f"{term.name} needs {name!r}.")
+        raise refuse("TS50", f"{term.name} needs {name!r}.", at=term.span)
 
     def word(self, term: Term, name: str, place: int) -> str:
         found = self.argument(term, name, place)
@@ -479,20 +477,20 @@ class _Function:
             return found.name
         if isinstance(found, str):
             return found
-        fail(term.span, f"{name!r} of {term.name} is a name.")
+        raise refuse("TS50", f"{name!r} of {term.name} is a name.", at=term.span)
 
     def _list(self, tree: Tree) -> list[Tree]:
         if isinstance(tree, list):
             return tree
         if isinstance(tree, Term) and not tree.called and isinstance(given := self.names.get(tree.name), tuple):
             return list(cast("tuple[Tree, ...]", given))
-        fail(_span(tree), "a list is written here, [...].")
+        raise refuse("TS50", "a list is written here, [...].", at=_span(tree))
 
     # Attributes
 
     def attributes(self, tree: Tree) -> dict[str, n.Attribute]:
         if not isinstance(tree, dict):
-            fail(_span(tree), "attributes are a mapping, {...}.")
+            raise refuse("TS50", "attributes are a mapping, {...}.", at=_span(tree))
         return {key: self.attribute(value) for key, value in tree.items() if key != "..."}
 
     def attribute(self, tree: Tree) -> n.Attribute:
@@ -512,9 +510,9 @@ class _Function:
             case Term(name, called=False) if isinstance(given := self.names.get(name), int | float | str | tuple):
                 return cast("n.Attribute", given)
             case Term(name, span):
-                fail(span, f"no attribute can hold {name}.")
+                raise refuse("TS50", f"no attribute can hold {name}.", at=span)
             case _:
-                fail(_span(tree), "an attribute holds a number, a text, a list or a mapping.")
+                raise refuse("TS50", "an attribute holds a number, a text, a list or a mapping.", at=_span(tree))
 
 
 def _filled(items: Sequence[n.Attribute | Elided]) -> list[n.Attribute]:
@@ -532,7 +530,8 @@ def _between(before: Sequence[n.Attribute], after: Sequence[n.Attribute | Elided
     """The entries between those before and the one after, which are whole numbers or lists of as many."""
     rows = [_whole(entry) for entry in (*before, *after)]
     if not before or not after or None in rows or len({len(row) for row in rows if row}) != 1:
-        fail(gap.span, "what is left out here cannot be told from what stands around it.", "write all entries.")
+        message = "what is left out here cannot be told from what stands around it."
+        raise refuse("TS50", message, "write all entries.", at=gap.span)
     first, last, stop = [row for row in (rows[0], *rows) if row is not None][-3:]
     steps = [b - a for a, b in zip(first, last, strict=True)]
     if not any(steps):
@@ -541,7 +540,7 @@ def _between(before: Sequence[n.Attribute], after: Sequence[n.Attribute | Elided
     even = all(a == b for a, b, s in zip(last, stop, steps, strict=True) if not s)
     if not even or len(counts) != 1 or (count := counts.pop()) < 1:
         message = f"what is left out here does not lead from {list(last)} to {list(stop)} in even steps."
-        fail(gap.span, message, "write all entries.")
+        raise refuse("TS50", message, "write all entries.", at=gap.span)
     made = [tuple(a + s * k for a, s in zip(last, steps, strict=True)) for k in range(1, count)]
     return list(made) if isinstance(before[-1], tuple) else [row[0] for row in made]
 

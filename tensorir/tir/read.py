@@ -26,7 +26,7 @@ from typing import Any, cast, overload
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Source, did_you_mean, refusal
+from tensorir.runtime.errors import Source, did_you_mean, refuse
 from tensorir.tir.constructors import is_constructed, read_constructors
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes import IRModule, PrimFunc
@@ -114,7 +114,7 @@ def _not_too_deep() -> Generator[None, None, None]:
         with _without_collection():
             yield
     except RecursionError:
-        raise refusal("TS03", "the text is nested too deeply to be read from here.", NOWHERE) from None
+        raise refuse("TS03", "the text is nested too deeply to be read from here.") from None
 
 
 def parse(
@@ -143,7 +143,7 @@ def parse(
         script = getattr(text, "script", None)
         if not callable(script):
             message = f"TVMScript is text, or an object of TVM, and this is of type {type(text).__name__}."
-            raise refusal("TS33", message, NOWHERE)
+            raise refuse("TS33", message)
         live, text = text, script()
         assert isinstance(text, str)
         metadata = constants_of(live, text) if metadata is None else metadata
@@ -166,7 +166,7 @@ def _all_written(source: Source, names: Mapping[str, object]) -> None:
         message = f"nothing in {source.name} asks for the name {name!r}."
         near = did_you_mean(name, sorted(words))
         help = near if near.startswith("did you mean") else "leave it out, or write it as the text does."
-        raise refusal("TS38", message, NOWHERE, help=help)
+        raise refuse("TS38", message, help)
 
 
 def _plain_names(names: Mapping[str, object]) -> dict[str, object]:
@@ -189,7 +189,7 @@ def _plain_names(names: Mapping[str, object]) -> dict[str, object]:
             case _:
                 kind = type(value).__name__
                 message = f"{name!r} is given as {kind}, and names stand for numbers, strings, data types."
-                raise refusal("TS34", message, NOWHERE)
+                raise refuse("TS34", message)
 
     return {name: plain(name, value) for name, value in names.items()}
 
@@ -209,13 +209,13 @@ def parse_fragment(text: str, around: Mapping[str, str] | None = None, name: str
         A[i] = A[i] + T.float32(1.0)
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise refusal("TS33", f"a fragment of TVMScript is text, and this is of type {type(text).__name__}.", NOWHERE)
+        raise refuse("TS33", f"a fragment of TVMScript is text, and this is of type {type(text).__name__}.")
     for known, kind in (around or {}).items():
         if not known.isidentifier() or keyword.iskeyword(known) or not isinstance(kind, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             message = (
                 f"what stands around a fragment is a type in TVMScript for each name, and {known!r}: {kind!r} is none."
             )
-            raise refusal("TS33", message, NOWHERE)
+            raise refuse("TS33", message)
     with _not_too_deep():
         return read_fragment(Source(name, text.removeprefix("\ufeff")), around or {})
 
@@ -264,13 +264,13 @@ def prim_func(
 
 def _read(function: Callable[..., Any]) -> PrimFunc:
     if not isinstance(function, FunctionType):
-        raise refusal("TS33", f"@prim_func stands above a function, not above a {type(function).__name__}.", NOWHERE)
+        raise refuse("TS33", f"@prim_func stands above a function, not above a {type(function).__name__}.")
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
         message = f"the source of {function.__name__!r} is not to be found."
         hint = "functions typed into a plain interpreter have none; pass their text to tensorir.tir.parse."
-        raise refusal("TS33", message, NOWHERE, help=hint) from None
+        raise refuse("TS33", message, hint) from None
     # Blank lines above keep the numbers of lines those of the file.
     text = "\n" * (first - 1) + textwrap.dedent("".join(lines))
     module = read_module(Source(function.__code__.co_filename, text), constants=_constants_around(function))

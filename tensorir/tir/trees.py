@@ -49,7 +49,7 @@ from functools import cache
 from typing import TypeGuard, TypeVar, cast
 
 from tensorir.nodes import occurrences, postorder
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes import Buffer, Expr, IRModule, Node, PrimFunc, Var
@@ -346,7 +346,7 @@ def retype(program: F, /, **types: str) -> F:
         try:
             wanted[DataType.parse(old)] = DataType.parse(new)
         except ValueError as found:
-            raise refusal("TA08", f"{found}.", help="write float32='float64'.") from None
+            raise refuse("TA08", f"{found}.", "write float32='float64'.") from None
 
     def other(dtype: DataType) -> DataType:
         new = wanted.get(dtype.element)

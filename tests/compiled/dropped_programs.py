@@ -191,7 +191,8 @@ def tile(k: int) -> Any:
 
 
 def iterator(k: int) -> Any:
-    from tensorir.ir.types import Dims, TensorType, scalar_of
+    from tensorir.integers.dims import Dims
+    from tensorir.ir.types import TensorType, scalar_of
 
     text = f"f(x, y) {{ y @ c⟨ Iₕ: [1, 4[ ⟩ ← (⇑(λ(a) → ·⟪Iₕ→Iₕ, 1ₒ⟫(a) - {k}.0 × ·a))(x); }}"
     kind = TensorType(scalar_of(X.dtype), Dims.of(I=(0, 8)))

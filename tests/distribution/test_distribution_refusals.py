@@ -7,7 +7,7 @@ import pytest
 import tensorir as ti
 from tensorir.distribution.local_program import localised
 from tensorir.distribution.partition import Decomposition, check_axes, decompositions
-from tensorir.ir.types import Interval
+from tensorir.integers.dims import Interval
 
 X = "x: tensor<float, I[0:8]>"
 

@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 
 from tensorir.binding.calls import nested
+from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, Interval, Scalar
+from tensorir.ir.types import DTYPES, Scalar
 
 __all__ = ["Entries", "arguments", "copied", "special_values"]
 

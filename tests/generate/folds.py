@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensorir.integers.dims import Dims
 from tensorir.ir.build import call, function, literal, operator, var
 from tensorir.ir.nodes import Expr, Function, Operator, Var
-from tensorir.ir.types import BOOL, INT32, Dims, Element, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, INT32, Element, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import highest_neighbour
 
 from .indirect import partial_shift

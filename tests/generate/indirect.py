@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, function, var
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import INT32, NEIGHBOUR, Dims, Element, Interval, TensorType, bcast
+from tensorir.ir.types import INT32, NEIGHBOUR, Element, TensorType, bcast
 
 from .data import Entries
 from .maker import SOURCES, Maker, Scope, exactly, full, neighbour_dim

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal, var
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import BOOL, DTYPES, INT32, NEIGHBOUR, Dims, Element, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, DTYPES, INT32, NEIGHBOUR, Element, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import assignable
 from tensorir.runtime.errors import DiagnosticError
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tensorir.integers.dims import Dims
 from tensorir.ir.build import closure, fencil, var
 from tensorir.ir.nodes import Closure, Fencil
-from tensorir.ir.types import Dims, TensorType
+from tensorir.ir.types import TensorType
 
 from . import rules
 from .data import Entries, arguments

@@ -10,7 +10,8 @@ import numpy as np
 
 import tensorir as ti
 from tensorir import reference
-from tensorir.ir.types import DTYPES, Dims
+from tensorir.integers.dims import Dims
+from tensorir.ir.types import DTYPES
 from tensorir.reference import Interpreter, Outside
 from tensorir.reference.tensors import points
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import apply, call, cartesian_shift, function, operator, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import BOOL, INT32, Dims, Element, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, INT32, Element, Scalar, TensorType, TupleElement
 
 from .folds import FOLDS
 from .indirect import INDIRECT

@@ -11,9 +11,10 @@ import xarray as xr
 
 import tensorir as ti
 from stencils import library, meshes
+from tensorir.integers.dims import Dims
 from tensorir.ir import build
 from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import Dims, FunctionType, TensorType
+from tensorir.ir.types import FunctionType, TensorType
 from tensorir.runtime.errors import Source, Span
 
 # What notebooks show

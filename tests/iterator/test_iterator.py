@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.ir.types import Dims, TensorType, scalar_of, tensor
+from tensorir.integers.dims import Dims
+from tensorir.ir.types import TensorType, scalar_of, tensor
 from tensorir.iterator.interpret import Block, interpret
 from tensorir.iterator.lift.graph import Table
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.ir.types import BOOL, INT32, Interval
+from tensorir.integers.dims import Interval
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.space import boxed, in_order
 from tensorir.lifting.nests.terms import Index, Number, Op, Term, show, values
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tensorir import reference
+from tensorir.integers.dims import Dims
 from tensorir.ir.build import closure, fencil, var
 from tensorir.ir.nodes import Call, Expr
-from tensorir.ir.types import BOOL, INT32, Dims, TensorType, tensor
+from tensorir.ir.types import BOOL, INT32, TensorType, tensor
 from tensorir.lifting.rewrites.canonical import RULES
 from tensorir.passes import simplify
 from tensorir.text import parse_expr

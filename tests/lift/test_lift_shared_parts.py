@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Call, Expr, Var
 from tensorir.ir.rewrite import postorder
-from tensorir.ir.types import FLOAT64, INT32, Dims, Interval, TensorType
+from tensorir.ir.types import FLOAT64, INT32, TensorType
 from tensorir.lifting.emission.tensors import with_sums_of_coordinates
 from tensorir.lifting.rewrites.naming import with_shifts_inside
 from tensorir.lifting.rewrites.recurrences import added_point

@@ -16,8 +16,9 @@ from lowering.rules.elementwise import SCALAR as LOWERED
 from lowering.rules.elementwise import bitcast, convert
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Operator
-from tensorir.ir.types import DTYPES, SCALARS, Complaint, TensorType
+from tensorir.ir.types import DTYPES, SCALARS, TensorType
 from tensorir.reference import scalars
+from tensorir.runtime.errors import DiagnosticError
 
 UNITS = {
     # what XLA's own approximations leave, in units in the last place
@@ -32,7 +33,7 @@ def accepted(name, scalar):
     """Whether a builtin takes an element type."""
     try:
         Operator(name, (TensorType(scalar),) * len(TABLE[name].form[0]))
-    except Complaint:
+    except DiagnosticError:
         return False
     return True
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from generate.maker import NAMES
 from generate.programs import Case
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import (
     apply,
     call,
@@ -22,7 +23,7 @@ from tensorir.ir.build import (
     var,
 )
 from tensorir.ir.nodes import Closure, Expr, Var
-from tensorir.ir.types import BOOL, FLOAT32, INT32, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, FLOAT32, INT32, Scalar, TensorType, TupleElement
 
 __all__ = ["MATERIAL", "with_material"]
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from tensorir.integers.dims import Dims
 from tensorir.integers.intervals import combined
 from tensorir.integers.sets import IntegerSet
-from tensorir.ir.types import Dims
 
 CLOUD = [(0, 0), (0, 3), (1, 2), (3, 1), (3, 3), (2, 0)]
 BOXES = [

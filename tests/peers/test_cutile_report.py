@@ -10,7 +10,7 @@ from cuda.tile import Constant
 
 import tensorir as ti
 from tensorir import tile
-from tensorir.ir.types import Interval
+from tensorir.integers.dims import Interval
 from tensorir.tile.nodes import operations_of
 from tests.peers import cutile_kernels as k
 

@@ -7,11 +7,13 @@ from random import Random
 from typing import Any
 
 from tensorir import DiagnosticError
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build, nodes
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import SCALARS, Complaint, Dims, Interval, TensorType, TupleElement
+from tensorir.ir.types import SCALARS, TensorType, TupleElement
 from tensorir.ir.typing_rules import MODES
+from tensorir.runtime.errors import refuse
 from tensorir.text.elaborate import function_count, parameter_types
 
 NAMES = [
@@ -68,7 +70,7 @@ def _grow(r: Random, pool: list[nodes.Expr], steps: int) -> None:
             op = r.choice([*TABLE, "apply", "apply", "apply"])
             try:
                 node = _apply(r, pool) if op == "apply" else _call(r, op, pool)
-            except (DiagnosticError, Complaint):
+            except DiagnosticError:
                 continue
             if r.random() < 0.15:
                 node = with_label(node, r.choice(NAMES))
@@ -113,7 +115,7 @@ def _call(r: Random, op: str, pool: list[nodes.Expr]) -> nodes.Expr:
     args = _suited(r, op, args, pool)
     types = [a.type for a in args]
     if not all(isinstance(t, TensorType) for t in types):
-        raise Complaint("T14", "a function")
+        raise refuse("T14", "a function")
     dims = [d for t in types for d in t.dims] or ["I"]
     static = tuple(_static(r, op, slot, dims, types) for slot in row.static_slots)
     if op == "loop":
@@ -136,7 +138,7 @@ def _call(r: Random, op: str, pool: list[nodes.Expr]) -> nodes.Expr:
     if function_count(op, len(args) + 1):
         takes = parameter_types(op, static, types, ())
         if takes is None:
-            raise Complaint("T39", "unknown")
+            raise refuse("T39", "unknown")
         return build.call(op, _function(r, takes, pool), *args, static=static)
     return build.call(op, *args, static=static)
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from tensorir.equality.all_sizes.cases import Algebra, Case, Extent, Term, affine, unsupported
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Function, Lambda, Literal, Operator, Var
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.text import syntax
 from tensorir.text.elaborate import elaborate_parts

@@ -45,11 +45,12 @@ from tensorir.equality.reals.tensors import (
     stacked,
     without,
 )
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator, Var
 from tensorir.ir.rewrite import Applier, Bound, evaluate, postorder
-from tensorir.ir.types import BOOL, DTYPES, Dims, Interval, Scalar, bcast
-from tensorir.runtime.errors import NOWHERE, refusal
+from tensorir.ir.types import BOOL, DTYPES, Scalar, bcast
+from tensorir.runtime.errors import NOWHERE, refuse
 
 __all__ = ["FOLDS", "SEVERAL", "Branches", "Unsupported", "evaluated", "given"]
 
@@ -413,7 +414,7 @@ def evaluated(
             env[output] = part if c.region is None else placed(env[output], part, dict(dims.items))
     found = tuple(env[p] for p in fencil.results)
     if any(leaf.absent is not None and leaf.absent.any() for t in found for leaf in t.leaves):
-        raise refusal("R01", "an index leaves its interval, or a neighbour is absent.")
+        raise refuse("R01", "an index leaves its interval, or a neighbour is absent.")
     return found
 
 

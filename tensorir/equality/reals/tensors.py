@@ -4,7 +4,7 @@ Arrays on named dims whose elements are real numbers, each as several arrays, or
 
 What moves elements moves all arrays of a leaf alike.
 
->>> from tensorir.ir.types import Dims
+>>> from tensorir.integers.dims import Dims
 >>> x = Tensor(Dims.of(I=(0, 3)), (Leaf((np.array([1, 2, 3]),)),))
 >>> shifted(x, "I", 1).dims
 Dims(I[-1:2])
@@ -22,11 +22,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call
-from tensorir.ir.types import DTYPES, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import DTYPES, Scalar, TensorType, TupleElement
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.reference import numerics
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 
 Array = np.ndarray[Any, Any]
 
@@ -405,7 +406,7 @@ def _neighbours(node: Call, table: Tensor, x: Tensor, dims: Dims, domain: Domain
     gone = (at == -1) if leaf.absent is None else (at == -1) | leaf.absent
     interval = x.dims[source]
     if (~gone & ((at < interval.start) | (at >= interval.stop))).any():
-        raise refusal("R01", f"an entry of the table leaves {source}{interval}.", node.span)
+        raise refuse("R01", f"an entry of the table leaves {source}{interval}.", at=node.span)
     if not interval:
         none = Tensor(dims, tuple(literal(domain, 0, s, dims) for s in node.tensor.leaves))
         return replace(none, leaves=tuple(without(leaf, gone) for leaf in none.leaves))
@@ -466,7 +467,7 @@ def _assert(node: Call, args: Sequence[Tensor], domain: Domain) -> Tensor:
     known = domain.decided(leaf)
     holds = known if leaf.absent is None else known | leaf.absent
     if not holds.all():
-        raise refusal("R02", node.static.text or "an assertion fails.", node.span)
+        raise refuse("R02", node.static.text or "an assertion fails.", at=node.span)
     return on(args[0], node.tensor.dims)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from tensorir.iterator.imports import Imported
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import LiftedProgram, options_of, specialise
-from tensorir.iterator.nodes import Program, refused
+from tensorir.iterator.nodes import Program
+from tensorir.runtime.errors import refuse
 
 __all__ = ["lift"]
 
@@ -40,7 +41,7 @@ def lift(
     missing = [n for n in names if n not in given]
     if missing:
         said = f"the type of '{missing[0]}' is not given."
-        raise refused("TI11", said, help="pass args=(...), a tensor type, a field or a number for each parameter.")
+        raise refuse("TI11", said, "pass args=(...), a tensor type, a field or a number for each parameter.")
     trees = {p.name: leaf_tree(p.name, given[p.name], p.type) for p in program.params}
     special = specialise(program, trees, offsets(offset_provider, known), column, options_of(options))
     return LiftedProgram(program.name, special, tuple(trees.values()))

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import host_array
-from tensorir.ir.types import BOOL, FLOAT64, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.types import BOOL, FLOAT64, INT32, Scalar, TensorType, scalar_of
 from tensorir.iterator.lift.graph import StridedTable, Table
 from tensorir.iterator.lift.program import Leaf
 from tensorir.iterator.lift.values import Target
-from tensorir.iterator.nodes import ParamType, TupleType, refused
+from tensorir.iterator.nodes import ParamType, TupleType
+from tensorir.runtime.errors import refuse
 
 
 def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
@@ -24,10 +26,10 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
         members = kind.members if isinstance(kind, TupleType) else (None,) * len(value)
         if len(members) != len(value):
             said = f"'{name}' is a tuple of {len(members)}, and {len(value)} are passed."
-            raise refused("TI11", said, help="pass as many as its type has.")
+            raise refuse("TI11", said, "pass as many as its type has.")
         return tuple(leaf_tree(f"{name}_{k}", v, t) for k, (v, t) in enumerate(zip(value, members, strict=True)))
     if isinstance(kind, TupleType):
-        raise refused("TI11", f"'{name}' is a tuple, and this is of type {type(value).__name__}.", help="pass a tuple.")
+        raise refuse("TI11", f"'{name}' is a tuple, and this is of type {type(value).__name__}.", "pass a tuple.")
     declared = kind.element if kind is not None else None
     if isinstance(value, TensorType):
         (element,) = value.leaves
@@ -51,7 +53,7 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
 def _agreed(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar:
     if declared is not None and element is not None and declared != element:
         said = f"'{name}' is {declared}, and {element} is passed."
-        raise refused("TI11", said, help=f"convert it, or declare {name} as {element}.")
+        raise refuse("TI11", said, f"convert it, or declare {name} as {element}.")
     found = declared or element
     assert found is not None
     return found
@@ -66,13 +68,13 @@ def element_of(value: Any) -> Scalar | None:
 
 def _number(name: str, value: Any, declared: Scalar | None) -> Leaf:
     if isinstance(value, np.ndarray) and value.ndim:
-        raise refused("TI11", f"'{name}' is an array without dims.", help="pass a field: gtx.as_field([I], array).")
+        raise refuse("TI11", f"'{name}' is an array without dims.", "pass a field: gtx.as_field([I], array).")
     value = getattr(value, "value", value) if not isinstance(value, (np.generic, np.ndarray)) else value
     plain = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
     kinds = {bool: BOOL, int: INT32, float: FLOAT64}
     element = declared or (scalar_of(value.dtype) if isinstance(value, np.generic) else kinds.get(type(plain)))
     if element is None:
-        raise refused("TI11", f"'{name}' is of type {type(value).__name__}, which no program takes.")
+        raise refuse("TI11", f"'{name}' is of type {type(value).__name__}, which no program takes.")
     return Leaf(name, element, None, plain)
 
 
@@ -97,7 +99,7 @@ def _target(name: str, value: Any, offset: Any) -> Any:
         return _table_of(name, value, offset)
     if not (hasattr(value, "codomain") and hasattr(value, "domain")):
         help = "gtx.as_connectivity([Vertex, V2EDim], Edge, table) tells the dims of a table." if dtype else ""
-        raise refused("TI05", f"the offset '{name}' leads to what is no dimension and no table.", help=help)
+        raise refuse("TI05", f"the offset '{name}' leads to what is no dimension and no table.", help)
     if is_strided(value):
         (row, local), slots = [str(d.value) for d in value.domain.dims], len(value.domain.ranges[1])
         return StridedTable(name, (row,), local, str(value.codomain.value), np.empty((0, slots), np.int32), (0,), False)
@@ -116,9 +118,7 @@ def _table_of(name: str, value: Any, offset: Any) -> Table:
     entries = host_array(value)
     if entries.ndim != len(dims) or entries.dtype.kind not in "iu":
         said = f"the table '{name}' has the dims {', '.join(dims)} and holds integers; this is {entries.dtype}"
-        raise refused(
-            "TI05", f"{said}{list(entries.shape)}.", help="a row for each point, a column for each neighbour."
-        )
+        raise refuse("TI05", f"{said}{list(entries.shape)}.", "a row for each point, a column for each neighbour.")
     holes = bool((entries < 0).any())
     origin = (0,) * (len(dims) - 1)
     return Table(name, (*dims[:-1],), dims[-1], str(offset.source.value), entries.astype(np.int32), origin, holes)

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir import nodes
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import Box, Cut, intersection
 from tensorir.ir import build
 from tensorir.ir.build import displaced
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Expr, Lambda, Var
 from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, Dims, Interval, TensorType, TupleElement
+from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, TensorType, TupleElement
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
 from tensorir.iterator.lift.needs import region_left, why
-from tensorir.iterator.nodes import refused
-from tensorir.runtime.errors import NOWHERE, DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 
 @dataclass(eq=False)
@@ -151,7 +151,7 @@ class Emission:
         (name,) = node.static
         said = f"'{name}' of '{self.program}' has {dim}{have}, and {dim}[{start}:{stop}] of it is read."
         help = f'give it more points of {dim}, or store on a smaller domain; out_of_range="lenient" reads the nearest.'
-        return refused("TI10", said, NOWHERE, help, *why(node, dim, have, self.firm, self.stored))
+        return refuse("TI10", said, help, notes=why(node, dim, have, self.firm, self.stored))
 
     def _padded(self, name: str, made: Expr, box: Box, dims: Dims) -> Expr:
         """An input with zeros around it where only branches that are not taken read."""
@@ -199,7 +199,7 @@ class Emission:
         ):
             if start < first or last < stop:
                 said = f"'{table.name}' has no rows of {d}[{start}:{stop}], which '{self.program}' reads."
-                raise refused("TI10", said, help="store on a smaller domain, or give the table more rows.")
+                raise refuse("TI10", said, "store on a smaller domain, or give the table more rows.")
         var = self._table(table, box)
         ends = table.targets(box) or (0, 1)
         source = node.args[0]
@@ -273,7 +273,7 @@ class Emission:
         box = self.box(node)
         lists = [n for n in free if fold.dim in n.dims]
         if not lists:
-            raise refused("TI09", "there is no list to reduce: no argument has neighbours.")
+            raise refuse("TI09", "there is no list to reduce: no argument has neighbours.")
         (result,), (carried,) = fold.results, fold.carried
         x = [self.on(self.done[n], box) for n in free]
         if result.args and result.op in TABLE and len(free) == 1:

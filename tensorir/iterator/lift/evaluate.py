@@ -14,13 +14,12 @@ order of the steps counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from tensorir.integers.sets import ALWAYS, NEVER, Region
 from tensorir.iterator.lift.folding import Folding
 from tensorir.iterator.lift.graph import Graph, Node, Table, elementwise
-from tensorir.iterator.lift.structural import BUILTINS, PARTIALS
 from tensorir.iterator.lift.values import (
     Builtin,
     Closure,
@@ -50,20 +49,28 @@ from tensorir.iterator.nodes import (
     Offset,
     Ref,
     Steps,
-    refused,
     run,
 )
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
+
+Rule = Callable[..., Any]
+Rules = Mapping[str, Rule]
 
 
 class Evaluator:
-    """Evaluates expressions of one program: `graph` is what it makes, `known` what it knows of scalars and domains."""
+    """Evaluates expressions of one program: `graph` is what it makes, `known` what it knows of scalars and domains.
+
+    `builtins` are the rules of builtins on their arguments, `partials` on further ones after their first.
+    """
 
     known: Known
     provider: Mapping[str, Target]
     column: str | None
 
-    def __init__(self, known: Known, provider: Mapping[str, Target], column: str | None) -> None:
+    def __init__(
+        self, known: Known, provider: Mapping[str, Target], column: str | None, builtins: Rules, partials: Rules
+    ) -> None:
+        self.builtins, self.partials = builtins, partials
         self.graph: Graph = Graph()
         self.known, self.provider, self.column = known, provider, column
         self.folding: Folding = Folding(self.graph, self.apply)
@@ -86,10 +93,9 @@ class Evaluator:
                     return Builtin(name)
                 if name in self.functions:
                     said = f"'{name}' is not known here: a function sees those above it, and not itself."
-                    raise refused("TI03", said, e.span, "write what repeats as scan or reduce.")
-                raise refused(
-                    "TI03", f"'{name}' is no parameter, function or builtin.", e.span, did_you_mean(name, sorted(NAMES))
-                )
+                    raise refuse("TI03", said, "write what repeats as scan or reduce.", at=e.span)
+                message = f"'{name}' is no parameter, function or builtin."
+                raise refuse("TI03", message, did_you_mean(name, sorted(NAMES)), at=e.span)
             case Literal(value, element):
                 return self.graph.constant(_number(value, element), element)
             case Lambda():
@@ -109,18 +115,18 @@ class Evaluator:
             case Closure(Lambda(params, body), env):
                 if len(params) != len(args):
                     counts = f"{len(params)} argument{'s' * (len(params) != 1)}, and there are {len(args)}"
-                    raise refused("TI04", f"the function takes {counts}.", at.span, "give it as many as parameters.")
+                    raise refuse("TI04", f"the function takes {counts}.", "give it as many as parameters.", at=at.span)
                 return (yield self.expression(body, Env(dict(zip(params, args, strict=True)), env)))
             case Builtin(name):
                 if name in ARITHMETIC:
                     return self._arithmetic(name, args, at)
                 if name in CASTS:
                     return tree_map(lambda x: self.graph.cast(x, CASTS[name]), args[0])
-                return (yield BUILTINS[name](self, args, at))
+                return (yield self.builtins[name](self, args, at))
             case Partial(name, first):
-                return (yield PARTIALS[name](self, first, args, at))
+                return (yield self.partials[name](self, first, args, at))
             case _:
-                raise refused("TI04", "a value is applied as if it were a function.", at.span, "apply a stencil.")
+                raise refuse("TI04", "a value is applied as if it were a function.", "apply a stencil.", at=at.span)
 
     def _arithmetic(self, name: str, args: list[Any], at: Expr) -> Any:
         if any(isinstance(a, Region) for a in args):
@@ -129,7 +135,7 @@ class Evaluator:
             return self._condition(name, args)
         row = ARITHMETIC[name]
         if len(args) != row.arity:
-            raise refused("TI04", f"'{name}' takes {row.arity}, and there are {len(args)} arguments.", at.span)
+            raise refuse("TI04", f"'{name}' takes {row.arity}, and there are {len(args)} arguments.", at=at.span)
         values = [self.value(a) for a in args]
         return elementwise(self.graph, name, values)
 
@@ -198,10 +204,10 @@ class Evaluator:
     def _moved(self, x: Any, step: Step) -> Node:
         g = self.graph
         if not isinstance(x, Node):
-            raise refused("TI04", "what is shifted here is no field.", step.span, "shift an argument of the stencil.")
+            raise refuse("TI04", "what is shifted here is no field.", "shift an argument of the stencil.", at=step.span)
         if x.carries:
             said = "what a scan or reduction carries is shifted, and it has no neighbours."
-            raise refused("TI07", said, step.span, "shift the arguments, or the result.")
+            raise refuse("TI07", said, "shift the arguments, or the result.", at=step.span)
         match step.target, step.by:
             case Table() as table, None:
                 found = g.neighbours(x, table)
@@ -210,7 +216,7 @@ class Evaluator:
             case Table() as table, int(slot):
                 if not 0 <= slot < table.slots:
                     said = f"there is no neighbour {slot}: '{table.name}' has {table.slots}."
-                    raise refused("TI08", said, step.span, f"use 0 to {table.slots - 1}.")
+                    raise refuse("TI08", said, f"use 0 to {table.slots - 1}.", at=step.span)
                 return g.neighbour(x, table, slot)
             case Table() as table, Node() as slot:
                 found = g.neighbours(x, table)
@@ -240,7 +246,7 @@ class Evaluator:
             steps = "" if table else "; an offset along a dim is h(K - 1), which needs none"
             given = f'pass offset_provider={{"{tag.value}": ...}}{steps}.'
             hint = did_you_mean(str(tag.value), self.provider) or given
-            raise refused("TI05", f"the offset '{tag.value}' is not in the offset provider.", tag.span, hint)
+            raise refuse("TI05", f"the offset '{tag.value}' is not in the offset provider.", hint, at=tag.span)
         if isinstance(found, tuple):
             dim, codomain, by = cast("tuple[str, str, int]", found)
             return (dim if dim == codomain else (dim, codomain)), by
@@ -267,7 +273,7 @@ def _region_logic(name: str, args: list[Any]) -> Region:
             a, b = regions
             return (a & ~b) | (b & ~a)
         case _:
-            raise refused("TI04", f"'{name}' is not for conditions on coordinates.", help="use &, | and ~.")
+            raise refuse("TI04", f"'{name}' is not for conditions on coordinates.", "use &, | and ~.")
 
 
 def _number(text: str, element: Any) -> bool | int | float:

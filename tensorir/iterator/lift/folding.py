@@ -19,7 +19,7 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.types import BOOL, INT32
 from tensorir.iterator.lift.graph import Fold, Graph, Node, Table
 from tensorir.iterator.lift.values import leaves, tree_map
-from tensorir.iterator.nodes import refused
+from tensorir.runtime.errors import refuse
 
 Masks = tuple[Node, ...]
 _MOVES = frozenset(["shift", "restagger", "gather", "neighbour", "neighbours"])
@@ -125,7 +125,8 @@ class Folding:
         result = yield self.apply(f, [state, *args], at)
         if [r.element for r in leaves(result)] != [s.element for s in leaves(state)]:
             if len(leaves(result)) != len(leaves(state)):
-                raise refused("TI07", "the scan's function returns a tuple of another length than its state.", at.span)
+                message = "the scan's function returns a tuple of another length than its state."
+                raise refuse("TI07", message, at=at.span)
             init = tree_map(lambda leaf, r: g.cast(leaf, r.element), init, result)
             state = tree_map(lambda leaf: g.carried(leaf.element), init)
             result = yield self.apply(f, [state, *args], at)
@@ -141,7 +142,7 @@ class Folding:
         for node in nodes.preorder([root], lambda node: [a for a in node.args if a.carries]):
             if node.carries and node.op != "carried" and not (node.op in TABLE and TABLE[node.op].elementwise):
                 said = f"a scan's state is read through '{node.op}', and a state is at its own place only."
-                raise refused("TI07", said, at.span, "shift the arguments, or the result.")
+                raise refuse("TI07", said, "shift the arguments, or the result.", at=at.span)
 
     def chosen(self, x: Node, local: str, slots: int, slot: Node) -> Node:
         """The slot of a list that an index chooses."""

@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import ALWAYS, NEVER, Box, cut_boxes, hull, intersection, is_empty, moved
-from tensorir.ir.types import Dims, Interval
 from tensorir.iterator.lift.graph import Node, Table, postorder
 
 

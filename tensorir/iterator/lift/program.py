@@ -19,14 +19,16 @@ import numpy as np
 from tensorir.analysis.absence import analyse_absence
 from tensorir.backends import compile
 from tensorir.binding.calls import bind
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import ALWAYS, NEVER, Box, is_empty
 from tensorir.ir import build
 from tensorir.ir.nodes import Closure, Fencil, Var
-from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, Scalar, TensorType
 from tensorir.iterator.lift.emit import Emission
 from tensorir.iterator.lift.evaluate import Evaluator
 from tensorir.iterator.lift.graph import Node, Table, postorder
 from tensorir.iterator.lift.needs import begins_elsewhere, extents, needs
+from tensorir.iterator.lift.structural import BUILTINS, PARTIALS
 from tensorir.iterator.lift.values import Closure as FunctionValue
 from tensorir.iterator.lift.values import Domain, Env, Known, Target, leaves, tree_map
 from tensorir.iterator.nodes import (
@@ -41,10 +43,9 @@ from tensorir.iterator.nodes import (
     Ref,
     SetAt,
     Statement,
-    refused,
     run,
 )
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Options:
         known = {"out_of_range": ("clamp", "checked", "lenient"), "holes": ("zero", "refuse")}
         for name, values in known.items():
             if (value := getattr(self, name)) not in values:
-                raise refused("TI12", f"{name} is {value!r}.", help=f"it is {', '.join(map(repr, values))}.")
+                raise refuse("TI12", f"{name} is {value!r}.", f"it is {', '.join(map(repr, values))}.")
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -89,7 +90,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     for option in given:
         if option not in names:
             message = f"the lift of a program of GT4Py has no option '{option}'."
-            raise refused("TA07", message, help=did_you_mean(option, names))
+            raise refuse("TA07", message, did_you_mean(option, names))
     return Options(**given)
 
 
@@ -157,7 +158,7 @@ def natural(program: Program, args: Mapping[str, Any], provider: Mapping[str, Ta
         for d, ends in found[root].items():
             if d not in ev.slots and (NEVER in ends or ALWAYS in ends):
                 said = f"nothing tells the interval of {d} of what '{program.name}' returns."
-                raise refused("TI06", said, help="name it: domain={...}.")
+                raise refuse("TI06", said, "name it: domain={...}.")
     return tree_map(lambda x: found[x], value)
 
 
@@ -168,7 +169,7 @@ def _reading(
     found = [leaf for tree in args.values() for leaf in leaves(tree)]
     scalars = {leaf.name: leaf.value for leaf in found if leaf.dims is None and not leaf.index}
     domains = {leaf.name: leaf.dims for leaf in found if leaf.dims is not None}
-    ev = Evaluator(Known(scalars, domains), provider, column)
+    ev = Evaluator(Known(scalars, domains), provider, column, BUILTINS, PARTIALS)
     for leaf in found:
         for d in leaf.locals:
             assert leaf.dims is not None
@@ -198,7 +199,7 @@ def _temporaries(state: _State, program: Program) -> None:
     for t in program.temporaries:
         domain = run(state.ev.expression(t.domain, Env(state.env))) if t.domain is not None else None
         if not isinstance(domain, Domain):
-            raise refused("TI06", f"the domain of the temporary '{t.name}' is not known.", t.span)
+            raise refuse("TI06", f"the domain of the temporary '{t.name}' is not known.", at=t.span)
         state.places[t.name] = _temporary_leaves(t.name, t.type, domain)
         state.temporaries |= {leaf.name for leaf in leaves(state.places[t.name])}
         state.env[t.name] = tree_map(lambda leaf: _entering(state.ev, leaf), state.places[t.name])
@@ -249,11 +250,11 @@ def _checked(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
     for d, (start, stop) in box.items():
         have = dims.get(d)
         if have is None:
-            raise refused("TI10", f"'{leaf.name}' of '{program}' has no dim {d}, along which is stored.", s.span)
+            raise refuse("TI10", f"'{leaf.name}' of '{program}' has no dim {d}, along which is stored.", at=s.span)
         if stop > start and not is_empty(box) and not (have.start <= start and stop <= have.stop):
             said = f"'{leaf.name}' of '{program}' has {d}{have}, and {d}[{start}:{stop}] of it is stored."
             help = f"give it more points of {d}, or store on a smaller domain."
-            raise refused("TI10", said, s.span, help, *begins_elsewhere(d, have, start, stop))
+            raise refuse("TI10", said, help, at=s.span, notes=begins_elsewhere(d, have, start, stop))
     return {d: box.get(d, (i.start, i.stop)) for d, i in dims.items}
 
 
@@ -267,7 +268,7 @@ def _place(target: Expr, places: Mapping[str, Any]) -> Any:
         case Call(Ref("tuple_get"), (Literal(value) | Offset(value), x)):
             return _place(x, places)[int(value)]
         case _:
-            raise refused("TI04", "this is no place to store to.", getattr(target, "span", None) or Ref("").span)
+            raise refuse("TI04", "this is no place to store to.", at=getattr(target, "span", None) or Ref("").span)
 
 
 def _replaced(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
@@ -357,7 +358,7 @@ class LiftedProgram:
     def fencil(self) -> Fencil:
         """The tensor program; its neighbour tables are parameters."""
         if self.special.fencil is None:
-            raise refused("TI06", f"'{self.name}' stores nothing on these domains, so there is no tensor program.")
+            raise refuse("TI06", f"'{self.name}' stores nothing on these domains, so there is no tensor program.")
         return self.special.fencil
 
     @property

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorir.integers.sets import Region
 from tensorir.ir.types import INT32
+from tensorir.iterator.lift.evaluate import Evaluator, Rule
 from tensorir.iterator.lift.graph import Node, Table
 from tensorir.iterator.lift.values import (
     Builtin,
@@ -25,12 +26,9 @@ from tensorir.iterator.lift.values import (
     shifted,
     tree_map,
 )
-from tensorir.iterator.nodes import CASTS, Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref, refused
+from tensorir.iterator.nodes import CASTS, Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref
+from tensorir.runtime.errors import refuse
 
-if TYPE_CHECKING:
-    from tensorir.iterator.lift.evaluate import Evaluator
-
-Rule = Callable[..., Any]
 BUILTINS: dict[str, Rule] = {}
 """What a builtin is of its arguments, as steps of an evaluation."""
 PARTIALS: dict[str, Rule] = {}
@@ -98,7 +96,7 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
         if following is None or isinstance(following, CartesianOffset) or _is_name(following):
             if not isinstance(target, Table):
                 said = f"the offset '{tag.value if isinstance(tag, Offset) else tag.codomain.name}' needs a distance."
-                raise refused("TI04", said, at.span, "write shift(Ioff, 1).")
+                raise refuse("TI04", said, "write shift(Ioff, 1).", at=at.span)
             steps.append(Step(target, None, at.span))
             k += 1
             continue
@@ -208,7 +206,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
     local, lists = ev.aligned([ev.value(a) for a in args])
     if local is None:
         said = "there is no list to reduce: no argument has neighbours."
-        raise refused("TI09", said, at.span, "shift with a table first: neighbors(V2E, x).")
+        raise refuse("TI09", said, "shift with a table first: neighbors(V2E, x).", at=at.span)
     return (yield ev.folding.reduce(f, init, lists, local, at, ev.holed))
 
 
@@ -232,7 +230,7 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
         case Lifted() as x:
             return (yield ev.deref(x))[k]
         case _:
-            raise refused("TI04", f"there is no member {k} here.", at.span, "members count from 0.")
+            raise refuse("TI04", f"there is no member {k} here.", "members count from 0.", at=at.span)
 
 
 @_builtin("if_")
@@ -280,7 +278,7 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
     kind = args[1]
     name = kind.name if isinstance(kind, Builtin) else ""
     if name not in CASTS:
-        raise refused("TI02", f"there is no element type '{name or kind}' here.", at.span, "use float64, int32, ...")
+        raise refuse("TI02", f"there is no element type '{name or kind}' here.", "use float64, int32, ...", at=at.span)
     return tree_map(lambda x: ev.graph.cast(ev.value(x), CASTS[name]), args[0])
     yield
 
@@ -312,7 +310,7 @@ def _scan(ev: Evaluator, first: tuple[Any, ...], args: list[Any], domain: Domain
     vertical = next((a.name for a in domain.dims if a.kind == "vertical"), None) if domain else None
     dim = vertical or ev.column or (domain.dims[-1].name if domain else None)
     if dim is None:
-        raise refused("TI07", "it is not known along which dim this scan runs.", at.span, "store on a vertical dim.")
+        raise refuse("TI07", "it is not known along which dim this scan runs.", "store on a vertical dim.", at=at.span)
     column = domain.box[dim] if domain and dim in domain.box else None
     direction = bool(ev.known.number(forward))
     return (yield ev.folding.scan(f, direction, tree_map(ev.value, init), args, dim, column, at))
@@ -338,9 +336,8 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
         condition = Region.of(condition.box)
     if not isinstance(condition, Region):
         said = "concat_where takes a condition on coordinates, and this is none."
-        raise refused(
-            "TI04", said, at.span, "compare a dim with a number, K < 5; for conditions on values there is where."
-        )
+        help = "compare a dim with a number, K < 5; for conditions on values there is where."
+        raise refuse("TI04", said, help, at=at.span)
     return tree_map(lambda x, y: ev.graph.concat_where(condition, x, y), a, b)
     yield
 
@@ -368,9 +365,8 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
     name = ev.name_of(field)
     dims = ev.known.domains.get(name) if name is not None else None
     if dims is None or axis.name not in dims:
-        raise refused(
-            "TI06", f"the interval of {axis.name} is asked of what has none.", at.span, "ask it of a parameter."
-        )
+        message = f"the interval of {axis.name} is asked of what has none."
+        raise refuse("TI06", message, "ask it of a parameter.", at=at.span)
     interval = dims[axis.name]
     return tuple(ev.graph.constant(n, INT32) for n in (interval.start, interval.stop))
     yield

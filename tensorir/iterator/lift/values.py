@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.integers.dims import Dims
 from tensorir.integers.sets import Box, Region
-from tensorir.ir.types import DTYPES, Dims
+from tensorir.ir.types import DTYPES
 from tensorir.iterator.lift.graph import Node, Table, postorder
-from tensorir.iterator.nodes import Axis, Lambda, Offset, refused
-from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.iterator.nodes import Axis, Lambda, Offset
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +185,7 @@ class Known:
     def number(self, x: Any) -> Any:
         """The number that a node without dims is; raises TI06 for one that only a run tells."""
         if not isinstance(x, Node):
-            raise refused("TI06", "a number is needed here, and this is none.", help="use scalars of the program.")
+            raise refuse("TI06", "a number is needed here, and this is none.", "use scalars of the program.")
         done: dict[int, Any] = {}
         for node in postorder((x,)):
             args = [done[id(a)] for a in node.args]
@@ -200,5 +201,5 @@ class Known:
                     done[id(node)] = _RULES[op](*args)
                 case _:
                     message = "the sizes of a program cannot depend on what a field holds."
-                    raise refused("TI06", message, help="pass the number as a scalar.")
+                    raise refuse("TI06", message, "pass the number as a scalar.")
         return done[id(x)]

@@ -37,11 +37,10 @@ from tensorir.iterator.nodes import (
     SetAt,
     Statement,
     Temporary,
-    refused,
     run,
 )
 from tensorir.iterator.text.printer import KINDS, PRECEDENCE
-from tensorir.runtime.errors import Source, Span
+from tensorir.runtime.errors import Source, Span, refuse
 
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|[^\W\d]\w*|∞|//|==|.)|$)", re.DOTALL)
 _INFIX = {row.glyph: name for name, row in ARITHMETIC.items() if name in PRECEDENCE}
@@ -99,12 +98,12 @@ class _Reader:
     def expect(self, text: str) -> Span:
         if self.peek() != text:
             wanted, found = (repr(t) if t else "the end" for t in (text, self.peek()))
-            raise refused("TI13", f"{wanted} is needed here, and this is {found}.", self.span)
+            raise refuse("TI13", f"{wanted} is needed here, and this is {found}.", at=self.span)
         return self.take().span
 
     def name(self) -> str:
         if not self.peek().isidentifier():
-            raise refused("TI13", f"a name is needed here, and this is {self.peek() or 'the end'!r}.", self.span)
+            raise refuse("TI13", f"a name is needed here, and this is {self.peek() or 'the end'!r}.", at=self.span)
         return self.take().text
 
     def is_program(self) -> bool:
@@ -282,7 +281,7 @@ class _Reader:
             return Literal(text, FLOAT64 if any(c in text for c in ".eE") else INT32, span)
         if text.isidentifier():
             return self.named(text, span)
-        raise refused("TI13", f"an expression is needed here, and this is {text or 'the end'!r}.", span)
+        raise refuse("TI13", f"an expression is needed here, and this is {text or 'the end'!r}.", at=span)
 
     def named(self, text: str, span: Span) -> Expr:
         if text.endswith("ₒ"):

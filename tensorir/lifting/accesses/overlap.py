@@ -38,7 +38,8 @@ from itertools import chain, zip_longest
 from math import gcd
 
 from tensorir.integers.affine import Affine, Quotient, Ranges, quotient, remainder, variable
-from tensorir.ir.types import BOOL, Interval, Scalar
+from tensorir.integers.dims import Interval
+from tensorir.ir.types import BOOL, Scalar
 from tensorir.lifting.accesses.sets import condition_text, conjuncts, decided, domain, integer_set, point, text
 from tensorir.lifting.accesses.space import bounds_of_guard, digits, value_of_guard
 from tensorir.lifting.nests.linear import affine_of, linear, settled, term_of

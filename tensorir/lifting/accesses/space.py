@@ -25,7 +25,8 @@ import numpy as np
 
 from tensorir.integers.affine import Affine, Quotient, Ranges, number, quotient, variable
 from tensorir.integers.affine import number as constant
-from tensorir.ir.types import BOOL, INT32, INT64, Interval
+from tensorir.integers.dims import Interval
+from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.sets import both, conjuncts
 from tensorir.lifting.nests.bounded import quotient_where, sums_bounded
 from tensorir.lifting.nests.linear import COMPARISONS, affine_of, linear, settled, term_of

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorir.integers.affine import Affine
-from tensorir.ir.types import Interval
+from tensorir.integers.dims import Interval
 from tensorir.lifting.accesses.sets import decided, integer_set, point, text
 from tensorir.lifting.region.nodes import Atomic, Bound, Condition, For, If, Index, Node, Read, Rule, While, Write, walk
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, refuse
 
 # islpy has no types of its own that say enough.
 
@@ -302,7 +302,7 @@ def _refuse_outside(
     message = f"{which} is {found.index}, and it runs from 0 to {extent - 1}{where}."
     if on_hazard == "error":
         help = "mask the lanes that leave it, or pass a larger array."
-        raise DiagnosticError(Diagnostic("TL10", message, a.node.span, help=help))
+        raise refuse("TL10", message, help, at=a.node.span)
     notes.append(message)
 
 
@@ -353,4 +353,4 @@ def _refuse_meeting(node: Atomic, ranges: Mapping[str, tuple[int, int]]) -> None
             f"lanes of a tile may update one element of '{node.buffer.name}', and what each of them saw is asked for."
         )
         help = "update with a tile of one element, or leave the old values."
-        raise DiagnosticError(Diagnostic("TL42", message, node.span, help=help))
+        raise refuse("TL42", message, help, at=node.span)

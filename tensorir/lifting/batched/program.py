@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, fencil, literal, var
 from tensorir.ir.nodes import Expr, Fencil, Var
-from tensorir.ir.types import BOOL, FLOAT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, FLOAT32, Scalar, TensorType
 from tensorir.lifting.batched.abreast import abreast
 from tensorir.lifting.batched.blocks import Scheduled, in_order_where_conflicting
 from tensorir.lifting.batched.online import ONLINE, with_sums_scaled_once
@@ -33,9 +34,9 @@ from tensorir.lifting.emission.tensors import converted, cut, spread
 from tensorir.lifting.nests.terms import Buffer as Memory
 from tensorir.lifting.region.nodes import Buffer, Check, For, Region, Rule, While, walk
 from tensorir.lifting.rewrites.canonical import by_parameters, tidied
-from tensorir.lifting.schedule.run import values_of
-from tensorir.lifting.schedule.stepping import Decided
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.lifting.schedule.order import values_of
+from tensorir.lifting.schedule.run import Decided
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def _final(
         values, decided = values_of(replace(region, body=body), emitter, memories, exact)
     except Uncovered as reason:
         span = next((n.span for n in walk(body) if n.span is not NOWHERE), NOWHERE)
-        raise DiagnosticError(Diagnostic("TL40", f"this has no tensor program: {reason}.", span)) from None
+        raise refuse("TL40", f"this has no tensor program: {reason}.", at=span) from None
     found: dict[str, Expr] = {}
     for b in region.buffers:
         if b.argument and b.name in values:

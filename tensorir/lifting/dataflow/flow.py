@@ -30,8 +30,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Interval
 from tensorir.integers.sets import affine_from_isl, conditions_of, isl
-from tensorir.ir.types import BOOL, INT32, Interval
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.overlap import inverse
 from tensorir.lifting.accesses.sets import decided, text
 from tensorir.lifting.dataflow.statements import Statement, Uncovered

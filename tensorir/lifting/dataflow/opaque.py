@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorir.integers.affine import Affine
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, Interval, TensorType
+from tensorir.ir.types import BOOL, INT32, TensorType
 from tensorir.lifting.emission.tensors import alike, position, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,

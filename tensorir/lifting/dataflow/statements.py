@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.rewrite import rebuild
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.dataflow.opaque import Opaque, Uncovered, free_values, in_steps, inside_of, touched, whole_of
 from tensorir.lifting.emission.tensors import alike, constant_of, position, sum_of

@@ -13,9 +13,10 @@ from itertools import permutations
 from math import prod
 
 from tensorir.integers.affine import Affine, Quotient, Ranges, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, literal, var
 from tensorir.ir.nodes import Closure, Expr, Var
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
 from tensorir.lifting.accesses.sets import conjuncts
 from tensorir.lifting.accesses.space import digits, interval_of
 from tensorir.lifting.emission.tensors import (

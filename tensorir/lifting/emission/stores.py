@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, function, literal, operator, var
 from tensorir.ir.nodes import Expr, Function
-from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
 from tensorir.lifting.accesses.sets import both
 from tensorir.lifting.accesses.space import Space, digits, split, substituted
 from tensorir.lifting.emission.emit import Emitter

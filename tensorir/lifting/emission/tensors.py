@@ -1,6 +1,7 @@
 """Makers of tensor IR for the lifts: constants on dims, coordinates, parts, and pieces put into place.
 
->>> from tensorir.ir.types import FLOAT32, Interval
+>>> from tensorir.integers.dims import Interval
+>>> from tensorir.ir.types import FLOAT32
 >>> filled(0.0, FLOAT32, {"i": Interval(0, 4)}).type
 tensor<float32, i[0:4]>
 """
@@ -12,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.integers.affine import Affine, number, quotient, remainder, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, cartesian_shift, literal, operator, reduce
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal
 from tensorir.ir.rewrite import postorder, rebuild, values, with_label, with_values
-from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType, bcast
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar, TensorType, bcast
 from tensorir.lifting.nests.nest import Store
 from tensorir.lifting.nests.terms import Load, Number, Op, Term, buffers_of, extreme, fits, loads
 from tensorir.passes.base import remade

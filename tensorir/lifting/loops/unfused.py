@@ -36,8 +36,9 @@ from itertools import pairwise
 from math import prod
 
 from tensorir.integers.affine import Affine, Quotient, Ranges, number, variable
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import fresh
-from tensorir.ir.types import BOOL, INT32, Interval
+from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.accesses.sets import conjuncts, domain, integer_set, text
 from tensorir.lifting.accesses.space import bounds_of_guard
 from tensorir.lifting.emission.stores import holding

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tensorir.integers.affine import Affine, variable
+from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensorir.integers.affine import Affine, number, quotient, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import INT32, Scalar, TensorType
 from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,

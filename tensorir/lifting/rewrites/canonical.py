@@ -28,11 +28,12 @@ from itertools import pairwise
 from typing import Any
 
 from tensorir.integers.affine import Affine, Quotient, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, fencil, fresh, literal, operator, reduce, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rewrite_all, values, with_label, with_values
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType
 from tensorir.lifting.emission.tensors import (
     constant_of,
     cut,

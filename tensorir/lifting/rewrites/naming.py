@@ -33,11 +33,12 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, fencil, operator, reduce
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, use_counts, values, with_label, with_values
-from tensorir.ir.types import Dims, FunctionType, Interval, Scalar, TensorType
+from tensorir.ir.types import FunctionType, Scalar, TensorType
 from tensorir.lifting.emission.tensors import neutral, shifted
 from tensorir.passes.base import remade, rewritten
 

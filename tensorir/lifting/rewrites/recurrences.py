@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, literal, scan
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Lambda, Literal, Var
-from tensorir.ir.types import INT32, Interval, Scalar
+from tensorir.ir.types import INT32, Scalar
 from tensorir.lifting.emission.tensors import cut, neutral, renamed, shifted, spread
 
 

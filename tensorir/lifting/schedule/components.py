@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorir.integers.affine import Affine, number, quotient, remainder, variable
 from tensorir.integers.sets import affine_from_isl, isl
@@ -33,9 +33,7 @@ from tensorir.lifting.emission.tensors import sum_of
 from tensorir.lifting.region.nodes import COMBINING, For
 from tensorir.lifting.schedule.placed import Made, with_indices
 from tensorir.lifting.schedule.recurrence import step_along
-
-if TYPE_CHECKING:
-    from tensorir.lifting.schedule.run import Run
+from tensorir.lifting.schedule.run import Run, distances, places
 
 
 def components(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -129,18 +127,6 @@ def with_rounds_apart(run: Run, members: Sequence[int], dim: str) -> None:
                     run.asking.setdefault(source.writer, []).append((m, source))
 
 
-def distances(run: Run, source: Source, dim: str) -> tuple[int, int]:
-    """The least and the greatest distance of a read from what it reads along a loop, as far as their signs go."""
-    i, relation, (k, j) = isl(), source.relation, _places(run, source, dim)
-    ordered = [
-        not relation.order_lt(i.dim_type.in_, k, i.dim_type.out, j).is_empty(),
-        not relation.order_gt(i.dim_type.in_, k, i.dim_type.out, j).is_empty(),
-        not relation.equate(i.dim_type.in_, k, i.dim_type.out, j).is_empty(),
-    ]
-    back, far, here = ordered
-    return -1 if back else 0 if here else 1, 1 if far else 0 if here else -1
-
-
 def _is_told(run: Run, source: Source, dim: str) -> bool:
     """True if it is known if a value comes from the same round of a loop."""
     assert source.writer is not None
@@ -153,7 +139,7 @@ def _is_told(run: Run, source: Source, dim: str) -> bool:
 
 def _split(run: Run, read: int, source: Source, dim: str) -> list[Source]:
     """A source in parts: of the same round of a loop, and of others."""
-    i, relation, (k, j) = isl(), source.relation, _places(run, source, dim)
+    i, relation, (k, j) = isl(), source.relation, places(run, source, dim)
     assert source.writer is not None
     names, loops = run.statements[read].names, run.statements[source.writer].names
     return [
@@ -162,13 +148,6 @@ def _split(run: Run, read: int, source: Source, dim: str) -> list[Source]:
         if not (some := getattr(relation, at)(i.dim_type.in_, k, i.dim_type.out, j)).is_empty()
         for part in sources_of(some, names, source.writer, loops=loops)
     ]
-
-
-def _places(run: Run, source: Source, dim: str) -> tuple[int, int]:
-    """The variables of a loop in a read, and in the write of its value."""
-    assert source.writer is not None
-    reader = run.statements[int(source.relation.get_tuple_name(isl().dim_type.in_)[1:])]
-    return reader.names.index(dim), run.statements[source.writer].names.index(dim)
 
 
 # Components of the dataflow that are reductions: one write that combines its own last value with a term.
@@ -289,9 +268,30 @@ def fused(run: Run, parts: Sequence[list[int]], edges: Sequence[tuple[int, int]]
     return [[m for k in group for m in parts[k]] for group in components(len(parts), between | joined)]
 
 
+def carrying(run: Run, members: Sequence[int]) -> str:
+    """The outermost loop around all members along which values are carried."""
+    common = run.statements[members[0]].in_turn
+    for m in members[1:]:
+        common = [a for a, b in zip(common, run.statements[m].in_turn, strict=False) if a is b]
+    for loop in common:
+        if loop.dim in run.steps:
+            continue
+        with_rounds_apart(run, members, loop.dim)
+        pieces = [
+            source for m in members if run.statements[m].is_read for source in run.flow[m]
+            if source.writer in members and not run.before(m, source)
+        ]  # fmt: skip
+        by = {run.distance(source, loop.dim) for source in pieces}
+        if any(by):
+            if min(by) < 0:
+                raise Uncovered("a dependence that goes backwards")
+            return loop.dim
+    raise Uncovered("a recurrence without a loop in common")
+
+
 def _carrying(run: Run, part: Sequence[int]) -> str | None:
     try:
-        return run.carrying(part)
+        return carrying(run, part)
     except Uncovered:
         return None
 

@@ -12,20 +12,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, function, operator, reduce, scan
 from tensorir.ir.nodes import Call, Expr, Lambda, Operator, Var
 from tensorir.ir.rewrite import rebuild
-from tensorir.ir.types import BOOL, INT32, Interval, Scalar, TensorType, bcast
-from tensorir.lifting.accesses.space import Space, boxed, in_order, joined_name, split, substituted
-from tensorir.lifting.dataflow.flow import box_of, condition_of, domain_of, set_of
-from tensorir.lifting.dataflow.statements import Scatter, Statement, Uncovered
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType, bcast
+from tensorir.lifting.accesses.space import Space, boxed, joined_name, split, substituted
+from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter, whole_of_digits
-from tensorir.lifting.emission.stores import Place, forward, holding, place_of, put, scatter, wanted_names
-from tensorir.lifting.emission.tensors import cut, renamed, spread
-from tensorir.lifting.nests.linear import affine_of, settled, term_of
+from tensorir.lifting.emission.stores import Place, forward, place_of, put, wanted_names
+from tensorir.lifting.emission.tensors import cut, spread
+from tensorir.lifting.nests.linear import affine_of, term_of
 from tensorir.lifting.nests.terms import (
     Buffer,
     Linear,
@@ -33,9 +32,6 @@ from tensorir.lifting.nests.terms import (
     Number,
     Op,
     Term,
-    children,
-    index_names,
-    loads,
     rebuilt,
     sums_in,
     walk,
@@ -302,9 +298,6 @@ def names_along(s: Statement) -> list[str | None]:
     return found
 
 
-if TYPE_CHECKING:
-    from tensorir.lifting.schedule.run import Run
-
 # Expressions for one iteration as expressions for all of them: operands get dims, and what combines them follows.
 
 
@@ -433,78 +426,3 @@ def _with_terms(a: Affine, places: Mapping[str, tuple[Term, int]]) -> Term:
     if known.terms or known.constant:
         total = Op("plus", (total, term_of(known, total.element)), total.element)
     return total
-
-
-def scattered(run: Run, s: Statement, found: Scatter) -> Made:
-    """The buffer after a scatter, for each iteration of the loops outside."""
-    assert s.value is not None
-    every = replace(s, loops=found.loops, own=found.own, at=(), constraints=found.constraints)
-    domain = domain_of(every)
-    hull = box_of(domain, every.names)
-    box = {n: i for n, i in hull.items() if n not in run.steps}
-    old = run.statements[run.writers[found.old]]
-    outside = {n: i for n, i in run.box(s).items() if n not in dict(s.own)}
-    own = dict(s.own)
-    tmp = Buffer(s.buffer.name, s.buffer.element, (*(len(i) for i in outside.values()), *s.buffer.shape))
-    names = run.emitter.dims_of(tmp, [f"{n}_" for n in outside])
-    renames = dict(zip((*outside, *own), names, strict=True))
-    whole = {renames[n]: Interval(0, len(i)) for n, i in (*outside.items(), *own.items())}
-    there = {n: variable(renames[n]).plus(number(i.start)) for n, i in (*outside.items(), *own.items())}
-    before = settled(with_indices(run.found(old), there, run.emitter.scope(whole)), run.emitter.scope(whole))
-    run.emitter.tensors[tmp] = spread(cut(run.emitter.emit(before, whole), whole), whole)
-    rounds = {n: i for n, i in run.rounds.items() if n in hull}
-    holds = condition_of(domain, set_of({**hull, **rounds}, domain, every.names), every.names)
-    guards = ([] if holds is None else [holds]) + [run.as_term(g, box) for g in found.guards]
-    first = [term_of(variable(n).minus(number(i.start)), INT32) for n, i in outside.items()]
-    location = (*first, *(run.as_term(i, box) for i in found.at))
-    value = run.as_term(s.value, box)
-    for term in (value, *location, *guards):
-        for load in loads(term):
-            if load.buffer is tmp:
-                raise Uncovered("a scatter of what it changes")
-    make = in_order if found.op is None or (run.exact and s.buffer.element.is_float) else boxed
-    space = make(box, tuple(location), value, tuple(guards), run.emitter.ranges)
-    if not space.empty:
-        scatter(run.emitter, tmp, space, found.op, s.span)
-    return Made(tmp, tuple(variable(n).minus(number(run.box(s)[n].start)) for n in (*outside, *own)))
-
-
-# What programs that check say: that places which data tell are inside, and that what must hold does.
-
-
-def verify(run: Run, s: Statement, message: str) -> None:
-    """An error where the value of a statement, which must hold, does not."""
-    assert s.value is not None
-    box, domain = run.box(s), domain_of(s)
-    holds = condition_of(domain, set_of({**run.boxes_of(s), **run.rounds}, domain, s.names), s.names)
-    x = run.emitter.emit(settled(run.as_term(s.value, box), run.emitter.scope(box)), box, holds)
-    if holds is not None:
-        x = call("or", call("not", run.emitter.emit(holds, box)), x)
-    run.emitter.asserted.append((renamed(cut(x, box), short_names(s)), message, s.span))
-
-
-def checked(run: Run, s: Statement, box: Mapping[str, Interval], term: Term) -> Made:
-    """The tensor of a write of what data say where to find, of which places count in its iterations alone."""
-    domain = domain_of(s)
-    whole = {**run.boxes_of(s), **box, **run.rounds}
-    holds = condition_of(domain, set_of(whole, domain, s.names), s.names) or Number(True, BOOL)
-    found = run.placed(s, box, Op("values", (term, holds), BOOL))
-    value, safe = children(found.space.value)
-    # where conditions of the space hold, the one that is put beside the value is true
-    safe = holding([*found.space.guards, *([] if isinstance(safe, Number) and safe.value else [safe])])
-    return found.made(run.emitter, s.buffer.element, run.emitter.emit(value, found.space.dims, safe))
-
-
-def all_of(run: Run, r: Statement, places: Mapping[str, tuple[Term, int]]) -> Term:
-    """The value of a read of all elements, in which `places` along some of its dims are looked up.
-
-    Where it is checked that they are inside, it is one tensor that has these elements and no others.
-    """
-    found = run.found(r)
-    if not run.emitter.checked or not any(loads(p) for p, _ in places.values()):
-        return found
-    if is_whole(found, places):
-        return found
-    used = index_names(found)
-    here = {n: i for n, i in {**run.box(r), **dict(r.own)}.items() if n in used}
-    return run.keep(run.emitter, r.buffer.name, run.read(r, here), here).at({}, {})

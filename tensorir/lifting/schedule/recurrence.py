@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from tensorir.integers.affine import number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import isl
 from tensorir.ir.build import call, function, literal, reduce, scan, var
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import INT32, Dims, Interval, TensorType, TupleElement
+from tensorir.ir.types import INT32, TensorType, TupleElement
 from tensorir.lifting.dataflow.flow import Source, domain_of
 from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter
@@ -26,10 +26,8 @@ from tensorir.lifting.emission.tensors import cut, filled, position, shifted, sp
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Term
 from tensorir.lifting.schedule.placed import Made, with_indices
-from tensorir.lifting.schedule.stepping import FAR, Decided, Memory, asked_between_rounds, behind, looped, memories_of
-
-if TYPE_CHECKING:
-    from tensorir.lifting.schedule.run import Run
+from tensorir.lifting.schedule.run import FAR, Decided, Run
+from tensorir.lifting.schedule.stepping import Memory, asked_between_rounds, behind, looped, memories_of
 
 MOST_KEPT = 4
 """How many times what the source keeps a scan may keep."""
@@ -146,7 +144,7 @@ class _Recurrence:
             stepping=self.inside, given=given, begun=begun, made={}, known={}, terms={}, decided=[],
             nested=set(), in_place={},
         )  # fmt: skip
-        if further := step.schedule(sorted(self.inside)):
+        if further := step.schedule(step, sorted(self.inside)):
             return further
         if more := step.nested & {run.statements[w].buffer.name for w, _ in self.slots}:
             return more

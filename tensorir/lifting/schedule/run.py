@@ -1,80 +1,68 @@
-"""Components of the dataflow in their order, each as tensors: at once, as a fold over dims, or as a scan along a loop.
+"""The statements of a region while they become tensors: boxes, distances, the values of reads, and who asks for what.
 
-A write becomes a tensor over its loops; a read becomes an access of the tensors of its sources, so no storage is left.
-Writes that need each other step along the outermost loop that carries a value: what is carried at distances up to d is
-the state, and the rest is decided anew inside of a step.
+A read becomes an access of the tensors of its sources, so no storage is left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from math import prod
 from typing import Any
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Interval
 from tensorir.integers.sets import isl
-from tensorir.ir.build import call, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Literal, Var
-from tensorir.ir.types import BOOL, INT32, Interval, Scalar
+from tensorir.ir.types import INT32, Scalar
 from tensorir.lifting.accesses.sets import text
 from tensorir.lifting.accesses.space import as_it_is, boxed, in_order
-from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_of, flow_of, set_of
-from tensorir.lifting.dataflow.opaque import Opaque
-from tensorir.lifting.dataflow.propagation import forwarded, live, through_copies, with_reads_once
-from tensorir.lifting.dataflow.statements import Statement, Uncovered, statements_of
+from tensorir.lifting.dataflow.flow import Source, box_of, condition_of, domain_of, set_of
+from tensorir.lifting.dataflow.statements import Statement, Uncovered
 from tensorir.lifting.emission.emit import Emitter
-from tensorir.lifting.emission.stores import holding
-from tensorir.lifting.emission.tensors import constant_of, cut, fold_of, folded, neutral, rounds, shifted, spread
-from tensorir.lifting.nests.linear import settled, term_of
-from tensorir.lifting.nests.nest import Store
+from tensorir.lifting.emission.tensors import cut, shifted, spread
+from tensorir.lifting.nests.linear import term_of
 from tensorir.lifting.nests.terms import (
     Buffer,
     Load,
     Number,
     Op,
     Term,
-    children,
-    indexed_by_data,
+    index_names,
+    loads,
     walk,
 )
-from tensorir.lifting.region.nodes import For, Region, Rule
-from tensorir.lifting.schedule.components import (
-    chain_of,
-    components,
-    distances,
-    fused,
-    step_along_rows,
-    with_rounds_apart,
-)
+from tensorir.lifting.region.nodes import For, Rule
 from tensorir.lifting.schedule.placed import (
     Computed,
     Made,
     Placed,
-    all_of,
     applied,
     by_digits,
-    by_sums,
-    checked,
-    computed,
+    is_whole,
     looked_up,
-    names_along,
     placed,
-    scattered,
     short_names,
-    verify,
     with_indices,
 )
-from tensorir.lifting.schedule.recurrence import step_along
-from tensorir.lifting.schedule.stepping import FAR, Decided, repeated
-
-MOST_JOINED = 3
-"""How often what steps along is put together with others that have to: each time all of a loop is looked at again."""
 
 MOST_FOLLOWED = 4
 """Through how many writes a value is followed to where it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The schedule of a loop for a statement."""
+
+    dim: str
+    strategy: str
+    statement: Statement
+    reason: str = ""
+
+
+FAR = 1 << 30
+"""The distance of what was found in some earlier round, not always as many ago."""
 
 
 @dataclass(slots=True)
@@ -85,6 +73,8 @@ class Run:
     flow: Mapping[int, Sequence[Source]]
     emitter: Emitter
     arguments: Mapping[str, Buffer]
+    schedule: Callable[[Run, Sequence[int]], frozenset[int]]
+    """Makes the tensors of all writes among statements; gives back what else has to be made with them, if any."""
     part: Callable[..., tuple[dict[str, Expr], list[Decided]]]
     """What buffers hold after a part of the region that is a region of its own."""
     exact: bool = False
@@ -136,62 +126,6 @@ class Run:
     def rounds(self) -> dict[str, Interval]:
         """The loops that step, whose rounds are more than the iterations of some statements in them."""
         return {n: Interval(low, high + 1) for n, (low, high) in self.emitter.ranges.items() if n in self.steps}
-
-    # Order
-
-    def schedule(self, members: Sequence[int]) -> frozenset[int]:
-        """Make the tensors of all writes among the members; gives back what else has to be made with them, if any."""
-        place = {m: k for k, m in enumerate(members)}
-        edges: set[tuple[int, int]] = set()
-        groups: dict[Opaque, int] = {}
-        for m in members:
-            s = self.statements[m]
-            if s.is_read:
-                edges |= {(place[w], place[m]) for w in self.sources_now(m) if w in place}
-            else:
-                edges |= {(place[r], place[m]) for r in self.reads_of(s) if r in place}
-            if s.opaque is not None and not s.is_read:
-                # one node makes all that it writes
-                first = groups.setdefault(s.opaque, place[m])
-                edges |= {(first, place[m]), (place[m], first)} if first != place[m] else set()
-        done = set[int]()
-        for _ in range(MOST_JOINED):
-            further = self.schedule_in_parts(members, edges, done)
-            if not further <= place.keys():
-                return further
-            if not further:
-                return frozenset()
-            edges |= {(place[m], place[n]) for m in further for n in further}
-        raise Uncovered("statements that step along with others, found one after another")
-
-    def schedule_in_parts(
-        self, members: Sequence[int], edges: Collection[tuple[int, int]], done: set[int]
-    ) -> frozenset[int]:
-        """Make the tensors of what is not `done`; gives back what has to be made together, if there is any."""
-        parts = [sorted(members[k] for k in part) for part in components(len(members), edges)]
-        for part in fused(self, parts, [(members[a], members[b]) for a, b in edges]):
-            numbers = sorted(set(part) - done)
-            if numbers and (further := self.component(numbers)):
-                together = further | set(numbers)
-                if not done.isdisjoint(together):
-                    raise Uncovered("what is made already would have to step along with others")
-                return together
-            done |= set(numbers)
-        return frozenset()
-
-    def component(self, numbers: Sequence[int]) -> frozenset[int]:
-        """Make the tensors of a component; gives back what has to step along with it."""
-        s = self.statements[numbers[0]]
-        if len(numbers) > 1:
-            return self.cycle(numbers)
-        if s.opaque is not None:
-            return self.opaque(numbers)
-        if s.message is not None:
-            verify(self, s, s.message)
-        elif not s.is_read:
-            self.make(s)
-            self.decide(s)
-        return frozenset()
 
     def sources_now(self, read: int) -> set[int]:
         """The writes that a read takes values from in the same round of all loops that step."""
@@ -250,32 +184,6 @@ class Run:
         return least if most < 0 else FAR
 
     # Tensors
-
-    def make(self, s: Statement) -> None:
-        """The tensor of a write."""
-        assert s.value is not None
-        if s.scatter is not None:
-            self.made[s.number] = scattered(self, s, s.scatter)
-            return
-        box = self.asked_for(s)
-        term = settled(self.as_term(s.value, box), self.emitter.scope(box))
-        if (alone := computed(term)) is not None:
-            self.made[s.number] = alone
-            return
-        if self.emitter.checked and indexed_by_data(term):
-            self.made[s.number] = checked(self, s, box, term)
-            return
-        if (sums := by_sums(term, box, (*self.steps, *self.emitter.ranges), lambda a: self.reach(s, a))) is not None:
-            at, ranges = tuple(map(variable, sums.box)), self.emitter.ranges
-            along = placed(s.buffer.name, at, sums.box, sums.term, (), (), {}, ranges)
-            if along is not None:
-                x = self.emitter.emit(along.space.value, along.space.dims)
-                made = along.made(self.emitter, s.buffer.element, x)
-                self.made[s.number] = sums.over_iterations(made)
-                return
-        found = self.placed(s, box, term)
-        x = self.emitter.emit(found.space.value, found.space.dims)
-        self.made[s.number] = found.made(self.emitter, s.buffer.element, x)
 
     def placed(
         self, s: Statement, box: Mapping[str, Interval], value: Term, over: Sequence[str] = (), masked: bool = False
@@ -466,87 +374,6 @@ class Run:
             return Number(0, r.buffer.element)
         return Load(argument, tuple(term_of(a, INT32) for a in source.at), r.span)
 
-    # Cycles
-
-    def opaque(self, members: Sequence[int]) -> frozenset[int]:
-        """Writes of a while or an external function: of loops around it each has its rounds in order."""
-        writes = [self.statements[m] for m in members]
-        loop = next((loop for loop in writes[0].loops if loop.dim not in self.steps), None)
-        if loop is None:
-            repeated(self, writes)
-            return frozenset()
-        return step_along(self, [*members, *self.reads_of(writes[0])], loop.dim)
-
-    def cycle(self, members: Sequence[int]) -> frozenset[int]:
-        writes = [self.statements[m] for m in members if not self.statements[m].is_read]
-        reads = [self.statements[m] for m in members if self.statements[m].is_read]
-        if all(w.opaque is not None and w.opaque is writes[0].opaque for w in writes) and not reads:
-            return self.opaque(members)
-        if (
-            len(writes) == len(reads) == 1
-            and writes[0].opaque is None
-            and writes[0].scatter is None
-            and self.reduction(writes[0], reads[0])
-        ):
-            return frozenset()
-        if step_along_rows(self, members):
-            return frozenset()
-        return step_along(self, members, self.carrying(members))
-
-    def fold(self, w: Statement, r: Statement, box: Mapping[str, Interval]) -> tuple[str, Term] | None:
-        """The operation by which a write combines a read's value with an operand; None for other writes."""
-        assert w.value is not None
-        element = w.buffer.element
-        old = Load(Buffer("old", element, (), exact=self.exact), ())
-        try:
-            term = self.as_term(w.value, box, {r.number: old})
-        except Uncovered:
-            return None
-        found = fold_of(Store(old.buffer, (), term))
-        if found is None or TABLE[found[0]].identity is None:
-            return None
-        op, term, conditions = found
-        guard = holding(conditions)
-        nothing = Number(neutral(op, element, self.exact), element)
-        return op, term if guard is None else Op("if", (guard, term, nothing), element)
-
-    def reduction(self, w: Statement, r: Statement) -> bool:
-        assert w.value is not None and r.result is not None
-        inside = [s for s in self.flow[r.number] if s.writer == w.number and not self.before(r.number, s)]
-        if w.loops != r.loops or w.own != r.own or w.constraints != r.constraints:
-            return False
-        chain = chain_of(w, inside)
-        inner = [] if r.number in self.read_outside([w.number, r.number]) else [r.number]
-        if chain is None or not self.only_asked_for(w, inner, chain.ends):
-            return False
-        box, element = self.box(w), w.buffer.element
-        found = self.fold(w, r, box)
-        if found is None:
-            return False
-        op, e = found
-        if any(n not in box for n in chain.over) or (self.exact and len(chain.over) > 1 and rounds(op, element)):
-            return False
-        # the first round finds what was there before
-        first = with_indices(self.term(r, [w.number]), chain.start, self.emitter.scope(box))
-        here = self.placed(w, box, Op("values", (e, first), BOOL), chain.over, masked=True)
-        value, init = children(here.space.value)
-        guard, whole, left = holding(here.space.guards), here.space.dims, here.left
-        x = self.emitter.emit(value, whole, guard)
-        if guard is not None:
-            nothing = literal(neutral(op, element, self.exact), element)
-            x = call("if", self.emitter.emit(guard, whole), x, nothing)
-        x = cut(x, whole)
-        # what all iterations have alike counts once
-        over = [n for n in here.over if not TABLE[op].idempotent or n in x.tensor.dims]
-        old = self.emitter.emit(init, left)
-        total = folded(
-            op, constant_of(old) or cut(old, left), spread(x, {n: whole[n] for n in over}), over, element, self.exact,
-            w.span,
-        )  # fmt: skip
-        self.made[w.number] = here.made(self.emitter, element, total)
-        self.decide(w, chain.over, f"folds into {w.buffer.name} by {op}")
-        return True
-
     def askers(self, write: int) -> list[tuple[int, Source]]:
         """The reads that take values from a write, and which."""
         return self.asking.get(write, [])
@@ -584,26 +411,6 @@ class Run:
         self.box(s)
         return self.boxes[s.number]
 
-    def carrying(self, members: Sequence[int]) -> str:
-        """The outermost loop around all members along which values are carried."""
-        common = self.statements[members[0]].in_turn
-        for m in members[1:]:
-            common = [a for a, b in zip(common, self.statements[m].in_turn, strict=False) if a is b]
-        for loop in common:
-            if loop.dim in self.steps:
-                continue
-            with_rounds_apart(self, members, loop.dim)
-            pieces = [
-                source for m in members if self.statements[m].is_read for source in self.flow[m]
-                if source.writer in members and not self.before(m, source)
-            ]  # fmt: skip
-            by = {self.distance(source, loop.dim) for source in pieces}
-            if any(by):
-                if min(by) < 0:
-                    raise Uncovered("a dependence that goes backwards")
-                return loop.dim
-        raise Uncovered("a recurrence without a loop in common")
-
     def fresh(self, name: str) -> str:
         found, k = name, 1
         while found in self.emitter.taken:
@@ -623,53 +430,35 @@ def _operands(e: Expr) -> tuple[Expr, ...]:
             return ()
 
 
-def values_of(
-    region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool = False, masked: bool = True,
-    asked: Collection[str] | None = None, covering: dict[str, int] | None = None,
-) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
-    """The values of the arguments that a region writes in the end, and the schedule of each loop.
+def all_of(run: Run, r: Statement, places: Mapping[str, tuple[Term, int]]) -> Term:
+    """The value of a read of all elements, in which `places` along some of its dims are looked up.
 
-    Without `masked` nothing is asked of a read where its mask does not hold. Of a part of a program it may be `asked`
-    what other buffers hold. Copies are seen through, or made where that covers more; what neither covers runs step by
-    step along its outermost loops. Raises Uncovered for the rest. `covering` has the way that covered a part, by its
-    name: parts are asked for again with each way of what is around.
+    Where it is checked that they are inside, it is one tensor that has these elements and no others.
     """
-    covering = {} if covering is None else covering
-    outermost = any(isinstance(node, For) and node.rule is not Rule.LOCKSTEP for node in region.body)
-    ways = [(True, False), (False, False), *([(True, True)] if outermost else [])]
-    first, reasons = covering.get(region.name, 0), list[Uncovered]()
-    for k in (*range(first, len(ways)), *range(first)):
-        asserted = len(emitter.asserted)
-        try:
-            made = _values_of(region, emitter, arguments, exact, masked, asked, covering, *ways[k])
-            covering[region.name] = k
-            return made
-        except Uncovered as reason:
-            reasons.append(reason)
-            del emitter.asserted[asserted:]
-    raise reasons[0]
+    found = run.found(r)
+    if not run.emitter.checked or not any(loads(p) for p, _ in places.values()):
+        return found
+    if is_whole(found, places):
+        return found
+    used = index_names(found)
+    here = {n: i for n, i in {**run.box(r), **dict(r.own)}.items() if n in used}
+    return run.keep(run.emitter, r.buffer.name, run.read(r, here), here).at({}, {})
 
 
-def _values_of(
-    region: Region, emitter: Emitter, arguments: dict[str, Buffer], exact: bool, masked: bool,
-    asked: Collection[str] | None, covering: dict[str, int], copies: bool, in_steps: bool,
-) -> tuple[dict[str, Expr], list[Decided]]:  # fmt: skip
-    statements = statements_of(region, asked, in_steps)
-    direct = flow_of(statements)
-    flow = through_copies(statements, direct, masked) if copies else direct
-    statements = with_reads_once(forwarded(statements, flow, masked), flow, masked)
-    needed = live(statements, flow, emitter.checked)
-    emitter.taken |= {loop.dim for s in statements for loop in s.loops}
-    known = {k: flow[k] for k in needed if k in flow}
-    run = Run(statements, known, emitter, arguments, partial(values_of, covering=covering), exact, masked, needed)
-    run.schedule(needed)
-    for s in statements:
-        if not s.is_read and s.message is None and s.number not in needed:
-            run.decide(s)
-    found: dict[str, Expr] = {}
-    for s in statements:
-        if s.is_end:
-            writers = [x.writer for x in direct[s.number] if x.writer is not None]
-            wanted = names_along(statements[writers[-1]]) if writers else []
-            found[s.buffer.name] = run.end(s, emitter.dims_of(arguments[s.buffer.name], wanted))
-    return found, run.decided
+def distances(run: Run, source: Source, dim: str) -> tuple[int, int]:
+    """The least and the greatest distance of a read from what it reads along a loop, as far as their signs go."""
+    i, relation, (k, j) = isl(), source.relation, places(run, source, dim)
+    ordered = [
+        not relation.order_lt(i.dim_type.in_, k, i.dim_type.out, j).is_empty(),
+        not relation.order_gt(i.dim_type.in_, k, i.dim_type.out, j).is_empty(),
+        not relation.equate(i.dim_type.in_, k, i.dim_type.out, j).is_empty(),
+    ]
+    back, far, here = ordered
+    return -1 if back else 0 if here else 1, 1 if far else 0 if here else -1
+
+
+def places(run: Run, source: Source, dim: str) -> tuple[int, int]:
+    """The variables of a loop in a read, and in the write of its value."""
+    assert source.writer is not None
+    reader = run.statements[int(source.relation.get_tuple_name(isl().dim_type.in_)[1:])]
+    return reader.names.index(dim), run.statements[source.writer].names.index(dim)

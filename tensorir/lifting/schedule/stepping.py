@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, function, literal, var
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, TensorType
+from tensorir.ir.types import BOOL, INT32, TensorType
 from tensorir.lifting.accesses.space import boxed
 from tensorir.lifting.dataflow.flow import Source, condition_of, domain_of, elements_of, last_of, set_of, sources_of
 from tensorir.lifting.dataflow.opaque import Opaque
@@ -22,23 +23,8 @@ from tensorir.lifting.nests.linear import settled, term_of
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, walk
 from tensorir.lifting.region.nodes import External, While
 from tensorir.lifting.schedule.placed import Made, with_indices
+from tensorir.lifting.schedule.run import FAR, Decided, Run
 from tensorir.runtime.errors import Span
-
-if TYPE_CHECKING:
-    from tensorir.lifting.schedule.run import Run
-
-# What is said of loops.
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """The schedule of a loop for a statement."""
-
-    dim: str
-    strategy: str
-    statement: Statement
-    reason: str = ""
-
 
 # Whiles and external functions on whole buffers: loops over what they write, their rounds decided anew.
 
@@ -156,10 +142,6 @@ def looped(
 # A value that isl's flow gives to a read is the last one that was written to its element. So one tensor of the
 # elements, to which each round writes the last value that it has for each, holds what later rounds ask for, however
 # long ago it was written; loops around, along which nothing is handed on, are further dims of it.
-
-
-FAR = 1 << 30
-"""The distance of what was found in some earlier round, not always as many ago."""
 
 
 @dataclass(frozen=True, slots=True)

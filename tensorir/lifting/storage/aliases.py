@@ -26,7 +26,7 @@ from tensorir.lifting.nests.nest import (
     ranges_of,
 )
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term, rebuilt, walk
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import Span, refuse
 
 # Storage that an iteration fills before it reads it.
 
@@ -405,9 +405,7 @@ class _Rewriting:
             case External(title, reads, writes):
                 if any(b.root in self.parts for b in (*reads, *writes)):
                     message = f"{title!r} takes a buffer whose memory is used as elements of several types."
-                    raise DiagnosticError(
-                        Diagnostic("TL01", message, node.span, (), "give the buffer memory of its own.")
-                    )
+                    raise refuse("TL01", message, "give the buffer memory of its own.", at=node.span)
                 return [replace(node, guards=tuple(map(over, node.guards)))]
             case _:
                 return [changed(node, over, lambda n: n, lambda b: b, lambda b: ())]

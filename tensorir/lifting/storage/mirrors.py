@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.integers.affine import Affine, Quotient, Ranges, number, variable
-from tensorir.ir.types import BOOL, INT32, INT64, Interval
+from tensorir.integers.dims import Interval
+from tensorir.ir.types import BOOL, INT32, INT64
 from tensorir.lifting.accesses.space import Space, hull_of, interval_of, spread_where, substituted, sum_of
 from tensorir.lifting.nests.bounded import by_multiple
 from tensorir.lifting.nests.linear import affine_of, settled, term_of

@@ -26,7 +26,7 @@ from tensorir.lifting.emission.tensors import neutral
 from tensorir.lifting.nests.linear import linear, settled
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While, changed, ranges_of
 from tensorir.lifting.nests.terms import Buffer, Index, Linear, Load, Number, Op, Term, rebuilt
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import Span, refuse
 
 # Ranges and prefixes of places, folded: the loops that compute what trees leave in the places of a buffer.
 
@@ -195,7 +195,7 @@ class Narrowed:
             case External(name, reads, writes, span=span):
                 if any(b.root.element.name in NARROW for b in (*reads, *writes)):
                     message = f"{name!r} takes a buffer of {next(b.element for b in (*reads, *writes))}."
-                    raise DiagnosticError(Diagnostic("TL01", message, span, (), "give it a buffer of int8."))
+                    raise refuse("TL01", message, "give it a buffer of int8.", at=span)
             case Loop() | Store() | While() | Check():
                 pass
         return changed(node, self.term, self._node, self.buffer, lambda b: ())

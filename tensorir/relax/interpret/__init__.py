@@ -16,12 +16,12 @@ from tensorir.relax.calls import as_operator
 from tensorir.relax.interpret.elements import Shape
 from tensorir.relax.interpret.networks import MEANINGS
 from tensorir.relax.operators import is_left_out
-from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.arguments import give, scalar, take
 from tensorir.tir.interpret.calls import RECURSION_LIMIT, invoke
-from tensorir.tir.interpret.machine import Machine, compiled, error
+from tensorir.tir.interpret.machine import Machine, compiled
 from tensorir.tir.interpret.memory import Memory, Pointer
 from tensorir.tir.interpret.values import KNOWN
 
@@ -42,7 +42,7 @@ def _flat(value: Item) -> list[Any]:
         items: tuple[Item, ...] = value
         return [leaf for item in items for leaf in _flat(item)]
     if isinstance(value, DataType):
-        raise error("TR42", "a data type is no value, so it cannot be returned.", NOWHERE)
+        raise refuse("TR42", "a data type is no value, so it cannot be returned.")
     return [np.asarray(value) if not isinstance(value, np.ndarray | Shape | str) else value]
 
 
@@ -59,11 +59,11 @@ def _call(m: Machine, called: r.Function | _Closure, arguments: Sequence[Item], 
     around = called if isinstance(called, _Closure) else _Closure(called, {}, {})
     func = around.function
     if m.depth >= RECURSION_LIMIT:
-        raise error("TR25", f"calls of {func.name!r} nest more than {RECURSION_LIMIT} deep.", span)
+        raise refuse("TR25", f"calls of {func.name!r} nest more than {RECURSION_LIMIT} deep.", at=span)
     if len(arguments) != len(func.params):
         names = ", ".join(param.name for param in func.params)
         message = f"{func.name!r} takes {len(func.params)} arguments ({names}), but got {len(arguments)}."
-        raise error("TA02", message, func.span)
+        raise refuse("TA02", message, at=func.span)
     frame = _Frame(m, dict(around.values))
     before, m.env = m.env, dict(around.sizes)
     m.depth += 1
@@ -93,9 +93,9 @@ class _Frame:
                     if array.dtype.kind == "u" and array.dtype.itemsize == dtype.numpy.itemsize and dtype.is_float:
                         array = array.view(dtype.numpy)
                     else:
-                        raise error("TA05", f"{name!r} holds {dtype}, but the array holds {array.dtype}.", span)
+                        raise refuse("TA05", f"{name!r} holds {dtype}, but the array holds {array.dtype}.", at=span)
                 if ndim >= 0 and array.ndim != ndim:
-                    raise error("TA03", f"{name!r} has {ndim} dimensions, but the array has {array.ndim}.", span)
+                    raise refuse("TA03", f"{name!r} has {ndim} dimensions, but the array has {array.ndim}.", at=span)
                 self.sizes(shape or (), array.shape, name, span)
                 return array
             case r.TupleType(fields):
@@ -118,7 +118,7 @@ class _Frame:
             known = compiled(size)(self.m)
             if known != extent:
                 message = f"dimension {place} of {name!r} has {extent} elements, but must have {known}."
-                raise error("TA03", message, span)
+                raise refuse("TA03", message, at=span)
 
     def shape(self, values: Sequence[n.Expr]) -> Shape:
         return Shape(int(compiled(v)(self.m)) for v in values)
@@ -142,7 +142,7 @@ class _Frame:
         match expr:
             case r.RelaxVar():
                 if expr not in self.values:
-                    raise error("TR07", f"{expr.name!r} has no value here.", expr.span)
+                    raise refuse("TR07", f"{expr.name!r} has no value here.", at=expr.span)
                 return self.values[expr]
             case r.Constant(data, dtype):
                 return np.asarray(data, np.float64 if dtype.is_float else None).astype(dtype.numpy)
@@ -168,21 +168,21 @@ class _Frame:
                 found = np.asarray(self.of(condition))
                 if found.size != 1:
                     message = f"the condition has the shape {found.shape}, and one truth value decides."
-                    raise error("TR42", message, expr.span)
+                    raise refuse("TR42", message, at=expr.span)
                 return self.sequence(yes if bool(found) else no)
             case r.SeqExpr():
                 return self.sequence(expr)
             case r.Call():
                 return self.call(expr)
             case _:
-                raise error("TR42", f"a {type(expr).__name__} is not run.", getattr(expr, "span", NOWHERE))
+                raise refuse("TR42", f"a {type(expr).__name__} is not run.", at=getattr(expr, "span", NOWHERE))
 
     def constant(self, expr: r.MetadataConstant) -> Item:
         module = self.m.module
         table = None if module is None else module.metadata
         if table is None or expr.key not in table:
             message = f'the constant metadata["{expr.key}"][{expr.index}] is not in the text, so this cannot be run.'
-            raise error("TR43", message, expr.span, help="give it to parse: parse(text, metadata={...}).")
+            raise refuse("TR43", message, "give it to parse: parse(text, metadata={...}).", at=expr.span)
         values: Any = table[expr.key]
         return np.array(values[expr.index])
 
@@ -203,7 +203,7 @@ class _Frame:
                 return ()
             case "assert_op":
                 if not np.all(self.of(node.args[0])):
-                    raise error("TR10", self.message(node, node.args[1:]) or "Assertion Failed", node.span)
+                    raise refuse("TR10", self.message(node, node.args[1:]) or "Assertion Failed", at=node.span)
                 return ()
             case str(name):
                 return self.operator(name, node)
@@ -218,25 +218,25 @@ class _Frame:
     def named(self, ref: r.FunctionRef, node: r.Call) -> Any:
         functions: Mapping[str, Any] = {} if self.m.module is None else self.m.module.functions
         if ref.name not in functions:
-            raise error("TR24", f"the function {ref.name!r} is not in the module.", node.span)
+            raise refuse("TR24", f"the function {ref.name!r} is not in the module.", at=node.span)
         return functions[ref.name]
 
     def function(self, value: Item, node: r.Call) -> r.Function | _Closure:
         found = self.named(value, node) if isinstance(value, r.FunctionRef) else value
         if not isinstance(found, r.Function | _Closure):
-            raise error("TR24", "this is no function of Relax, so it cannot be called.", node.span)
+            raise refuse("TR24", "this is no function of Relax, so it cannot be called.", at=node.span)
         return found
 
     def operator(self, name: str, node: r.Call) -> Item:
         meaning = MEANINGS.get(name)
         if meaning is None:
-            raise error("TR30", f"R.{name} has no meaning here, so it cannot be run.", node.span, help=_earlier(name))
+            raise refuse("TR30", f"R.{name} has no meaning here, so it cannot be run.", _earlier(name), at=node.span)
         arguments = [None if is_left_out(name, k, a) else self.of(a) for k, a in enumerate(node.args)]
         attributes = {key: self.attribute(value) for key, value in node.attrs.items()}
         try:
             return meaning(*arguments, **attributes)
         except (ValueError, IndexError, TypeError, NotImplementedError) as problem:
-            raise error("TR31", f"R.{name} cannot be applied: {problem}.", node.span) from problem
+            raise refuse("TR31", f"R.{name} cannot be applied: {problem}.", at=node.span) from problem
 
     def message(self, node: r.Call, arguments: Sequence[r.RelaxExpr]) -> str:
         """Values in the places of a format, or one after the other; nothing but `{}` is a place."""
@@ -246,9 +246,8 @@ class _Frame:
             return (" " if node.op == "print" else ", ").join(words)
         pieces = form.split("{}")
         if len(pieces) - 1 > len(words):
-            raise error(
-                "TR31", f"the format of R.{node.op} has {len(pieces) - 1} places for {len(words)} values.", node.span
-            )
+            message = f"the format of R.{node.op} has {len(pieces) - 1} places for {len(words)} values."
+            raise refuse("TR31", message, at=node.span)
         return "".join(piece + word for piece, word in zip(pieces, [*words, ""], strict=False))
 
     def attribute(self, value: Any) -> Any:
@@ -268,7 +267,7 @@ class _Frame:
         if isinstance(function, r.ExternFunc):
             known = KNOWN.get(function.name)
             if known is None:
-                raise error("TR22", f"the external function {function.name!r} is not known.", node.span)
+                raise refuse("TR22", f"the external function {function.name!r} is not known.", at=node.span)
             self.external(known, [*arguments, *results], node)
             return results[0] if len(results) == 1 else tuple(results)
         inplace: Any = node.attrs.get("inplace_indices")
@@ -285,14 +284,14 @@ class _Frame:
 
     def empty(self, kind: r.RelaxType, node: r.Call) -> Any:
         if not isinstance(kind, r.TensorType) or kind.shape is None or kind.dtype is None:
-            raise error("TR32", "the type of a result of this call has no shape, so it cannot be made.", node.span)
+            raise refuse("TR32", "the type of a result of this call has no shape, so it cannot be made.", at=node.span)
         return np.zeros(self.shape(kind.shape), kind.dtype.numpy)
 
     def primitive(self, function: Item, arguments: list[Item], node: r.Call, fresh: range) -> list[Any]:
         """Run a PrimFunc on arrays; the arrays afterwards. Nobody has written the ones at `fresh` yet."""
         callee = self.named(function, node) if isinstance(function, r.FunctionRef) else function
         if not isinstance(callee, n.PrimFunc):
-            raise error("TR24", "this is no PrimFunc, so it cannot be called.", node.span)
+            raise refuse("TR24", "this is no PrimFunc, so it cannot be called.", at=node.span)
         values = take(callee, arguments)
         for value in values[fresh.start : fresh.stop]:
             if self.m.checked and isinstance(value, Pointer):
@@ -306,7 +305,7 @@ class _Frame:
         known = KNOWN.get(name)
         if known is None:
             message = f"the external function {name!r} is not known, so the call cannot be run."
-            raise error("TR22", message, node.span, help=_earlier(name))
+            raise refuse("TR22", message, _earlier(name), at=node.span)
         return self.external(known, rest, node)
 
     def external(self, known: Callable[..., Any], arguments: Sequence[Item], node: r.Call) -> Any:
@@ -315,7 +314,7 @@ class _Frame:
             return known(*arguments)
         except (ValueError, IndexError, TypeError, AttributeError) as problem:
             name = getattr(self.of(node.args[0]), "name", "this")
-            raise error("TR31", f"{name!r} cannot be applied to these arguments: {problem}", node.span) from problem
+            raise refuse("TR31", f"{name!r} cannot be applied to these arguments: {problem}", at=node.span) from problem
 
 
 def _forget(memory: Memory) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import literal
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, Interval, Scalar, scalar_of
+from tensorir.ir.types import BOOL, FLOAT32, INT32, INT64, Scalar, scalar_of
 from tensorir.lifting.emission.tensors import folded, spread
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.interpret.elements import ELEMENTWISE as ARRAYS

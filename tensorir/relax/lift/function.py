@@ -28,12 +28,11 @@ from tensorir.relax.lift.reshaping import RESHAPING
 from tensorir.relax.lift.values import HOME, Shape, Value, apply, constant, dims_of, made, number, under
 from tensorir.relax.lift.values import filled as function_filled
 from tensorir.relax.operators import is_left_out
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, refuse
 from tensorir.runtime.print_formatting import PLACE
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import scalar
 from tensorir.tir.interpret.machine import Machine, compiled
-from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.trees import walk
 
@@ -145,7 +144,7 @@ def flat(item: Item) -> list[Any]:
 
 def mismatch(message: str, span: Span = NOWHERE) -> DiagnosticError:
     """The diagnostic for arguments that do not fit."""
-    return DiagnosticError(Diagnostic("TA03", message, span))
+    return refuse("TA03", message, at=span)
 
 
 @dataclass(slots=True)
@@ -166,10 +165,10 @@ class Frame:
         match kind:
             case r.TensorType(shape, dtype, ndim):
                 if not isinstance(value, Value):
-                    raise refused(f"{name!r} is no tensor.", span)
+                    raise refuse("TL01", f"{name!r} is no tensor.", at=span)
                 if dtype is not None and value.element != element_of(dtype, span):
                     message = f"{name!r} holds {dtype}, but the array holds {value.element}."
-                    raise DiagnosticError(Diagnostic("TA05", message, span))
+                    raise refuse("TA05", message, at=span)
                 if ndim >= 0 and value.rank != ndim:
                     raise mismatch(f"{name!r} has {ndim} dimensions, but the array has {value.rank}.", span)
                 self.sizes(shape or (), value.shape, name, span)
@@ -219,7 +218,7 @@ class Frame:
         match expr:
             case r.RelaxVar():
                 if expr not in self.values:
-                    raise refused(f"{expr.name!r} has no value here.", expr.span)
+                    raise refuse("TL01", f"{expr.name!r} has no value here.", at=expr.span)
                 return self.values[expr]
             case r.Constant(data, dtype):
                 array = np.asarray(data, np.float64 if dtype.is_float else None).astype(dtype.numpy)
@@ -247,14 +246,14 @@ class Frame:
             case r.Call():
                 return self.call(expr)
             case _:
-                raise refused(f"a {type(expr).__name__} is not lifted.", getattr(expr, "span", NOWHERE))
+                raise refuse("TL01", f"a {type(expr).__name__} is not lifted.", at=getattr(expr, "span", NOWHERE))
 
     def constant(self, expr: r.MetadataConstant) -> Item:
         table = None if self.module is None else self.module.metadata
         if table is None or expr.key not in table:
             message = f'the constant metadata["{expr.key}"][{expr.index}] is not in the text, so this cannot be lifted.'
             help = "give it to parse: parse(text, metadata={...})."
-            raise DiagnosticError(Diagnostic("TR43", message, expr.span, (), help))
+            raise refuse("TR43", message, help, at=expr.span)
         values: Any = table[expr.key]
         return constant(np.array(values[expr.index]))
 
@@ -264,7 +263,9 @@ class Frame:
         if not isinstance(condition, Value):
             return self.sequence(node.true_branch if condition else node.false_branch)
         if condition.size != 1:
-            raise refused(f"the condition has the shape {condition.shape}, and one truth value decides.", node.span)
+            raise refuse(
+                "TL01", f"the condition has the shape {condition.shape}, and one truth value decides.", at=node.span
+            )
         scalar = converted(made((), lambda ix, read: read(*[Number(0, INT32)] * condition.rank), condition), BOOL)
         branches: list[Item] = []
         for branch, other in ((node.true_branch, apply("not", scalar)), (node.false_branch, scalar)):
@@ -292,7 +293,7 @@ class Frame:
         pieces = form.split(PLACE) if isinstance(form, str) and form else ["", *[" "] * (len(node.args) - 1), ""]
         if len(pieces) - 1 > len(node.args):
             message = f"the format of R.print has {len(pieces) - 1} places for {len(node.args)} values."
-            raise refused(message, node.span, "give a value for each {}.")
+            raise refuse("TL01", message, "give a value for each {}.", at=node.span)
         words: list[str] = []
         values: list[Expr] = []
         for argument in node.args[: len(pieces) - 1]:
@@ -301,7 +302,9 @@ class Frame:
             values += shown
         if not words:
             help = "show one: R.print(x, format=...)."
-            raise refused("this R.print shows no value, and a pure program prints nothing else.", node.span, help)
+            raise refuse(
+                "TL01", "this R.print shows no value, and a pure program prints nothing else.", help, at=node.span
+            )
         if not values:
             # a line is shown with a tensor: all are known, and the first is one
             known = self.of(node.args[0])
@@ -320,7 +323,9 @@ class Frame:
             case "call_dps_packed" | "call_packed" | "call_pure_packed":
                 name = getattr(node.args[0], "name", "")
                 help = "write it as a PrimFunc of the module, and use R.call_tir."
-                raise refused(f"the external function {name!r} has no meaning in a pure program.", node.span, help)
+                raise refuse(
+                    "TL01", f"the external function {name!r} has no meaning in a pure program.", help, at=node.span
+                )
             case "assert_op":
                 return self.asserted(node)
             case "print":
@@ -338,20 +343,20 @@ class Frame:
             return function
         functions: Mapping[str, Any] = {} if self.module is None else self.module.functions
         if function.name not in functions:
-            raise refused(f"the function {function.name!r} is not in the module.", span)
+            raise refuse("TL01", f"the function {function.name!r} is not in the module.", at=span)
         return functions[function.name]
 
     def invoke(self, function: Item, arguments: list[Item], span: Span) -> Item:
         """A function of Relax on values; its own bindings, and those around it."""
         callee = self.named(function, span)
         if not isinstance(callee, r.Function):
-            raise refused("this is no function of Relax, so it cannot be called.", span)
+            raise refuse("TL01", "this is no function of Relax, so it cannot be called.", at=span)
         if self.depth >= DEEPEST:
             help = "replace the recursion by a loop in a PrimFunc."
-            raise refused(f"calls of {callee.name!r} nest more than {DEEPEST} deep.", span, help)
+            raise refuse("TL01", f"calls of {callee.name!r} nest more than {DEEPEST} deep.", help, at=span)
         if len(arguments) != len(callee.params):
             message = f"{callee.name!r} takes {len(callee.params)} arguments, but is called with {len(arguments)}."
-            raise refused(message, span)
+            raise refuse("TL01", message, at=span)
         inside = r.Function is type(function)
         inner = Frame(self.module, self.report, self.on_hazard, self.depth + 1)
         if inside:
@@ -367,9 +372,9 @@ class Frame:
         if meaning is None:
             if name in SHAPED_BY_DATA:
                 message = f"the shape of what R.{name} gives depends on data, and shapes are known before data are."
-                raise refused(message, node.span, SHAPED_BY_DATA[name])
+                raise refuse("TL01", message, SHAPED_BY_DATA[name], at=node.span)
             help = "write it as a PrimFunc of the module, and use R.call_tir."
-            raise refused(f"R.{name} is not lifted.", node.span, help)
+            raise refuse("TL01", f"R.{name} is not lifted.", help, at=node.span)
         attributes = {key: self.attribute(value) for key, value in node.attrs.items()}
         home = HOME.get()
         home.place = node.span
@@ -378,7 +383,7 @@ class Frame:
             return meaning(*arguments, **attributes)
         except (ValueError, NotImplementedError) as problem:
             help = "write it as a PrimFunc of the module, and use R.call_tir."
-            raise refused(f"R.{name} cannot be lifted here: {problem}.", node.span, help) from problem
+            raise refuse("TL01", f"R.{name} cannot be lifted here: {problem}.", help, at=node.span) from problem
 
     def attribute(self, value: Any) -> Any:
         if isinstance(value, n.Expr):
@@ -391,7 +396,7 @@ class Frame:
         """call_tir and its kin: the results are zeros that the callee fills."""
         callee = self.named(self.of(node.args[0]), node.span)
         if not isinstance(callee, n.PrimFunc):
-            raise refused("this is no PrimFunc, so it cannot be called.", node.span)
+            raise refuse("TL01", "this is no PrimFunc, so it cannot be called.", at=node.span)
         given = self.of(node.args[1])
         values: list[Item] = list(given) if isinstance(given, tuple) and not isinstance(given, Shape) else [given]
         sizes = list(self.of(node.args[2])) if len(node.args) > 2 else []
@@ -404,7 +409,7 @@ class Frame:
         arguments = [*values, *fresh, *sizes]
         if len(arguments) != len(callee.params):
             message = f"{callee.name!r} takes {len(callee.params)} arguments, but is called with {len(arguments)}."
-            raise refused(message, node.span)
+            raise refuse("TL01", message, at=node.span)
         passed = [_argument(a, p, node.span) for a, p in zip(arguments, callee.params, strict=True)]
         self.fits(callee, arguments, node.span)
         made = range(len(values), len(values) + len(fresh))
@@ -434,7 +439,7 @@ class Frame:
 
     def empty(self, kind: r.RelaxType, span: Span) -> Value:
         if not isinstance(kind, r.TensorType) or kind.shape is None or kind.dtype is None:
-            raise refused("the type of a result of this call has no shape, so it cannot be made.", span)
+            raise refuse("TL01", "the type of a result of this call has no shape, so it cannot be made.", at=span)
         return function_filled(number(0, element_of(kind.dtype, span)), self.shape(kind.shape))
 
 
@@ -452,7 +457,7 @@ def _argument(value: Item, param: n.Var, span: Span) -> Value:
         return value
     if isinstance(value, int | float | np.generic):
         return number(np.asarray(value).item(), element_of(param.dtype, span))
-    raise refused(f"{param.name!r} needs a tensor or a number.", span)
+    raise refuse("TL01", f"{param.name!r} needs a tensor or a number.", at=span)
 
 
 def _named(item: Item, name: str) -> Item:
@@ -470,7 +475,7 @@ def _selected(condition: Value, yes: Item, no: Item, span: Span) -> Item:
     if yes == no:
         return yes
     help = "give both branches one type and shape."
-    raise refused("the branches give values of different shapes, and only the data tell which.", span, help)
+    raise refuse("TL01", "the branches give values of different shapes, and only the data tell which.", help, at=span)
 
 
 def _shown(item: Item) -> tuple[str, list[Expr]]:

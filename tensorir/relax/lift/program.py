@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tensorir.binding.arrays import is_traced
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, closure, fencil, literal, var
 from tensorir.ir.nodes import Closure, Var
 from tensorir.ir.rewrite import with_label
-from tensorir.ir.types import BOOL, Dims, Interval, Scalar, TensorType, dtype_of, scalar_of
+from tensorir.ir.types import BOOL, Scalar, TensorType, dtype_of, scalar_of
 from tensorir.lifting.assemble import Built
 from tensorir.lifting.loops.report import Report
 from tensorir.lifting.program import Argument, Lifted, Specialised, in_words
@@ -23,11 +24,10 @@ from tensorir.relax import nodes as r
 from tensorir.relax.lift.elementwise import as_value
 from tensorir.relax.lift.function import Frame, Item, flat
 from tensorir.relax.lift.values import HOME, Home, Shape, Value, dims_of
-from tensorir.runtime.errors import DiagnosticError, Span
+from tensorir.runtime.errors import DiagnosticError, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT64
 from tensorir.tir.interpret.machine import Machine, compiled, deep
-from tensorir.tir.lift.expressions import refused
 from tensorir.tir.lift.expressions import tensor_element_of as element_of
 from tensorir.tir.trees import walk
 
@@ -205,7 +205,7 @@ def _leaves(name: str, kind: r.RelaxType, span: Span) -> list[Leaf]:
             return [Leaf(f"{name}_{k}", element_of(INT64), None, False, span, value=v) for k, v in enumerate(known)]
         case _:
             help = 'state its type: R.Tensor((n, m), "float32").'
-            raise refused(f"the parameter {name!r} has no type that a program could have.", span, help)
+            raise refuse("TL01", f"the parameter {name!r} has no type that a program could have.", help, at=span)
 
 
 def _sizes(leaves: Sequence[Leaf]) -> tuple[tuple[str, ...], Callable[[Mapping[str, int]], Hashable] | None]:
@@ -269,9 +269,10 @@ def _in_home(home: Home, func: r.Function, leaves: Sequence[Leaf], key: Any, on_
     closures: list[Closure] = []
     for item, name in zip(results, wanted, strict=True):
         if isinstance(item, Shape) or item is None:
-            raise refused("a shape is no tensor, so it cannot be a result.", func.span, "use R.shape_to_tensor.")
+            text = "a shape is no tensor, so it cannot be a result."
+            raise refuse("TL01", text, "use R.shape_to_tensor.", at=func.span)
         if not isinstance(item, Value) and (isinstance(item, str) or scalar_of(np.asarray(item).dtype) is None):
-            raise refused("a result is a tensor or a number, and this is none.", func.span)
+            raise refuse("TL01", "a result is a tensor or a number, and this is none.", at=func.span)
         value = as_value(item)
         dims = Dims(tuple(zip(dims_of(value.rank), (Interval(0, s) for s in value.shape), strict=True)))
         outputs.append(var(home.fresh(name), TensorType(value.element, dims)))

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, literal, operator, scan
-from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, Interval, Scalar
+from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, Scalar
 from tensorir.lifting.emission.tensors import cut, neutral, position, shifted, spread
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import axes_of, common, converted, element, placed, reduced, total, whole, widened

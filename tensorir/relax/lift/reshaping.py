@@ -11,9 +11,10 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import INT32, Interval
+from tensorir.ir.types import INT32
 from tensorir.lifting.emission.tensors import cut, shifted, spread
 from tensorir.lifting.nests.terms import Number, Term
 from tensorir.relax.lift.elementwise import axes_of, total, whole

@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import literal, var
 from tensorir.ir.nodes import Expr, Literal, Var
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType, scalar_of
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.emission.tensors import cut, folded, renamed, spread
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from tensorir.nodes import occurrences
 from tensorir.runtime.assembly import estimate_tensix, place_tensix, print_tensix
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.trees import transform, walk
-
-if TYPE_CHECKING:
-    from tensorir.tenstorrent.estimate import Estimate
 
 Action: TypeAlias = Literal["reserve", "push", "wait", "pop"]
 Role: TypeAlias = Literal["reader", "compute", "writer"]
@@ -111,6 +108,47 @@ class Kernel:
     @property
     def file(self) -> str:
         return f"{self.role}.cpp"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The least that a program costs on a card; counts have one entry for each core, in bytes or operations.
+
+    `read` and `written` are bytes from and to DRAM, `received` and `sent` those from and to other cores, `kept` those
+    that lie in the core's own shards and do not move, `products` multiplications of the matrix unit, `operations` those
+    of the vector unit on elements. `seconds` is the least time by each limit, "DRAM", "NoC", "matrix unit" and "vector
+    unit".
+    """
+
+    card: str
+    read: tuple[int, ...]
+    written: tuple[int, ...]
+    received: tuple[int, ...]
+    sent: tuple[int, ...]
+    kept: tuple[int, ...]
+    products: tuple[int, ...]
+    operations: tuple[int, ...]
+    seconds: dict[str, float]
+
+    @property
+    def binds(self) -> str:
+        """The limit that the program reaches first."""
+        return max(self.seconds, key=lambda limit: self.seconds[limit])
+
+    @property
+    def dram(self) -> int:
+        """The bytes from and to DRAM, of all cores."""
+        return sum(self.read) + sum(self.written)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{len(self.read)} cores of a {self.card}: {self.dram:,} bytes from and to DRAM, at most "
+            f"{max(a + b for a, b in zip(self.read, self.received, strict=True)):,} into a core, "
+            f"{sum(self.products):,} products" + (f", {sum(self.kept):,} bytes in shards" if any(self.kept) else ""),
+            *(f"  {limit:12} {seconds * 1e6:10.1f} µs" for limit, seconds in self.seconds.items()),
+            f"  {self.binds} binds",
+        ]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from tensorir.runtime.errors import Span, refusal
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tenstorrent.items import in_words, is_whole
 from tensorir.tenstorrent.kernels.header import OPERATIONS
 from tensorir.tenstorrent.kernels.nodes import (
@@ -106,7 +106,7 @@ def cpp_type(dtype: DataType) -> str:
     if word in _TYPES:
         return _TYPES[word]
     message = f"tiles of {word} have no type in C++ here."
-    raise refusal("TN07", message, n.NOWHERE, help="compute in float32, float16 or bfloat16.")
+    raise refuse("TN07", message, "compute in float32, float16 or bfloat16.", at=n.NOWHERE)
 
 
 def cpp(node: n.Expr, names: Names) -> str:
@@ -182,7 +182,7 @@ def cpp(node: n.Expr, names: Names) -> str:
 
 def _no_words(what: str, node: n.Expr) -> NoReturn:
     message = f"{what} has no words in the C++ of a core."
-    raise refusal("TN07", message, node.span, help="write it with arithmetic and functions.")
+    raise refuse("TN07", message, "write it with arithmetic and functions.", at=node.span)
 
 
 def _is_product(e: n.Expr) -> bool:
@@ -296,7 +296,7 @@ def _extents(buffer: n.Buffer) -> list[int]:
     for extent in buffer.shape:
         if not isinstance(extent, n.IntImm):
             message = f"{buffer.name!r} has {extent} elements along a dim, and programs are written before a call."
-            raise refusal("TN02", message, buffer.span, help="write the extent as a number.")
+            raise refuse("TN02", message, "write the extent as a number.", at=buffer.span)
         found.append(extent.value)
     return found
 
@@ -589,4 +589,4 @@ class _Writer:
 
 def _no_words_for(what: str, span: Span) -> NoReturn:
     message = f"{what} has no words in the C++ of a core."
-    raise refusal("TN07", message, span, help="write it with tile operations, loops and stores.")
+    raise refuse("TN07", message, "write it with tile operations, loops and stores.", at=span)

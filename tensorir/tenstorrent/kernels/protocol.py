@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError
+from tensorir.runtime.errors import refuse
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
     Barrier,
@@ -168,7 +168,7 @@ def capacities(program: Program) -> None:
             f"{fault.buffer} holds {tiles(fault.counts['capacity'])}, and {fault.file}:{fault.line} asks for more."
         )
         help = f"give it room for {tiles(fault.counts['asked'])} or more: split(f, capacity=…)."
-        raise DiagnosticError(Diagnostic("TN10", message, NOWHERE, (fault.text,), help))
+        raise refuse("TN10", message, help, notes=(fault.text,))
 
 
 @dataclass(slots=True)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, Literal
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, did_you_mean, refusal
+from tensorir.runtime.errors import NOWHERE, did_you_mean, refuse
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
@@ -72,6 +73,10 @@ class Event:
     fill: int
 
 
+_WIDE, _HIGH, _LEFT, _TOP = 640, 48, 110, 24
+"""Extents of the picture of fills."""
+
+
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """The trace of a run, and the arrays after it, or the fault that stopped it."""
@@ -85,7 +90,7 @@ class Simulation:
     def arrays(self) -> tuple[Any, ...]:
         """One array for each parameter of the grid kernel; raises TN11 where a fault stopped the run."""
         if self.fault is not None:
-            raise refusal("TN11", f"the simulation stopped: {self.fault}")
+            raise refuse("TN11", f"the simulation stopped: {self.fault}")
         return self.found
 
     def __bool__(self) -> bool:
@@ -101,9 +106,34 @@ class Simulation:
 
     def picture(self, core: int = 0) -> str:
         """The fill of every circular buffer of a core over its own steps, as SVG."""
-        from tensorir.tenstorrent.kernels.queues import fill_picture
-
-        return fill_picture(self, core)
+        own = [event for event in self.trace if event.core == core]
+        queues = self.program.buffers
+        high = _TOP + len(queues) * (_HIGH + 16) + 24
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDE + 20} {high}" '
+            f'width="{_LEFT + _WIDE + 20}" height="{high}" font-family="sans-serif" font-size="12">',
+            f'<text x="{_LEFT}" y="15">tiles in each circular buffer of core {core}</text>',
+        ]
+        step = _WIDE / max(len(own), 1)
+        for row, queue in enumerate(queues):
+            top = _TOP + row * (_HIGH + 16)
+            base = top + _HIGH
+            x, fill = float(_LEFT), 0
+            path = [f"M{x:.1f} {base}"]
+            for place, event in enumerate(own, 1):
+                if event.buffer != queue.name or event.fill == fill:
+                    continue
+                x, fill = _LEFT + place * step, event.fill
+                path += [f"H{x:.1f}", f"V{base - fill / queue.capacity * _HIGH:.1f}"]
+            path += [f"H{_LEFT + _WIDE}", f"V{base}", "Z"]
+            parts += [
+                f'<text x="{_LEFT - 8}" y="{base - _HIGH / 2 + 4}" text-anchor="end">{escape(queue.name)}</text>',
+                f'<text x="{_LEFT + _WIDE + 4}" y="{top + 10}">{queue.capacity}</text>',
+                f'<line x1="{_LEFT}" y1="{top}" x2="{_LEFT + _WIDE}" y2="{top}" stroke="#bbb" stroke-dasharray="3 3"/>',
+                f'<path d="{" ".join(path)}" fill="#8fb8de" stroke="#1f5c99"/>',
+            ]
+        parts.append(f'<text x="{_LEFT + _WIDE}" y="{high - 8}" text-anchor="end">{len(own)} steps</text></svg>')
+        return "\n".join(parts)
 
     def _repr_svg_(self) -> str:
         cores = [event.core for event in self.trace]
@@ -158,7 +188,7 @@ def simulate(
     known = by_name.get(order)
     if known is None:
         hint = did_you_mean(order, ORDERS)
-        raise refusal("TN12", f"there is no order {order!r}; there are {', '.join(ORDERS)}.", NOWHERE, help=hint)
+        raise refuse("TN12", f"there is no order {order!r}; there are {', '.join(ORDERS)}.", hint)
     capacities(program)
     func = program.func
     plan = schedule_of(func)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.runtime.errors import refuse
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Sync
 from tensorir.tenstorrent.kernels.printing import Names, cpp, cpp_type
 from tensorir.tenstorrent.metal.memory import Arguments, Queue, Queues
@@ -23,7 +24,7 @@ from tensorir.tenstorrent.metal.steps import (
     Turn,
     When,
 )
-from tensorir.tenstorrent.metal.values import Leaf, Number, Shapes, is_zero, leaves, refuse
+from tensorir.tenstorrent.metal.values import Leaf, Number, Shapes, is_zero, leaves
 from tensorir.tir import nodes as n
 
 ONES, ZEROS = "ones, which sums and maxima are scaled by", "zeros, to which vectors are added where they are broadcast"
@@ -55,7 +56,8 @@ class Writer:
     def expr(self, value: n.Expr) -> str:
         text = cpp(self.arguments.known(value), self.names)
         if "floor_" in text:
-            refuse("an index here may be negative where it is divided.", value.span, "count from 0 up.")
+            message = "an index here may be negative where it is divided."
+            raise refuse("TN16", message, "count from 0 up.", at=value.span)
         return text
 
     def bind(self, var: n.Var, value: n.Expr) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tensorir.runtime.errors import refuse
 from tensorir.tenstorrent.items import is_whole
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
@@ -24,7 +25,6 @@ from tensorir.tenstorrent.kernels.nodes import (
 from tensorir.tenstorrent.kernels.printing import free
 from tensorir.tenstorrent.metal.compute import ONES, Writer
 from tensorir.tenstorrent.metal.memory import Arguments, Memory, Queues, Sent, tile_of
-from tensorir.tenstorrent.metal.values import refuse
 from tensorir.tenstorrent.traffic import Line
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, Copy, operation
@@ -241,7 +241,7 @@ class _Mover:
         first, sizes, strides = tile_of(box, memory)
         if prod(sizes) != queue.tiles:
             message = f"the tiles of this box of {box.buffer.name!r} are not those of {tile.buffer.name!r}."
-            refuse(message, box.span, "let the last two dims of both be the same.")
+            raise refuse("TN16", message, "let the last two dims of both be the same.", at=box.span)
         self.out.line("{")
         self.out.depth += 1
         self.out.line(f"uint32_t at = get_{'write' if reads else 'read'}_ptr({queue.name});")
@@ -271,8 +271,8 @@ def _boxes(op: Work, role: str) -> tuple[Box, Box]:
                 assert is_whole(tile)
                 return box, tile
             what = f"T.{call.op}" if not isinstance(record, Copy) else "a copy with a value for what is outside"
-            refuse(f"{what} from or to memory has no call on the card.", call.span,
-                   "copy tiles as they are: T.copy; transpose and add them in the computation.")  # fmt: skip
+            help = "copy tiles as they are: T.copy; transpose and add them in the computation."
+            raise refuse("TN16", f"{what} from or to memory has no call on the card.", help, at=call.span)
         case _:
             raise AssertionError(op)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.runtime.errors import did_you_mean, refusal
+from tensorir.runtime.errors import did_you_mean, refuse
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.nodes import Program
 from tensorir.tenstorrent.kernels.printing import RESERVED, cpp_type, free, table_of_shares
@@ -26,7 +26,7 @@ from tensorir.tenstorrent.metal.memory import (
 )
 from tensorir.tenstorrent.metal.registers import Operand, calls_of, fitted
 from tensorir.tenstorrent.metal.steps import Fold, Item, Map, Product, Repeat, Turn, When, arranged, read_by, steps_of
-from tensorir.tenstorrent.metal.values import BUFFERS, TILE, Card, Leaf, Tile, card_named, refuse, shapes_of
+from tensorir.tenstorrent.metal.values import BUFFERS, TILE, Card, Leaf, Tile, card_named, shapes_of
 from tensorir.tenstorrent.schedule import schedule_of
 from tensorir.tenstorrent.traffic import Sharded, lines_of, row_of, shards_of
 from tensorir.tir import nodes as n
@@ -333,13 +333,13 @@ def emit(
     own = _own(items, queues)
     for data in {b.data for b in own}:
         if len(views := sorted(b.name for b in own if b.data is data)) > 1:
-            refuse(f"{' and '.join(map(repr, views))} are one memory under two shapes, and tiles lie in one.",
-                   program.func.span, "copy one into the other.")  # fmt: skip
+            message = f"{' and '.join(map(repr, views))} are one memory under two shapes, and tiles lie in one."
+            raise refuse("TN16", message, "copy one into the other.", at=program.func.span)
     used = [q.format for q in queues.all] + [queues.format_of(b) for b in own]
     wide = any(format.wide for format in used)
     if wide and (short := next((b for b in (*own, *queues.by_block) if str(b.dtype) == "uint16"), None)) is not None:
         message = f"{short.name!r} is of uint16 and others of 32 bits, and a core's registers are of one width."
-        refuse(message, short.span, "make it uint32.")
+        raise refuse("TN16", message, "make it uint32.", at=short.span)
     registers = 4 if wide else 8
 
     def narrow(leaf: Leaf) -> Operand:
@@ -419,27 +419,23 @@ def _agrees(program: Program, card: Card, formats: Mapping[str, str]) -> None:
     tile = tuple(number(func, f"tt_tile_{x}", "defaults") for x in ("height", "width"))
     if tile != (TILE, TILE):
         message = f"tiles of {func.name!r} have {tile[0]} × {tile[1]} elements, and those of the card {TILE} × {TILE}."
-        _limit(message, "leave out tt_tile_height and tt_tile_width.", func)
+        raise refuse("TN17", message, "leave out tt_tile_height and tt_tile_width.", at=func.span)
     cores = len(schedule_of(func).shares)
     if cores > card.cores:
         message = f"{func.name!r} runs on {cores} cores, and a {card.name} has {card.cores}: {_by(card.grid)}."
-        _limit(message, f"schedule it anew: ti.tt.schedule(f, cores={card.cores}).", func)
+        raise refuse("TN17", message, f"schedule it anew: ti.tt.schedule(f, cores={card.cores}).", at=func.span)
     if faults := check(program):
-        raise refusal("TN19", f"the program stops: {faults[0]}", func.span, help="emit what split made.")
+        raise refuse("TN19", f"the program stops: {faults[0]}", "emit what split made.", at=func.span)
     buffers = {b.name: b for b in func.buffer_map.values()}
     for name, word in formats.items():
         if name not in buffers or word != "bfp8" or str(buffers[name].dtype) != "float32":
             message = f"{name!r} is given the format {word!r}, and float32 buffers are stored as bfp8 only."
             help = did_you_mean(name, buffers) if name not in buffers else "write formats={'A': 'bfp8'}."
-            raise refusal("TN19", message, func.span, help=help)
+            raise refuse("TN19", message, help, at=func.span)
 
 
 def _by(sizes: tuple[int, ...]) -> str:
     return " × ".join(map(str, sizes))
-
-
-def _limit(message: str, help: str, func: n.PrimFunc) -> None:
-    raise refusal("TN17", message, func.span, help=help)
 
 
 MOST_ARGUMENTS = 341
@@ -450,7 +446,8 @@ def _fits(program: Program, card: Card, queues: list[Queue], kernels: Kernels) -
     func = program.func
     if len(queues) > BUFFERS:
         message = f"{func.name!r} needs {len(queues)} circular buffers, and a core has {BUFFERS}."
-        _limit(message, "use fewer tiles at a time: one name for those that follow each other.", func)
+        help = "use fewer tiles at a time: one name for those that follow each other."
+        raise refuse("TN17", message, help, at=func.span)
     size = sum(queue.bytes for queue in queues)
     if size > card.l1:
         largest = max(queues, key=lambda q: q.bytes)
@@ -458,14 +455,15 @@ def _fits(program: Program, card: Card, queues: list[Queue], kernels: Kernels) -
         message = (
             f"the circular buffers{on} of {func.name!r} have {size:,} bytes, and a core of a {card.name} {card.l1:,}."
         )
-        _limit(message, f"make tiles smaller, or capacities: {largest.name} has {largest.bytes:,} bytes.", func)
+        help = f"make tiles smaller, or capacities: {largest.name} has {largest.bytes:,} bytes."
+        raise refuse("TN17", message, help, at=func.span)
     for queue in queues:
         # every tile begins where one may: pages of tiles lie one behind the other
         assert queue.format.bytes % card.alignment == 0, queue
     for role in ("reader", "compute", "writer"):
         if (count := len(kernels.of(role).given)) > MOST_ARGUMENTS:
             message = f"the {role} of {func.name!r} is given {count} arguments, and a kernel takes {MOST_ARGUMENTS}."
-            _limit(message, "put numbers into buffers.", func)
+            raise refuse("TN17", message, "put numbers into buffers.", at=func.span)
 
 
 def _plan(

@@ -8,9 +8,10 @@ from functools import reduce
 from math import prod
 from typing import ClassVar
 
+from tensorir.runtime.errors import refuse
 from tensorir.tenstorrent.kernels.nodes import Bind, Branch, Loop, Op, Program, Work, ops_of
 from tensorir.tenstorrent.kernels.printing import RESERVED, Names, cpp_type, free
-from tensorir.tenstorrent.metal.values import TILE, Shapes, matrix_box, refuse
+from tensorir.tenstorrent.metal.values import TILE, Shapes, matrix_box
 from tensorir.tenstorrent.schedule import RUNTIME_ARGS, schedule_of
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32
@@ -103,7 +104,7 @@ class Queues:
         if word not in FORMATS:
             message = f"tiles of {word} have no format on the card here."
             known = "tiles have float32, bfloat16, int32, uint32 or uint16; formats={'A': 'bfp8'} stores float32 so."
-            refuse(message, buffer.span, _HALF if word == "float16" else known)
+            raise refuse("TN16", message, _HALF if word == "float16" else known, at=buffer.span)
         return FORMATS[word]
 
     def of(self, buffer: n.Buffer) -> Queue:
@@ -261,15 +262,18 @@ def _reach(box: Box, known: Mapping[n.Var, Bounds], shapes: Shapes) -> tuple[int
     for start, size, extent in zip(starts[-2:], sizes[-2:], whole[-2:], strict=True):
         bounds = interval(start, known)
         if bounds is None or bounds[0] < 0:
-            refuse(f"a box of {box.buffer.name!r} may begin anywhere.", box.span, "let it begin at a multiple of 32.")
+            message = f"a box of {box.buffer.name!r} may begin anywhere."
+            raise refuse("TN16", message, "let it begin at a multiple of 32.", at=box.span)
         if size % TILE and not (bounds == (0, 0) and size >= extent):
             message = f"{size} elements of {box.buffer.name!r} are moved here, and the card moves tiles of {TILE}."
-            refuse(message, box.span, f"move {_up(size)}: what lies outside of the buffer is zero, and is not stored.")
+            help = f"move {_up(size)}: what lies outside of the buffer is zero, and is not stored."
+            raise refuse("TN16", message, help, at=box.span)
         ends.append(bounds[1] + size)
     for start, size, extent in zip(starts[:-2], sizes[:-2], whole[:-2], strict=True):
         bounds = interval(start, known)
         if bounds is None or bounds[0] < 0 or bounds[1] + size > extent:
-            refuse(f"a box of {box.buffer.name!r} may lie outside of it.", box.span, "keep to its matrices.")
+            message = f"a box of {box.buffer.name!r} may lie outside of it."
+            raise refuse("TN16", message, "keep to its matrices.", at=box.span)
     return prod(whole[:-2]), ends[0], ends[1]
 
 
@@ -282,7 +286,7 @@ def tile_of(box: Box, memory: Memory) -> tuple[n.Expr, tuple[int, int, int], tup
         lead = _plus(_by(lead, extent), start)
     if sum(size > 1 for size in sizes[:-2]) > 1 or (len(sizes) > 3 and any(size > 1 for size in sizes[:-3])):
         message = f"matrices of {box.buffer.name!r} are moved that do not lie one behind the other."
-        refuse(message, box.span, "move one of them at a time.")
+        raise refuse("TN16", message, "move one of them at a time.", at=box.span)
     row, column = (_divided(start, box) for start in starts[-2:])
     first = _plus(_by(_plus(_by(lead, memory.high), row), memory.wide), column)
     count = (prod(sizes[:-2]), _up(sizes[-2]) // TILE, _up(sizes[-1]) // TILE)
@@ -294,7 +298,7 @@ def _divided(start: n.Expr, box: Box) -> n.Expr:
     found = _quotient(start)
     if found is None:
         message = f"a box of {box.buffer.name!r} begins at {start}, which may lie within a tile of {TILE}."
-        refuse(message, box.span, f"let boxes begin at multiples of {TILE}: by * {TILE}.")
+        raise refuse("TN16", message, f"let boxes begin at multiples of {TILE}: by * {TILE}.", at=box.span)
     return found
 
 

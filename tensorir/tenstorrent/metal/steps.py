@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tenstorrent.items import in_words, is_whole, own_block
 from tensorir.tenstorrent.kernels.nodes import Barrier, Bind, Branch, Loop, Op, Program, Sync, Work
 from tensorir.tenstorrent.metal.values import (
@@ -24,7 +24,6 @@ from tensorir.tenstorrent.metal.values import (
     is_zero,
     kind_of_type,
     leaves,
-    refuse,
 )
 from tensorir.tir import nodes as n
 from tensorir.tir.tiles.operations import Box, Copy, Fill, Gemm, Nothing, Reduce, Transpose, is_tile, operation
@@ -118,7 +117,7 @@ def steps_of(program: Program, shapes: Shapes) -> tuple[Item, ...]:
     reader = _Reader(shapes, frozenset(queue.block for queue in program.buffers), program.func.params)
     made = tuple(reader.suite(program["compute"].body))
     for product in reader.first:
-        refuse("whether this product begins anew is known when it runs only.", product.span, _FIRST)
+        raise refuse("TN16", "whether this product begins anew is known when it runs only.", _FIRST, at=product.span)
     return made
 
 
@@ -146,12 +145,12 @@ class _Reader:
                 case Sync(action, buffer) if action in ("reserve", "push"):
                     if buffer not in filled:
                         message = f"{buffer} is {'reserved' if action == 'reserve' else 'pushed'} and not filled here."
-                        refuse(message, op.span, "emit the program that ti.tt.split made.")
+                        raise refuse("TN16", message, "emit the program that ti.tt.split made.", at=op.span)
                 case Sync() | Bind():
                     made.append(op)
                 case Barrier(way):
                     message = f"the computation moves nothing from or to memory, and waits here for its {way}s."
-                    refuse(message, op.span, "leave barriers to the reader and the writer.")
+                    raise refuse("TN16", message, "leave barriers to the reader and the writer.", at=op.span)
                 case Loop(var, start, extent, inner):
                     made.extend(self.loop(var, start, extent, self.suite(inner)))
                 case Branch(condition, then, otherwise):
@@ -167,7 +166,8 @@ class _Reader:
         for item in body:
             if isinstance(item, Product) and self.first.get(item) == var:
                 if not (isinstance(start, n.IntImm) and start.value == 0):
-                    refuse("the first iteration, in which this product begins anew, is not 0.", item.span, _FIRST)
+                    message = "the first iteration, in which this product begins anew, is not 0."
+                    raise refuse("TN16", message, _FIRST, at=item.span)
                 before.append(Map(item.dst, Number(0.0), item.span))
                 self.first.pop(item)
             kept.append(item)
@@ -191,7 +191,8 @@ class _Reader:
                 return [self.store(node, (), node.span)]
             case _:
                 message = f"{in_words(node)} on the elements of tiles has no call on the card."
-                refuse(message, node.span, "compute whole tiles: nests over all elements, or tile operations.")
+                help = "compute whole tiles: nests over all elements, or tile operations."
+                raise refuse("TN16", message, help, at=node.span)
 
     # Tile operations
 
@@ -207,26 +208,27 @@ class _Reader:
                 return [Map(self.whole(dst), number, call.span)]
             case Gemm() | Reduce() | Transpose() if (other := self.integers(record)) is not None:
                 message = f"T.{call.op} of {other.dtype} tiles has no call on the card."
-                refuse(message, call.span, "make them float32 or bfloat16.")
+                raise refuse("TN16", message, "make them float32 or bfloat16.", at=call.span)
             case Gemm(a, b, c, (upright, turned), clear):
                 return self.product(a, b, c, (upright, turned), clear, call.span)
             case Reduce(src, dst, "sum" | "max" as kind, dim, n.IntImm(value=clear)):
                 return self.fold(src, dst, kind, dim, bool(clear), call.span)
             case Reduce(kind=kind):
                 message = f"T.reduce of {kind!r} has no call on the card, which has sums and maxima."
-                refuse(message, call.span, "fold sums or maxima: of -x for minima, of T.abs(x) for those of sizes.")
+                help = "fold sums or maxima: of -x for minima, of T.abs(x) for those of sizes."
+                raise refuse("TN16", message, help, at=call.span)
             case Transpose(src, dst):
                 return [Turn(self.whole(src), self.whole(dst), call.span)]
             case Nothing():
                 return []
             case _:
                 help = "write it with copies, products, sums and maxima of tiles, and nests over all elements."
-                refuse(f"T.{call.op} has no call on the card.", call.span, help)
+                raise refuse("TN16", f"T.{call.op} has no call on the card.", help, at=call.span)
 
     def whole(self, box: Box) -> n.Buffer:
         if not is_whole(box):
             message = f"a part of {box.buffer.name!r} is used here, and the card's calls take whole tiles in order."
-            refuse(message, box.span, "copy the part into a tile of its own where it is loaded.")
+            raise refuse("TN16", message, "copy the part into a tile of its own where it is loaded.", at=box.span)
         return box.buffer
 
     def integers(self, record: Gemm | Reduce | Transpose) -> n.Buffer | None:
@@ -241,7 +243,8 @@ class _Reader:
         inner = self.shapes.of(left).rows if turned[0] else self.shapes.of(left).columns
         if inner % TILE and not {left, right} <= self.moved:
             message = f"{inner} elements are summed over, and what lies behind them in the last tile was computed."
-            refuse(message, span, f"give both tiles {-(-inner // TILE) * TILE}, with zeros where nothing is.")
+            help = f"give both tiles {-(-inner // TILE) * TILE}, with zeros where nothing is."
+            raise refuse("TN16", message, help, at=span)
         if turned[0]:
             left = own_block(left, "transposed", (*extents(left)[:-2], *reversed(extents(left)[-2:])), left.dtype)
             before = [Turn(self.whole(a), left, span)]
@@ -253,18 +256,20 @@ class _Reader:
                 self.first[made] = var
                 return [*before, made]
             case _:
-                refuse("whether this product begins anew is known when it runs only.", span, _FIRST)
+                raise refuse("TN16", "whether this product begins anew is known when it runs only.", _FIRST, at=span)
 
     def fold(self, src: Box, dst: Box, kind: Literal["sum", "max"], dim: int, clear: bool, span: Span) -> list[Item]:
         source, target, rank = self.whole(src), self.whole(dst), len(src.extents)
         along = dim - (rank - 2)
         if rank < 2 or along not in (0, 1):
             message = f"T.reduce along dim {dim} of {source.name!r} has no call on the card."
-            refuse(message, span, "reduce along the rows or the columns of tiles: one of the last two dims.")
+            help = "reduce along the rows or the columns of tiles: one of the last two dims."
+            raise refuse("TN16", message, help, at=span)
         size = extents(source)[dim]
         if size % TILE:
             message = f"dim {dim} of {source.name!r} has {size} elements, and its last tile would be folded whole."
-            refuse(message, span, f"give the tile {-(-size // TILE) * TILE}, and fill what is not there.")
+            help = f"give the tile {-(-size // TILE) * TILE}, and fill what is not there."
+            raise refuse("TN16", message, help, at=span)
         if clear:
             return [Fold(source, target, kind, along, span)]
         # folded for itself, then joined: with the extents of a matrix, which lie as the vector does
@@ -281,8 +286,8 @@ class _Reader:
         body: n.Stmt = node
         while isinstance(body, n.For):
             if not (isinstance(body.min, n.IntImm) and body.min.value == 0 and isinstance(body.extent, n.IntImm)):
-                refuse(f"the loop over {body.loop_var.name!r} is none over all elements of a tile.", node.span,
-                       "let nests begin at 0 and end at the extents of tiles.")  # fmt: skip
+                message = f"the loop over {body.loop_var.name!r} is none over all elements of a tile."
+                raise refuse("TN16", message, "let nests begin at 0 and end at the extents of tiles.", at=node.span)
             loops.append((body.loop_var, body.extent.value))
             body = body.body
         stores = list(_stores(body))
@@ -294,7 +299,7 @@ class _Reader:
                 # what another iteration has written already, or not yet, is another value than its tile holds
                 if leaf.over != "tile" and leaf.buffer in written and written[leaf.buffer] >= place:
                     message = f"{leaf.buffer.name!r} is read here while other elements of it are written."
-                    refuse(message, stores[place].span, "write into another tile.")
+                    raise refuse("TN16", message, "write into another tile.", at=stores[place].span)
         return list(made)
 
     def store(self, store: n.BufferStore, loops: Sequence[tuple[n.Var, int]], span: Span) -> Map:
@@ -303,7 +308,8 @@ class _Reader:
         wanted = [(i, size) for i, size in zip(store.indices, extents(buffer), strict=True) if i in at]
         if store.predicate is not None or {v: e for v, e in loops if e != 1 or v in at} != dict(wanted):
             message = f"not all elements of {buffer.name!r} are written here, each in its own iteration."
-            refuse(message, store.span, "write every element of a tile: y[i, j] in loops over i and j.")
+            help = "write every element of a tile: y[i, j] in loops over i and j."
+            raise refuse("TN16", message, help, at=store.span)
         values = Values(self.shapes, buffer, [v for v in at if isinstance(v, n.Var)], self.params)
         value = values.of(store.value, store.span)
         return Map(buffer, converted(value, buffer.dtype, store.value), span)
@@ -329,7 +335,8 @@ def _stores(body: n.Stmt) -> Iterator[n.BufferStore]:
             pass
         case _:
             message = f"{in_words(body)} on the elements of tiles has no call on the card."
-            refuse(message, body.span, "compute whole tiles: nests over all elements, and conditions on them.")
+            help = "compute whole tiles: nests over all elements, and conditions on them."
+            raise refuse("TN16", message, help, at=body.span)
 
 
 def _conditions_stay(body: n.Stmt) -> None:
@@ -343,7 +350,7 @@ def _conditions_stay(body: n.Stmt) -> None:
         for store in stores[:-1]:
             if store.buffer in asked:
                 message = f"{store.buffer.name!r} is changed here, and the condition of the next store asks for it."
-                refuse(message, store.span, "write into another tile first.")
+                raise refuse("TN16", message, "write into another tile first.", at=store.span)
 
 
 # Steps arranged for the card: sums of products stay in registers, results go where they are wanted, tiles are freed.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Literal, NoReturn, TypeAlias
+from typing import Literal, TypeAlias
 
-from tensorir.runtime.errors import NOWHERE, Span, did_you_mean, refusal
+from tensorir.runtime.errors import NOWHERE, Span, did_you_mean, refuse
 from tensorir.tenstorrent.items import in_words
 from tensorir.tenstorrent.kernels.nodes import Kernel, Program, Work, ops_of
 from tensorir.tir import nodes as n
@@ -68,12 +68,7 @@ def card_named(name: str) -> Card:
     if (found := CARDS.get(name)) is not None:
         return found
     message = f"there is no card {name!r}; there are {' and '.join(CARDS)}."
-    raise refusal("TN18", message, n.NOWHERE, help=did_you_mean(name, CARDS) or "write wormhole.")
-
-
-def refuse(message: str, span: Span, help: str, code: str = "TN16") -> NoReturn:
-    """Raise what the card has no call for, where it stands."""
-    raise refusal(code, message, span, help=help)
+    raise refuse("TN18", message, did_you_mean(name, CARDS) or "write wormhole.", at=n.NOWHERE)
 
 
 # Expressions of tiles: what the elements of a block are, made of tiles, of vectors along them, and of numbers.
@@ -198,7 +193,7 @@ def extents(buffer: n.Buffer) -> tuple[int, ...]:
     found = tuple(e.value for e in buffer.shape if isinstance(e, n.IntImm))
     if len(found) < len(buffer.shape):
         message = f"{buffer.name!r} has extents that only a call tells, and its tiles are counted before."
-        raise refusal("TN02", message, buffer.span, help="give its sizes: ti.tt.sized(f, m=64).")
+        raise refuse("TN02", message, "give its sizes: ti.tt.sized(f, m=64).", at=buffer.span)
     return found
 
 
@@ -209,7 +204,7 @@ def matrix_box(box: Box, shapes: Shapes) -> tuple[list[n.Expr], list[int], list[
     for e in box.extents:
         if not isinstance(e, n.IntImm):
             message = f"a box of {box.buffer.name!r} has extents that only a call tells."
-            refuse(message, box.span, "write them as numbers.")
+            raise refuse("TN16", message, "write them as numbers.", at=box.span)
         sizes.append(e.value)
     zero = n.IntImm(0, INT32)
     if len(whole) == 1:
@@ -230,7 +225,7 @@ def shapes_of(program: Program) -> Shapes:
         if found[0] != kind:
             message = f"{buffer.name!r} is a {kind} of its tiles here and a {found[0]} elsewhere, and it lies one way."
             span = node.span if isinstance(node, n.Stmt | n.Expr) else buffer.span
-            raise refusal("TN16", message, span, help="copy it into another vector where it is loaded.")
+            raise refuse("TN16", message, "copy it into another vector where it is loaded.", at=span)
 
     for kernel in program.kernels:
         for node in _nodes(kernel):
@@ -314,7 +309,7 @@ class Values:
                 if e not in self.params:
                     message = f"{e.name!r} is an index here, and no tile has its values."
                     help = "load a tile of them, from a buffer that holds 0, 1, 2, …."
-                    refuse(message, e.span if within is NOWHERE else within, help)
+                    raise refuse("TN16", message, help, at=e.span if within is NOWHERE else within)
                 return Number(e, self.kind(e))
             case n.Cast(n.IntImm(value) | n.FloatImm(value)):
                 return self.constant(value, e)
@@ -343,12 +338,13 @@ class Values:
                 self.kind(e)
                 return Leaf(buffer, self.over(buffer, indices, e.span))
             case _:
-                refuse(f"{in_words(e)} of the elements of tiles has no call on the card.", e.span, _SAY)
+                message = f"{in_words(e)} of the elements of tiles has no call on the card."
+                raise refuse("TN16", message, _SAY, at=e.span)
 
     def kind(self, e: n.Expr) -> Kind:
         if (found := kind_of_type(e.dtype)) is None:
-            refuse(f"{e.dtype} has no tiles on the card's vector unit here.", e.span,
-                   "compute in float32, bfloat16, int32, uint32 or uint16.")  # fmt: skip
+            message = f"{e.dtype} has no tiles on the card's vector unit here."
+            raise refuse("TN16", message, "compute in float32, bfloat16, int32, uint32 or uint16.", at=e.span)
         return found
 
     def constant(self, value: float, e: n.Expr) -> Number:
@@ -362,7 +358,7 @@ class Values:
         if kind == "float":
             return simple(op, args)
         if op not in _OF_INTEGERS or (op == "abs" and kind != "int32") or (op in ("max", "min") and kind == "uint16"):
-            refuse(f"{in_words(e)} of {kind} elements has no call on the card.", e.span, _SAY_INTEGERS)
+            raise refuse("TN16", f"{in_words(e)} of {kind} elements has no call on the card.", _SAY_INTEGERS, at=e.span)
         if op in ("eq", "ne"):
             equal = _not(Apply("sub", args, kind))
             return equal if op == "eq" else _not(equal)
@@ -372,7 +368,7 @@ class Values:
         x, y = self.of(a, e.span), self.of(b, e.span)
         if kind_of(x) != kind_of(y):
             message = f"this condition joins one on {kind_of(x)} elements and one on {kind_of(y)} elements."
-            refuse(message, e.span, "compare elements of one type, or convert these.")
+            raise refuse("TN16", message, "compare elements of one type, or convert these.", at=e.span)
         return x, y
 
     def choice(self, condition: Tile, a: Tile, b: Tile) -> Tile:
@@ -401,10 +397,10 @@ class Values:
         if found is None:
             message = f"these elements of {buffer.name!r} do not lie in tiles as those of {self.target.name!r} do."
             help = "read x[i, j], or a vector along one of both dims, v[i] or v[j], where y[i, j] is written."
-            refuse(message, span, help)
+            raise refuse("TN16", message, help, at=span)
         if not buffer.dtype.is_float:
             message = f"{buffer.name!r} is broadcast along a tile, and the unit that broadcasts has no {buffer.dtype}."
-            refuse(message, span, "make it float32, or a whole tile.")
+            raise refuse("TN16", message, "make it float32, or a whole tile.", at=span)
         return found
 
 
@@ -423,8 +419,8 @@ def converted(tile: Tile, dtype: DataType, e: n.Expr) -> Tile:
         return tile
     if want == "float" and have in ("int32", "uint32"):
         return Apply("to_float", (tile,))
-    refuse(f"a conversion of {have} to {dtype} has no call on the card.", e.span,
-           "convert it before it comes to the card; int32 and uint32 become floats there.")  # fmt: skip
+    help = "convert it before it comes to the card; int32 and uint32 become floats there."
+    raise refuse("TN16", f"a conversion of {have} to {dtype} has no call on the card.", help, at=e.span)
 
 
 def _not(mask: Tile) -> Tile:

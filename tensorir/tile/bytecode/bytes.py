@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from tensorir.runtime.errors import NOWHERE, Source, Span, refusal
+from tensorir.runtime.errors import NOWHERE, Source, Span, refuse
 from tensorir.tile.nodes import Dense
 from tensorir.tile.types import (
     PADDINGS,
@@ -48,7 +48,7 @@ def version_of(text: object) -> Version:
         if text in (spelled(version), version):
             return version
     known = ", ".join(map(spelled, VERSIONS))
-    raise refusal("TB05", f"bytecode has no version {text!r}.", help=f"the versions are {known}.")
+    raise refuse("TB05", f"bytecode has no version {text!r}.", f"the versions are {known}.")
 
 
 class ByteSpan(Span):
@@ -116,7 +116,7 @@ class Bytes:
     def fail(self, code: str, message: str, start: int | None = None, help: str = "") -> NoReturn:
         """Refuse the file, at the next byte or at one that is given."""
         place = min(self.pos if start is None else start, max(len(self.data) - 1, 0))
-        raise refusal(code, message, self.span(place), help=help)
+        raise refuse(code, message, help, at=self.span(place))
 
     def byte(self, what: str) -> int:
         if self.pos >= self.end:
@@ -212,7 +212,7 @@ class Output:
             else f"cannot be written to bytecode {version}"
         )
         help = f"write version {spelled(since)}." if since else ""
-        raise refusal("TB07" if since else "TB13", f"{what} {said}.", self.at, help=help)
+        raise refuse("TB07" if since else "TB13", f"{what} {said}.", help, at=self.at)
 
     def raw(self, data: bytes) -> None:
         self.buffer += data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from tensorir.runtime.errors import NOWHERE, refusal
+from tensorir.runtime.errors import NOWHERE, refuse
 from tensorir.tile.bytecode.bytes import Bytes, Sections, sections_of, spelled
 from tensorir.tile.bytecode.tables import Tables, flag_bits
 from tensorir.tile.bytecode.tagged import Debug, read_hints, read_tagged
@@ -46,7 +46,7 @@ def from_bytecode(data: object, name: str = "<bytecode>", debug: bool = True) ->
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         message = f"bytecode is bytes, and this is of type {type(data).__name__}."
-        raise refusal("TB01", message, NOWHERE, help="ti.tile.parse reads text.")
+        raise refuse("TB01", message, "ti.tile.parse reads text.")
     c = Bytes(bytes(data), name)  # pyright: ignore[reportUnknownArgumentType]
     running = gc.isenabled()
     gc.disable()  # nodes only grow here: looking for cycles in them takes a third of the time
@@ -54,7 +54,7 @@ def from_bytecode(data: object, name: str = "<bytecode>", debug: bool = True) ->
         return _Reading(sections_of(c), debug).module()
     except RecursionError:
         # The limits of nesting leave room; a caller deep in a recursion of its own may use that up.
-        raise refusal("TB12", "the file is nested too deeply to be read from here.", NOWHERE) from None
+        raise refuse("TB12", "the file is nested too deeply to be read from here.") from None
     finally:
         if running:
             gc.enable()

@@ -13,16 +13,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorir.runtime.errors import Diagnostic, Note, refusal
+from tensorir.runtime.errors import Diagnostic, Note, refuse
+from tensorir.tile.interpret.elements import Array
 from tensorir.tile.nodes import Operation
 from tensorir.tile.types import Element, GatherScatterView, PartitionView, StridedView, TileView
 
-if TYPE_CHECKING:
-    from tensorir.tile.interpret.memory import Allocation
+SHIFT = 40
+"""Half bytes between two allocations, as a power of two: 512 GB."""
+
+
+@dataclass(slots=True, eq=False)
+class Allocation:
+    """Bytes that a name stands for; `size` of them are used."""
+
+    name: str
+    number: int
+    size: int
+    data: Array
+    element: Element
+    given: bool = False
+    """Whether it is an argument: what it holds at the end is a result."""
+    constant: bool = False
+    shadow: Any = field(default=None, repr=False)
+    """What the watch keeps of its bytes, in checked mode."""
+
+    @property
+    def base(self) -> int:
+        return (self.number << SHIFT) + (1 << (SHIFT - 1))
+
+    def element_at(self, byte: int) -> int:
+        """The element that holds a byte."""
+        return 2 * byte // (self.element.width // 4)
 
 
 def dims_of(view: TileView) -> tuple[int, ...]:
@@ -117,7 +142,7 @@ class Access:
         return f"in block {self.block}"
 
     def fail(self, code: str, message: str, help: str = "") -> NoReturn:
-        raise refusal(code, message, self.op.span, help=help)
+        raise refuse(code, message, help, at=self.op.span)
 
     def refuse_pointer(self, lanes: Any) -> NoReturn:
         lane = 0 if lanes is ... else int(lanes[0])

@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tensorir.ir.types import scalar_of
-from tensorir.runtime.errors import NOWHERE, DiagnosticError, did_you_mean, refusal
+from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
 from tensorir.tile.bytecode.bytes import ByteSpan
 from tensorir.tile.interpret.elements import pack, unpack
 from tensorir.tile.interpret.hazards import Watch
 from tensorir.tile.interpret.machine import Block
-from tensorir.tile.interpret.memory import Allocation, Memory
+from tensorir.tile.interpret.memory import Allocation, Launch, Memory
 from tensorir.tile.nodes import Module, Operation, Value
 from tensorir.tile.types import Element, Pointer, Tile
 
@@ -53,7 +53,7 @@ class Arguments:
                 self._array(array, raw)
 
     def _fail(self, code: str, message: str, help: str = "") -> NoReturn:
-        raise refusal(code, message, self.entry.span, help=help)
+        raise refuse(code, message, help, at=self.entry.span)
 
     @property
     def name(self) -> str:
@@ -200,28 +200,6 @@ MAX_BLOCKS = 1 << 31
 MAX_AXIS = (1 << 24) - 1
 
 
-class Launch:
-    """The state that the blocks of a launch share."""
-
-    grid: tuple[int, int, int]
-    say: Callable[[str], object]
-    watch: Watch | None
-
-    def __init__(
-        self, module: Module, grid: tuple[int, int, int], say: Callable[[str], object], watch: Watch | None
-    ) -> None:
-        self.grid, self.say, self.watch = grid, say, watch
-        self.memory: Memory = Memory()
-        self.globals: dict[str, Allocation] = {}
-        for name, op in module.globals.items():
-            value: Any = op.attribute("value")
-            data = np.ascontiguousarray(value.values).view(np.uint8).reshape(-1)
-            allocation = self.memory.allocate(f"@{name}", data.size, value.type.element)
-            allocation.data[: data.size] = data
-            allocation.constant = bool(op.attribute("constant"))
-            self.globals[name] = allocation
-
-
 def interpret(
     module: Module,
     entry: str | None,
@@ -300,7 +278,7 @@ def entry_of(module: Module, name: str | None) -> Operation:
         return next(iter(entries.values()))
     if name not in entries:
         said = "which entry is meant is not said." if name is None else f"there is no entry '{name}' in this module."
-        raise refusal("TK01", said, NOWHERE, help=did_you_mean(str(name), entries))
+        raise refuse("TK01", said, did_you_mean(str(name), entries))
     return entries[name]
 
 
@@ -317,6 +295,6 @@ def grid_of(entry: Operation, grid: Any) -> tuple[int, int, int]:
         message = (
             f"{tuple(numbers)} is no grid: it has one to three numbers, each from 1 to {MAX_AXIS}, at most 2^31 blocks."
         )
-        raise refusal("TK05", message, entry.span)
+        raise refuse("TK05", message, at=entry.span)
     x, y, z = (int(n) for n in (*numbers, 1, 1, 1)[:3])
     return x, y, z

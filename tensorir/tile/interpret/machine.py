@@ -14,22 +14,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tensorir.tile.interpret import meanings as folds
 from tensorir.tile.interpret import memory as atomics
 from tensorir.tile.interpret.elements import Array, fit, signed, unsigned
-from tensorir.tile.interpret.hazards import Access
+from tensorir.tile.interpret.hazards import Access, Watch
 from tensorir.tile.interpret.meanings import MEANINGS, element_of, taints_of
-from tensorir.tile.interpret.memory import Tensor, Viewed, check_assumption, lanes_of, padding_of
-from tensorir.tile.nodes import Operation, Region, Value
-from tensorir.tile.types import Element, TensorView
-
-if TYPE_CHECKING:
-    from tensorir.tile.interpret.hazards import Watch
-    from tensorir.tile.interpret.launch import Launch
+from tensorir.tile.interpret.memory import Launch, Tensor, Viewed, check_assumption, lanes_of, padding_of
+from tensorir.tile.nodes import Number, Operation, Region, Value
+from tensorir.tile.types import Element, TensorView, Tile
 
 ITEM = re.compile(r"%(?:%|([^diuoxXeEfFgGaAcsSpn%]*)([diuoxXeEfFgGaAcsSpn]))")
 _FLAGS = re.compile(r"[-+ #0]*\d*(?:\.\d+)?")
@@ -388,7 +383,7 @@ class Block:
 
     def fold(self, op: Operation) -> None:
         operands = [self.env[v] for v in op.operand("operands")]
-        self._set(op, folds.reduce(self, op, operands) if op.name == "reduce" else folds.scan(self, op, operands))
+        self._set(op, reduce(self, op, operands) if op.name == "reduce" else scan(self, op, operands))
         if self.watch is not None:
             taints = [self.taints.get(v) for v in op.operand("operands")]
             known = [t for t in taints if t is not None]
@@ -410,6 +405,80 @@ class Block:
         env = self.env
         operands = [tuple(env[v] for v in s) if isinstance(s, tuple) else env[s] for s in op.operands]  # type: ignore[index]
         env[op.results[0]] = meaning(op, self.watch, *operands)
+
+
+# reduce and scan: the body on many elements at once where it is made of elementwise operations, else one by one.
+#
+# A reduction folds neighbours in pairs, keeping their order, since its body is associative; a scan goes element by
+# element. Both begin from the identities.
+
+_SCALARS = {"constant", "get_tile_block_id", "get_num_tile_blocks"}
+"""Operations without operands whose results, where they are scalars, broadcast."""
+
+
+def _batched(op: Operation) -> bool:
+    """True if the body looks at no shape: elementwise operations on scalars, and constants."""
+    return all(
+        inner.row.elementwise or inner.row.ends or inner.name in _SCALARS
+        for inner in op.regions[0].operations
+    ) and all(
+        isinstance(v.type, Tile) and not v.type.shape for inner in op.regions[0].operations for v in inner.results
+    )  # fmt: skip
+
+
+def _body(block: Block, op: Operation, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
+    """The body on accumulators and elements of one shape."""
+    shape = left[0].shape
+    arguments = op.regions[0].arguments
+    if not shape or _batched(op):
+        for k, (a, b) in enumerate(zip(left, right, strict=True)):
+            block.env[arguments[2 * k]], block.env[arguments[2 * k + 1]] = a, b
+        for inner in op.regions[0].operations[:-1]:
+            block.pure(inner)
+        results = [block.env[v] for v in op.regions[0].operations[-1].values]
+        return [np.broadcast_to(r, shape) for r in results]
+    outputs = [np.empty(shape, a.dtype) for a in left]
+    for index in np.ndindex(shape):
+        found = _body(block, op, [np.asarray(a[index]) for a in left], [np.asarray(b[index]) for b in right])
+        for output, value in zip(outputs, found, strict=True):
+            output[index] = value
+    return outputs
+
+
+def _identities(op: Operation, operands: Sequence[Array]) -> list[Array]:
+    found: list[Array] = []
+    for item, array in zip(op.attribute("identities").items, operands, strict=True):
+        if isinstance(item, bool):
+            found.append(np.array(item))
+            continue
+        assert isinstance(item, Number)
+        element: Element = item.element
+        raw = np.frombuffer(item.bits.to_bytes(element.bytes, "little"), element.numpy)[0]
+        found.append(np.asarray(raw).astype(array.dtype))
+    return found
+
+
+def reduce(block: Block, op: Operation, operands: Sequence[Array]) -> list[Array]:
+    """A dim folded away."""
+    parts = [np.moveaxis(a, op.attribute("dim"), 0) for a in operands]
+    while parts[0].shape[0] > 1:
+        parts = _body(block, op, [a[0::2] for a in parts], [a[1::2] for a in parts])
+    first = [np.broadcast_to(i, a.shape[1:]) for i, a in zip(_identities(op, operands), parts, strict=True)]
+    return _body(block, op, first, [a[0] for a in parts])
+
+
+def scan(block: Block, op: Operation, operands: Sequence[Array]) -> list[Array]:
+    """The folds up to each element of a dim, from the other end if it is reversed."""
+    dim = op.attribute("dim")
+    parts = [np.moveaxis(a, dim, 0) for a in operands]
+    count = parts[0].shape[0]
+    outputs = [np.empty(a.shape, a.dtype) for a in parts]
+    state = [np.broadcast_to(i, a.shape[1:]) for i, a in zip(_identities(op, operands), parts, strict=True)]
+    for k in reversed(range(count)) if op.attribute("reverse") else range(count):
+        state = _body(block, op, state, [a[k] for a in parts])
+        for output, value in zip(outputs, state, strict=True):
+            output[k] = value
+    return [np.moveaxis(a, 0, dim) for a in outputs]
 
 
 _OTHERS: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Operations without memory: element by element, folds, products, and their unspecified values."""
+"""Operations without memory: element by element and products, and their unspecified values."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tensorir.tile.interpret import elements as f
 from tensorir.tile.interpret import elements as i
 from tensorir.tile.interpret.elements import CONVERSIONS, Array, pack, round_to, unpack
-from tensorir.tile.nodes import Number, Operation
+from tensorir.tile.nodes import Operation
 from tensorir.tile.types import Element, Pointer, Tile
-
-if TYPE_CHECKING:
-    from tensorir.tile.interpret.machine import Block
 
 # Products of matrices: for k ascending, each product added to the accumulator in turn.
 #
@@ -55,80 +52,6 @@ def scaled_product(lhs: Array, rhs: Array, acc: Array, lhs_scale: Array, rhs_sca
         for k in range(a.shape[-1]):
             total += a[..., :, k, None] * b[..., k, None, :]
     return total
-
-
-# reduce and scan: the body on many elements at once where it is made of elementwise operations, else one by one.
-#
-# A reduction folds neighbours in pairs, keeping their order, since its body is associative; a scan goes element by
-# element. Both begin from the identities.
-
-_SCALARS = {"constant", "get_tile_block_id", "get_num_tile_blocks"}
-"""Operations without operands whose results, where they are scalars, broadcast."""
-
-
-def _batched(op: Operation) -> bool:
-    """True if the body looks at no shape: elementwise operations on scalars, and constants."""
-    return all(
-        inner.row.elementwise or inner.row.ends or inner.name in _SCALARS
-        for inner in op.regions[0].operations
-    ) and all(
-        isinstance(v.type, Tile) and not v.type.shape for inner in op.regions[0].operations for v in inner.results
-    )  # fmt: skip
-
-
-def _body(block: Block, op: Operation, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
-    """The body on accumulators and elements of one shape."""
-    shape = left[0].shape
-    arguments = op.regions[0].arguments
-    if not shape or _batched(op):
-        for k, (a, b) in enumerate(zip(left, right, strict=True)):
-            block.env[arguments[2 * k]], block.env[arguments[2 * k + 1]] = a, b
-        for inner in op.regions[0].operations[:-1]:
-            block.pure(inner)
-        results = [block.env[v] for v in op.regions[0].operations[-1].values]
-        return [np.broadcast_to(r, shape) for r in results]
-    outputs = [np.empty(shape, a.dtype) for a in left]
-    for index in np.ndindex(shape):
-        found = _body(block, op, [np.asarray(a[index]) for a in left], [np.asarray(b[index]) for b in right])
-        for output, value in zip(outputs, found, strict=True):
-            output[index] = value
-    return outputs
-
-
-def _identities(op: Operation, operands: Sequence[Array]) -> list[Array]:
-    found: list[Array] = []
-    for item, array in zip(op.attribute("identities").items, operands, strict=True):
-        if isinstance(item, bool):
-            found.append(np.array(item))
-            continue
-        assert isinstance(item, Number)
-        element: Element = item.element
-        raw = np.frombuffer(item.bits.to_bytes(element.bytes, "little"), element.numpy)[0]
-        found.append(np.asarray(raw).astype(array.dtype))
-    return found
-
-
-def reduce(block: Block, op: Operation, operands: Sequence[Array]) -> list[Array]:
-    """A dim folded away."""
-    parts = [np.moveaxis(a, op.attribute("dim"), 0) for a in operands]
-    while parts[0].shape[0] > 1:
-        parts = _body(block, op, [a[0::2] for a in parts], [a[1::2] for a in parts])
-    first = [np.broadcast_to(i, a.shape[1:]) for i, a in zip(_identities(op, operands), parts, strict=True)]
-    return _body(block, op, first, [a[0] for a in parts])
-
-
-def scan(block: Block, op: Operation, operands: Sequence[Array]) -> list[Array]:
-    """The folds up to each element of a dim, from the other end if it is reversed."""
-    dim = op.attribute("dim")
-    parts = [np.moveaxis(a, dim, 0) for a in operands]
-    count = parts[0].shape[0]
-    outputs = [np.empty(a.shape, a.dtype) for a in parts]
-    state = [np.broadcast_to(i, a.shape[1:]) for i, a in zip(_identities(op, operands), parts, strict=True)]
-    for k in reversed(range(count)) if op.attribute("reverse") else range(count):
-        state = _body(block, op, state, [a[k] for a in parts])
-        for output, value in zip(outputs, state, strict=True):
-            output[k] = value
-    return [np.moveaxis(a, 0, dim) for a in outputs]
 
 
 # What operations without memory compute: by name, from the operation, the watch, and arrays to an array.

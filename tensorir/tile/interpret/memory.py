@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorir.tile.interpret import elements as floats
-from tensorir.tile.interpret.elements import Array, Watch, signed, unsigned
-from tensorir.tile.interpret.hazards import Access, coordinates, dims_of, index_space
+from tensorir.tile.interpret.elements import Array, signed, unsigned
+from tensorir.tile.interpret.hazards import SHIFT, Access, Allocation, Watch, coordinates, dims_of, index_space
 from tensorir.tile.interpret.meanings import element_of
-from tensorir.tile.nodes import Bounded, DivBy, Operation, SameElements
+from tensorir.tile.nodes import Bounded, DivBy, Module, Operation, SameElements
 from tensorir.tile.types import Element, Pointer, TensorView, TileView
 
 # Memory: allocations in an address space that counts half bytes, each far from all others.
@@ -24,35 +24,8 @@ from tensorir.tile.types import Element, Pointer, TensorView, TileView
 # Only lanes that are accessed must be inside.
 
 
-_SHIFT = 40
-"""Half bytes between two allocations, as a power of two: 512 GB."""
-_MIDDLE = 1 << (_SHIFT - 1)
 ALIGNMENT = 256
 """Of an allocation in bytes; its storage ends at a multiple of it."""
-
-
-@dataclass(slots=True, eq=False)
-class Allocation:
-    """Bytes that a name stands for; `size` of them are used."""
-
-    name: str
-    number: int
-    size: int
-    data: Array
-    element: Element
-    given: bool = False
-    """Whether it is an argument: what it holds at the end is a result."""
-    constant: bool = False
-    shadow: Any = field(default=None, repr=False)
-    """What the watch keeps of its bytes, in checked mode."""
-
-    @property
-    def base(self) -> int:
-        return (self.number << _SHIFT) + _MIDDLE
-
-    def element_at(self, byte: int) -> int:
-        """The element that holds a byte."""
-        return 2 * byte // (self.element.width // 4)
 
 
 class Memory:
@@ -86,7 +59,7 @@ class Memory:
             if chosen.size != flat.size:
                 lanes = chosen
         used = flat[lanes]
-        numbers = used >> _SHIFT
+        numbers = used >> SHIFT
         first = int(numbers.flat[0])
         if (numbers == first).all():
             yield self._checked(first, used, element, lanes, access)
@@ -131,6 +104,28 @@ class Memory:
             if allocation.constant:
                 access.refuse_constant(allocation)
             _store(allocation, offsets, element, flat[lanes])
+
+
+class Launch:
+    """The state that the blocks of a launch share."""
+
+    grid: tuple[int, int, int]
+    say: Callable[[str], object]
+    watch: Watch | None
+
+    def __init__(
+        self, module: Module, grid: tuple[int, int, int], say: Callable[[str], object], watch: Watch | None
+    ) -> None:
+        self.grid, self.say, self.watch = grid, say, watch
+        self.memory: Memory = Memory()
+        self.globals: dict[str, Allocation] = {}
+        for name, op in module.globals.items():
+            value: Any = op.attribute("value")
+            data = np.ascontiguousarray(value.values).view(np.uint8).reshape(-1)
+            allocation = self.memory.allocate(f"@{name}", data.size, value.type.element)
+            allocation.data[: data.size] = data
+            allocation.constant = bool(op.attribute("constant"))
+            self.globals[name] = allocation
 
 
 def _fetch(allocation: Allocation, offsets: Array, element: Element) -> Array:

@@ -37,9 +37,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import BOOL, INT32, Dims, Interval, Scalar, TensorType, scalar_of
+from tensorir.ir.types import BOOL, INT32, Scalar, TensorType, scalar_of
 from tensorir.lifting.assemble import Built, Shown
 from tensorir.lifting.batched.online import ONLINE
 from tensorir.lifting.batched.program import Argument as Passed
@@ -51,7 +52,7 @@ from tensorir.lifting.nests.terms import Number as Term
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.region.nodes import Atomic, For, Write, walk
 from tensorir.passes.pipeline import Stage
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tile.interpret.launch import entry_of, grid_of
 from tensorir.tile.lift.memory import FILLS
 from tensorir.tile.lift.translation import Key, Mode, Signature, Translated, signature, translated
@@ -78,15 +79,15 @@ def lift(
     races.
     """
     if on_hazard not in ("error", "sequential"):
-        raise DiagnosticError(Diagnostic("TA07", f"on_hazard is 'error' or 'sequential', not {on_hazard!r}."))
+        raise refuse("TA07", f"on_hazard is 'error' or 'sequential', not {on_hazard!r}.")
     if raise_online and numerics == "exact":
         help = "leave one of the two out."
-        raise DiagnosticError(Diagnostic("TA07", "raise_online rounds otherwise than the kernel does.", help=help))
+        raise refuse("TA07", "raise_online rounds otherwise than the kernel does.", help)
     chosen = entry_of(module, entry)
     extents = grid_of(chosen, grid)
     if args is None:
         help = "pass args=(...): arrays, or shapes with types, and numbers."
-        raise DiagnosticError(Diagnostic("TK02", "a kernel is lifted for arguments.", chosen.span, help=help))
+        raise refuse("TK02", "a kernel is lifted for arguments.", help, at=chosen.span)
     form = signature(chosen, args)
     exact = numerics == "exact"
 

@@ -9,8 +9,8 @@ from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Literal
 from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, SCALARS, Scalar
 from tensorir.lifting.emission.tensors import converted
-from tensorir.runtime.errors import Span
-from tensorir.tile.lift.values import Number, Ranges, element_of, refused, scalar_of
+from tensorir.runtime.errors import Span, refuse
+from tensorir.tile.lift.values import Number, Ranges, element_of, scalar_of
 from tensorir.tile.nodes import Operation
 from tensorir.tile.types import Element
 
@@ -65,7 +65,7 @@ def directed(builtin: str, operands: list[Expr], element: Element, mode: str, sp
     scalar = scalar_of(element, span)
     if scalar == FLOAT64:
         help = "use nearest_even, or float32: that is computed in float64."
-        raise refused(f"float64 is rounded to nearest, and this is rounding<{mode}>.", span, help)
+        raise refuse("TL40", f"float64 is rounded to nearest, and this is rounding<{mode}>.", help, at=span)
     wide = [converted(x, FLOAT64) for x in operands]
     match builtin:
         case "plus":
@@ -171,7 +171,7 @@ def _moved(value: Expr, exact: Expr | None, error: Expr | None, scalar: Scalar, 
     Where nearest gives an infinity the largest number may be on that side.
     """
     if scalar.bits not in (16, 32):
-        raise refused(f"{scalar} has no rounding<{mode}> here.", span, "use nearest_even.")
+        raise refuse("TL40", f"{scalar} has no rounding<{mode}> here.", "use nearest_even.", at=span)
     near = converted(value, scalar)
     back = converted(near, FLOAT64)
     above, below = call("greater", back, value), call("less", back, value)
@@ -553,7 +553,7 @@ def _trunci(op: Operation, x: Expr) -> Expr:
 def _bitcast(op: Operation, x: Expr) -> Expr:
     if x.tensor.element == BOOL or _element(op, 0).bits == 4 or _element(op, 0).name == "tf32":
         if _element(op, 0) != element_of(op.results[0].type):
-            raise refused(f"the bits of {_element(op, 0)} have no other type here.", op.span)
+            raise refuse("TL40", f"the bits of {_element(op, 0)} have no other type here.", at=op.span)
         return x
     return same_bits(x, _result(op))
 

@@ -16,7 +16,7 @@ from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, INT32, SCALARS, TensorType
 from tensorir.lifting.emission.tensors import converted, spread
 from tensorir.lifting.region.nodes import Carried, Condition, For, If, Index, Joined, Node, Rule, While
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tile.lift.arithmetic import same_bits, unsigned
 from tensorir.tile.lift.values import (
     Context,
@@ -30,7 +30,6 @@ from tensorir.tile.lift.values import (
     boolean,
     fitting,
     opposite,
-    refused,
     truth,
 )
 from tensorir.tile.nodes import Operation, Region
@@ -154,7 +153,7 @@ def _with(t: Context, joined: list[Joined], like: Value, a: Value | None, b: Val
         assert isinstance(offset, Number)
         return replace(like, offset=offset)
     if not isinstance(like, Number):
-        raise refused("a view leaves a choice.", span)
+        raise refuse("TL40", "a view leaves a choice.", at=span)
     if isinstance(a, Number) and isinstance(b, Number) and a.sum is not None and a.sum == b.sum:
         return a
     result = t.inside(like.axes, like.element, span, "j")
@@ -165,7 +164,7 @@ def _with(t: Context, joined: list[Joined], like: Value, a: Value | None, b: Val
 
 def _two_memories(span: Span) -> Exception:
     help = "choose between the values that they point to."
-    return refused("a pointer points into one argument or another, as data or the block tell.", span, help)
+    return refuse("TL40", "a pointer points into one argument or another, as data or the block tell.", help, at=span)
 
 
 # Loops
@@ -187,7 +186,7 @@ class _State:
             case Token():
                 return v
             case _:
-                raise refused("a loop carries a view.", self.span)
+                raise refuse("TL40", "a loop carries a view.", at=self.span)
 
     def _number(self, n: Number) -> Number:
         return Number(n.axes, n.element, n.scalar, self.t.inside(n.axes, n.element, self.span))
@@ -295,7 +294,7 @@ def _loop(t: Context, op: Operation, translate: Translate) -> None:
         following = state.insides if on is None else on.values
         more: Expr = literal(False) if on is None else literal(True) if on.when is None else on.when.expr
     if left is None:
-        raise refused("this loop never breaks.", span, "break out of it under a condition.")
+        raise refuse("TL40", "this loop never breaks.", "break out of it under a condition.", at=span)
     carried, _ = state.carried(following)
     results: list[Value] = []
     for v in left.values:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tensorir.integers.affine import Affine, number, quotient, remainder, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal, var
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, INT64, SCALARS, Scalar, TensorType
 from tensorir.lifting.emission.tensors import converted, position, spread, sum_of
 from tensorir.lifting.region.nodes import (
     Atomic,
@@ -24,7 +25,7 @@ from tensorir.lifting.region.nodes import (
     Write,
     tells_apart,
 )
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tile.interpret.hazards import dims_of, steps_of
 from tensorir.tile.lift.arithmetic import same_bits, signless
 from tensorir.tile.lift.structure import at_index
@@ -44,7 +45,6 @@ from tensorir.tile.lift.values import (
     fitting,
     number_of,
     pointee_of,
-    refused,
     scalar_of,
     truth,
 )
@@ -80,7 +80,7 @@ def make_tensor_view(t: Context, op: Operation) -> None:
         given = iter(op.operand(name))
         sizes.append(tuple(_known(t, op, next(given)) if n is None else n for n in numbers))
     if base.element.width != base.memory.element.width:
-        raise refused("a view has elements of another width than its memory.", op.span)
+        raise refuse("TL40", "a view has elements of another width than its memory.", at=op.span)
     t.define(op, Tensor(type, base.memory, base.offset, sizes[0], sizes[1]))
 
 
@@ -88,9 +88,9 @@ def _known(t: Context, op: Operation, name: Name) -> int:
     n = t.number(name)
     if n.known is None:
         help = "extents and strides are told by the arguments of a launch."
-        raise refused("an extent or a stride of this view depends on the block, or on data.", op.span, help)
+        raise refuse("TL40", "an extent or a stride of this view depends on the block, or on data.", help, at=op.span)
     if n.known < 0:
-        raise refused(f"an extent or a stride of this view is {n.known}.", op.span, code="TL41")
+        raise refuse("TL41", f"an extent or a stride of this view is {n.known}.", at=op.span)
     return n.known
 
 
@@ -223,7 +223,7 @@ def _width(t: Context, memory: Memory) -> Scalar:
 def offset(t: Context, op: Operation) -> None:
     pointers, steps = t.pointers(op.operand("ptr")), t.number(op.operand("offset"))
     if pointers.element.width != pointers.memory.element.width:
-        raise refused("these pointers count elements of another width than their memory.", op.span)
+        raise refuse("TL40", "these pointers count elements of another width than their memory.", at=op.span)
     type = op.results[0].type
     assert isinstance(type, Tile)
     t.define(
@@ -253,7 +253,7 @@ def place_of_pointers(t: Context, op: Operation, pointers: Pointers, mask: Numbe
     if not memory.flat:
         raise FlatMemory(memory.name)
     if pointers.element.width != memory.element.width:
-        raise refused(f"memory of {memory.element} is accessed as {pointers.element}.", op.span)
+        raise refuse("TL40", f"memory of {memory.element} is accessed as {pointers.element}.", at=op.span)
     where: tuple[Condition, ...] = ()
     if mask is not None and (known := truth(mask, t.ranges)) is not True:
         if mask.bounds is not None:
@@ -398,7 +398,7 @@ def assume(t: Context, op: Operation) -> None:
                 pass
         if wrong:
             help = "launch it with other extents, or compile the kernel for these."
-            raise refused(f"the kernel assumes {predicate} of a number that is {n} here.", op.span, help, "TL41")
+            raise refuse("TL41", f"the kernel assumes {predicate} of a number that is {n} here.", help, at=op.span)
     t.define(op, value)
 
 

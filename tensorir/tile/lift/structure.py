@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, function, literal, operator, reduce, scan
 from tensorir.ir.nodes import Expr, Var
-from tensorir.ir.types import BOOL, FLOAT32, INT32, SCALARS, Dims, Interval, Scalar, TensorType, TupleElement
+from tensorir.ir.types import BOOL, FLOAT32, INT32, SCALARS, Scalar, TensorType, TupleElement
 from tensorir.lifting.emission.tensors import converted, renamed, shifted, spread
-from tensorir.runtime.errors import NOWHERE
+from tensorir.runtime.errors import refuse
 from tensorir.tile.lift.arithmetic import same_bits, signless, unsigned
-from tensorir.tile.lift.values import Axes, Context, Number, Translate, axis, boolean, element_of, refused
+from tensorir.tile.lift.values import Axes, Context, Number, Translate, axis, boolean, element_of
 from tensorir.tile.nodes import Number as Stated
 from tensorir.tile.nodes import Operation, Region
 from tensorir.tile.types import Element
@@ -138,7 +139,7 @@ def packed(x: Expr, source: Number, element_bits: int) -> Expr:
     if element_bits < 8:
         per = 8 // element_bits
         if count < per:
-            raise refused("fewer elements than a byte has make no byte.", NOWHERE)
+            raise refuse("TL40", "fewer elements than a byte has make no byte.")
         low = call("bit_and", unsigned(x, source.element), literal((1 << element_bits) - 1, uint8))
         parts = call("split_dim", spread(low, {axis(0): Interval(0, count)}), static=(axis(0), "byte", "bit", per))
         total: Expr | None = None
@@ -391,7 +392,7 @@ def mmai(t: Context, op: Operation) -> None:
 
 
 def mmaf_scaled(t: Context, op: Operation) -> None:
-    raise refused("products with scaled blocks have elements that tensors do not hold.", op.span)
+    raise refuse("TL40", "products with scaled blocks have elements that tensors do not hold.", at=op.span)
 
 
 PRODUCTS = {"mmaf": mmaf, "mmai": mmai, "mmaf_scaled": mmaf_scaled}

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from tensorir.integers.affine import number, quotient, remainder, variable
+from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, literal, operator, reduce
 from tensorir.ir.nodes import Expr, Literal, Var
-from tensorir.ir.types import BOOL, INT64, Interval, TensorType
+from tensorir.ir.types import BOOL, INT64, TensorType
 from tensorir.lifting.emission.tensors import spread
 from tensorir.lifting.program import Argument
 from tensorir.lifting.region import check_region
 from tensorir.lifting.region.nodes import Atomic, Buffer, Check, For, If, Let, Node, Read, Region, Rule, While, Write
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tile.lift.arithmetic import ELEMENTWISE, fused_once, low_of, narrowed, signless
 from tensorir.tile.lift.control import control, negated
 from tensorir.tile.lift.memory import ATOMICS, MEMORY
@@ -46,7 +47,6 @@ from tensorir.tile.lift.values import (
     certainly,
     element_of,
     number_of,
-    refused,
     scalar_of,
     sum_of_operation,
     truth,
@@ -201,9 +201,9 @@ def operation(t: Context, op: Operation) -> None:
         _OTHERS[op.name](t, op)
     elif op.name in ("int_to_ptr", "ptr_to_int"):
         help = "pass each array as an argument of its own, and choose between what is read from them."
-        raise refused(f"{op.name}: a number does not tell which array a pointer points into.", op.span, help)
+        raise refuse("TL40", f"{op.name}: a number does not tell which array a pointer points into.", help, at=op.span)
     else:
-        raise refused(f"{op.name} has no tensor program.", op.span, "take it out, or interpret the kernel.")
+        raise refuse("TL40", f"{op.name} has no tensor program.", "take it out, or interpret the kernel.", at=op.span)
 
 
 def _shape(op: Operation, k: int = 0) -> Axes:
@@ -287,10 +287,10 @@ def _logic(t: Context, op: Operation, operands: Sequence[Number], axes: Axes) ->
 
 def _chosen_pointers(t: Context, op: Operation) -> None:
     if op.name != "select":
-        raise refused(f"{op.name} of pointers has no tensor program.", op.span)
+        raise refuse("TL40", f"{op.name} of pointers has no tensor program.", at=op.span)
     c, a, b = t.number(op.values[0]), t.pointers(op.values[1]), t.pointers(op.values[2])
     if a.memory != b.memory:
-        raise refused("a pointer points into one argument or another, as data or the block tell.", op.span)
+        raise refuse("TL40", "a pointer points into one argument or another, as data or the block tell.", at=op.span)
     offset = t.made(call("if", c.expr, a.offset.expr, b.offset.expr), _shape(op), I64, op.span)
     t.define(op, replace(a, axes=_shape(op), offset=offset))
 
@@ -556,7 +556,7 @@ def signature(entry: Operation, args: Sequence[Any]) -> Signature:
     if not raw and needed != len(params):
         message = f"'{name}' takes {len(params)} parameters, and these {len(args)} arguments are {needed}."
         help = "pass one argument for each parameter, or arrays and numbers as cuTile takes them."
-        raise DiagnosticError(Diagnostic("TK02", message, entry.span, help=help))
+        raise refuse("TK02", message, help, at=entry.span)
     arguments: list[Argument] = []
     elements: list[Element] = []
     at = 0
@@ -565,12 +565,12 @@ def signature(entry: Operation, args: Sequence[Any]) -> Signature:
         title = param.name if param.name.isidentifier() else f"arg{at}"
         if not isinstance(param.type, Tile) or param.type.shape:
             message = f"the parameter %{title} of '{name}' is of type {param.type}, which a launch cannot pass."
-            raise DiagnosticError(Diagnostic("TK03", message, entry.span))
+            raise refuse("TK03", message, at=entry.span)
         element = param.type.element
         if _is_array(value) != isinstance(element, Pointer):
             what = "an array" if _is_array(value) else "a number"
             message = f"the parameter %{title} of '{name}' is of type {element}, and {what} is passed."
-            raise DiagnosticError(Diagnostic("TK03", message, entry.span))
+            raise refuse("TK03", message, at=entry.span)
         if isinstance(element, Pointer):
             element = element.pointee
             arguments.append(Argument(title, _dtype(entry, title, element, value), False, False))
@@ -594,11 +594,11 @@ def _dtype(entry: Operation, title: str, element: Element, value: Any) -> np.dty
     if dtype == wanted or (same_width and (element.is_integer or (dtype.kind == "u" and element.bits <= 16))):
         return dtype
     message = f"the parameter %{title} points to {element}, and the array holds {dtype}."
-    raise DiagnosticError(Diagnostic("TK04", message, entry.span))
+    raise refuse("TK04", message, at=entry.span)
 
 
 def _check_layout(entry: Operation, title: str, value: Any, raw: bool) -> None:
     """Arguments one by one say how an array lies in memory, which tensors do not."""
     if raw and isinstance(value, np.ndarray) and not value.flags.c_contiguous:
         message = f"the array for %{title} does not lie row by row, as its strides would be taken."
-        raise refused(message, entry.span, "pass numpy.ascontiguousarray(...) and its strides.")
+        raise refuse("TL40", message, "pass numpy.ascontiguousarray(...) and its strides.", at=entry.span)

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from tensorir.integers.affine import Affine, number, quotient, remainder, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import literal, var
 from tensorir.ir.nodes import Expr, Literal, Var
-from tensorir.ir.types import BOOL, INT32, SCALARS, Dims, Interval, Scalar, TensorType
+from tensorir.ir.types import BOOL, INT32, SCALARS, Scalar, TensorType
 from tensorir.lifting.emission.tensors import converted, cut, position, renamed, spread, sum_of
 from tensorir.lifting.region.nodes import Bound, Buffer, Let, Node
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tile.nodes import Operation
 from tensorir.tile.nodes import Value as Name
 from tensorir.tile.types import Element, TensorView, Tile, TileView
@@ -21,7 +22,7 @@ from tensorir.tile.types import Pointer as PointerType
 __all__ = [
     "Axes", "Context", "Exit", "FlatMemory", "Memory", "Number", "Pointers", "Ranges", "Tensor", "Token", "Translate",
     "Value", "View", "axis", "boolean", "bounds_of", "certainly", "element_of", "fitting", "number_of",
-    "opposite", "pointee_of", "refused", "scalar_of", "sum_of_operation", "truth",
+    "opposite", "pointee_of", "scalar_of", "sum_of_operation", "truth",
 ]  # fmt: skip
 
 # What values of a kernel are while it is translated: numbers with named dims, pointers and views with their memory.
@@ -42,11 +43,6 @@ _SCALARS = {
 """The element types of the tensor IR that hold those of Tile IR."""
 
 
-def refused(message: str, span: Span, help: str = "", code: str = "TL40") -> DiagnosticError:
-    """An error for an operation of a kernel that no tensor program has."""
-    return DiagnosticError(Diagnostic(code, message, span, help=help))
-
-
 def scalar_of(element: Element, span: Span) -> Scalar:
     """The element type of the tensor IR that holds one of Tile IR; raises TL40 where none does.
 
@@ -57,7 +53,7 @@ def scalar_of(element: Element, span: Span) -> Scalar:
     """
     name = _SCALARS.get(element.name)
     if name is None:
-        raise refused(f"tensors do not hold elements of {element}.", span, "convert them before the launch.")
+        raise refuse("TL40", f"tensors do not hold elements of {element}.", "convert them before the launch.", at=span)
     return SCALARS[name]
 
 

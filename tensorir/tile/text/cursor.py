@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tensorir.runtime.errors import Source, Span, refusal
+from tensorir.runtime.errors import Source, Span, refuse
 from tensorir.tile.interpret.elements import rounded_bits
 from tensorir.tile.nodes import Dense, Number, dense, number_of
 from tensorir.tile.types import MAX_ELEMENTS, Element, Tile
@@ -59,7 +59,7 @@ class Cursor:
         """Refuse the text, at the next token or at the characters that are given."""
         if start is None:
             start, stop = self.pos, self.token_end()
-        raise refusal(code, message, Span(self.source, start, stop or start + 1), help=help)
+        raise refuse(code, message, help, at=Span(self.source, start, stop or start + 1))
 
     def wrong(self, code: str, message: str, start: int, help: str = "") -> NoReturn:
         """Refuse what was taken since `start`."""

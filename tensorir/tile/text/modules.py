@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tensorir.runtime.errors import NOWHERE, Source, refusal
+from tensorir.runtime.errors import Source, refuse
 from tensorir.tile.nodes import Attribute, Module, Operation
+from tensorir.tile.text.own import OWN
 from tensorir.tile.text.reader import Reader
 
 MAX_LENGTH = 256 * 1024 * 1024
@@ -32,12 +33,12 @@ def parse(text: str, name: str = "<tile>") -> Module:
     elif len(text) > MAX_LENGTH:
         message = f"a text has at most {MAX_LENGTH} characters, and this has {len(text)}."
     if message is not None:
-        raise refusal("TM02", message, NOWHERE, help="ti.tile.from_bytecode reads bytes.")
+        raise refuse("TM02", message, "ti.tile.from_bytecode reads bytes.")
     try:
-        return _whole(Reader(Source(name, text)))
+        return _whole(Reader(Source(name, text), OWN))
     except RecursionError:
         # The limits of nesting leave room; a caller deep in a recursion of its own may use that up.
-        raise refusal("TM02", "the text is nested too deeply to be read from here.", NOWHERE) from None
+        raise refuse("TM02", "the text is nested too deeply to be read from here.") from None
 
 
 def _whole(r: Reader) -> Module:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tensorir.nodes import occurrences
 from tensorir.tile.nodes import Attribute, Dense, Dictionary, Hints, Module, Operation, Region, Typed, Value, flat
 from tensorir.tile.operations import Attr
-from tensorir.tile.text import own as s
+from tensorir.tile.text import steps as s
 from tensorir.tile.text.cursor import spelled_dense
 from tensorir.tile.text.locations import spelled_location
 from tensorir.tile.text.reader import implied_end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tensorir.runtime.errors import Source, did_you_mean
 from tensorir.tile.nodes import (
@@ -25,7 +25,7 @@ from tensorir.tile.nodes import (
     Value,
 )
 from tensorir.tile.operations import OTHER_NAMES, TABLE, Attr, Row
-from tensorir.tile.text import own as s
+from tensorir.tile.text import steps as s
 from tensorir.tile.text.cursor import Cursor, constant, read_dense
 from tensorir.tile.text.locations import LocationReader
 from tensorir.tile.text.types import AttributeReader, TypeReader
@@ -193,9 +193,13 @@ class Filling:
 
 
 class Reader:
-    """The text of a module, with the names, aliases and locations it has defined."""
+    """The text of a module, with the names, aliases and locations it has defined.
 
-    def __init__(self, source: Source) -> None:
+    `own` reads the operations that have a syntax of their own, by name.
+    """
+
+    def __init__(self, source: Source, own: Mapping[str, Callable[[Reader, Filling], None]]) -> None:
+        self.own = own
         self.c: Cursor = Cursor(source)
         self.types: TypeReader = TypeReader(self.c)
         self.attributes: AttributeReader = AttributeReader(self.c, self.types)
@@ -282,12 +286,9 @@ class Reader:
 
     def custom(self, row: Row, start: int, names: list[tuple[str, int, int]]) -> Operation:
         """An operation in its own syntax, after its name."""
-        from tensorir.tile.text.own import OWN
-
         filling = Filling(row)
-        own = OWN.get(row.name)
-        if own is not None:
-            own(self, filling)
+        if row.name in self.own:
+            self.own[row.name](self, filling)
         else:
             self.follow(s.steps_of(row), filling)
         return self.finish(filling, start, names)

@@ -19,7 +19,7 @@ tensorir.runtime.errors.DiagnosticError: <tir>:5:11: error[TC60]: index 0 of 'A'
 from __future__ import annotations
 
 from tensorir.runtime.assembly import check_graph_function
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, raise_all, refusal
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, raise_all, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.check.functions import check_function
 
@@ -51,7 +51,7 @@ def check(module: n.IRModule | n.PrimFunc | n.GraphFunction, hazards: bool = Fal
         case n.PrimFunc() | n.GraphFunction():
             functions, whole = [module], module.module or n.IRModule({module.name: module})
         case _:
-            raise refusal("TA01", f"a module or a function is checked, and this is of type {type(module).__name__}.")
+            raise refuse("TA01", f"a module or a function is checked, and this is of type {type(module).__name__}.")
     found: list[Diagnostic] = []
     for function in functions:
         if isinstance(function, n.PrimFunc):

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.runtime.assembly import interpret_graph_function
-from tensorir.runtime.errors import refusal
+from tensorir.runtime.errors import refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
 from tensorir.tir.interpret.calls import invoke
@@ -55,14 +55,14 @@ def interpret(func: object, *arrays: object, checked: bool = False, watch: Itera
             result = Arrays(deep(lambda: interpret_graph_function(machine, func, arrays)))
             result.watched = {}
             return result
-    raise refusal("TA01", f"a function of TIR or Relax is interpreted, and this is of type {type(func).__name__}.")
+    raise refuse("TA01", f"a function of TIR or Relax is interpreted, and this is of type {type(func).__name__}.")
 
 
 def _only(module: n.IRModule) -> n.PrimFunc | Any:
     names = [name for name in module.functions if name == "main"] or list(module.functions)
     if len(names) != 1:
         message = f"the module has {len(names)} functions; take one of them: {', '.join(names)}."
-        raise refusal("TA01", message, module.span)
+        raise refuse("TA01", message, at=module.span)
     return module[names[0]]
 
 

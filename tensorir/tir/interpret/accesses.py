@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import DiagnosticError, Span
+from tensorir.runtime.errors import DiagnosticError, Span, refuse
 from tensorir.tir import nodes as n
-from tensorir.tir.interpret.machine import Act, Machine, Run, compiled, error
+from tensorir.tir.interpret.machine import Act, Machine, Run, compiled
 from tensorir.tir.interpret.memory import Pointer, View
 from tensorir.tir.interpret.values import Value, is_array
 from tensorir.tir.trees import walk
@@ -40,7 +40,7 @@ def check_bounds(
         if np.any(bad) and np.any(bad := live(m, bad, wide)):
             shown = int(np.broadcast_to(index, np.shape(bad))[bad][0])
             where = f"dimension {place} of {buffer.name!r}, which has {int(np.max(extent))} elements"
-            raise error("TR01", f"index {shown} is outside of {where}.", span, *iteration(m, bad, wide))
+            raise refuse("TR01", f"index {shown} is outside of {where}.", at=span, notes=iteration(m, bad, wide))
     if m.blocks:
         m.blocks[-1].last[buffer] = (indices, vector)
 
@@ -92,7 +92,7 @@ def check_declared(m: Machine, buffer: n.Buffer, write: bool, span: Span) -> Non
             verb, where = ("written", "T.writes") if write else ("read", "T.reads")
             access = f"element {at} of {buffer.name!r} is {verb}"
             message = f"{access}, but {where} of the block {block.node.name!r} leaves it out."
-            raise error("TR04", message, span, *iteration(m, np.asarray(bad), vector))
+            raise refuse("TR04", message, at=span, notes=iteration(m, np.asarray(bad), vector))
 
 
 Box = tuple[tuple[Value, Value], ...]
@@ -152,7 +152,7 @@ def check_domain(m: Machine, iterator: n.IterVar, low: Value, extent: Value, spa
         shown = int(np.broadcast_to(value, np.shape(bad))[bad][0])
         first, last = (int(np.broadcast_to(x, np.shape(bad))[bad][0]) for x in (low, low + extent - 1))
         message = f"the iterator {iterator.var.name!r} is {shown}, outside of its domain, {first} to {last}."
-        raise error("TR13", message, span, *iteration(m, np.asarray(bad), False))
+        raise refuse("TR13", message, at=span, notes=iteration(m, np.asarray(bad), False))
 
 
 _WORDS: dict[type[n.BinaryOp], str] = {n.Add: "+", n.Sub: "-", n.Mul: "*"}
@@ -192,7 +192,9 @@ def _exact(node: n.BinaryOp, x: Value, y: Value) -> Value:
 
 def _overflow(m: Machine, node: n.Expr, what: str, bad: Value, wide: bool) -> DiagnosticError:
     message = f"integer overflow in an index: {what} is no {node.dtype.element}."
-    return error("TR15", message, node.span, *iteration(m, np.asarray(bad), wide), help="compute the index in int64.")
+    return refuse(
+        "TR15", message, "compute the index in int64.", at=node.span, notes=iteration(m, np.asarray(bad), wide)
+    )
 
 
 def check_ramp(m: Machine, node: n.Ramp, first: Value, step: Value) -> None:
@@ -228,7 +230,7 @@ def access(
             values = [place(m) for place in places]
         if len(values) != len(view.strides):
             message = f"{buffer.name!r} has {len(view.strides)} dimensions, but is indexed by {len(values)}."
-            raise error("TR09", message, span)
+            raise refuse("TR09", message, at=span)
         if m.checked:
             check_bounds(m, buffer, view, values, vector, span, None if predicate is None else predicate(m))
         return view, view.address(values, vector)
@@ -270,7 +272,7 @@ def _told(m: Machine, node: n.Expr, value: Value, bad: Value, code: str, message
     if np.any(bad) and np.any(bad := live(m, bad, wide)):
         first = np.broadcast_to(value, np.shape(bad))[bad][0]
         shown = f"{first:g}" if isinstance(first, np.floating) else str(first)
-        raise error(code, message.format(shown), node.span, *iteration(m, np.asarray(bad), wide))
+        raise refuse(code, message.format(shown), at=node.span, notes=iteration(m, np.asarray(bad), wide))
 
 
 # What holds in a block: buffers with memory of their own, the regions that it declares, and names of regions.
@@ -365,7 +367,7 @@ def matched(node: n.MatchBufferRegion) -> Act:
             extents.append(whole(extent(m)))
         left_out = len(extents) - len(buffer.shape)
         if left_out < 0:
-            raise error("TR11", f"{buffer.name!r} has more dimensions than the region that it matches.", node.span)
+            raise refuse("TR11", f"{buffer.name!r} has more dimensions than the region that it matches.", at=node.span)
         steps = view.strides[left_out:]
         for declared, extent in zip(buffer.shape, extents[left_out:], strict=True):
             _bind(m, declared, extent, buffer.name, "extent", node.span)
@@ -390,7 +392,8 @@ def _bind(m: Machine, declared: n.Expr, value: Value, name: str, what: str, span
         return
     known = compiled(declared)(m)
     if np.any(m.narrowed(known != value)):
-        raise error("TR11", f"{name!r} declares the {what} {_shown(known)}, but the region has {_shown(value)}.", span)
+        message = f"{name!r} declares the {what} {_shown(known)}, but the region has {_shown(value)}."
+        raise refuse("TR11", message, at=span)
 
 
 def _shown(value: Value) -> object:

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from tensorir.ir.types import scalar_of
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, refusal
+from tensorir.runtime.errors import refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.machine import held_type
@@ -26,7 +26,7 @@ def take(func: n.PrimFunc, arrays: Sequence[object]) -> list[Value]:
     if len(arrays) != len(func.params):
         names = ", ".join(_name(func, p) for p in func.params)
         message = f"{func.name!r} takes {len(func.params)} arguments ({names}), but got {len(arrays)}."
-        raise refusal("TA02", message, func.span)
+        raise refuse("TA02", message, at=func.span)
     return [_take(func, param, value) for param, value in zip(func.params, arrays, strict=True)]
 
 
@@ -52,14 +52,14 @@ def scalar(value: object, dtype: DataType, name: str, func: n.Node) -> Value:
     array = np.asarray(value)
     if array.ndim or not (isinstance(value, Number) or hasattr(value, "dtype")) or array.dtype.kind in "OSUc":
         message = f"{name!r} needs one number of type {dtype}, and this is of type {type(value).__name__}."
-        raise DiagnosticError(Diagnostic("TA04", message, span))  # type: ignore[arg-type]
+        raise refuse("TA04", message, at=span)  # type: ignore[arg-type]
     number, element = array.item(), scalar_of(dtype.numpy)
     if dtype.is_float and (element is None or element.holds(number)):
         return array.astype(dtype.numpy)[()]
     low, high = (0, 1) if dtype.bits == 1 or dtype.is_float else dtype.range
     if dtype.is_float or number != int(number) or not low <= number <= high:
         message = f"{name!r} is of type {dtype}, which {number} does not fit."
-        raise DiagnosticError(Diagnostic("TA04", message, span))  # type: ignore[arg-type]
+        raise refuse("TA04", message, at=span)  # type: ignore[arg-type]
     return dtype.numpy.type(int(number))
 
 
@@ -67,20 +67,21 @@ def _buffer(func: n.PrimFunc, buffer: n.Buffer, value: object) -> Pointer:
     wanted = held_type(buffer.dtype, buffer.span)
     array = _as_array(func, buffer, value)
     if array.dtype != wanted:
-        raise refusal("TA05", f"{buffer.name!r} holds {buffer.dtype}, but the array holds {array.dtype}.", buffer.span)
+        message = f"{buffer.name!r} holds {buffer.dtype}, but the array holds {array.dtype}."
+        raise refuse("TA05", message, at=buffer.span)
     shape = array.shape
     if buffer.dtype.lanes != 1:
         if not shape or shape[-1] != buffer.dtype.lanes:
             message = f"{buffer.name!r} holds {buffer.dtype}: its array ends in an axis of {buffer.dtype.lanes}."
-            raise refusal("TA05", message, buffer.span)
+            raise refuse("TA05", message, at=buffer.span)
         shape = shape[:-1]
     if len(shape) != len(buffer.shape):
         message = f"{buffer.name!r} has {len(buffer.shape)} dimensions, but the array has {len(shape)}."
-        raise refusal("TA03", message, buffer.span)
+        raise refuse("TA03", message, at=buffer.span)
     for place, (declared, extent) in enumerate(zip(buffer.shape, shape, strict=True)):
         if isinstance(declared, n.IntImm) and declared.value != extent:
             message = f"dimension {place} of {buffer.name!r} has {declared.value} elements, but the array has {extent}."
-            raise refusal("TA03", message, buffer.span)
+            raise refuse("TA03", message, at=buffer.span)
     if buffer.strides and buffer.dtype.lanes == 1:
         return _strided(buffer, array)
     memory = Memory.of(np.ascontiguousarray(array).reshape(-1), buffer.name)
@@ -106,12 +107,12 @@ def _as_array(func: n.PrimFunc, buffer: n.Buffer, value: object) -> np.ndarray[A
     """The argument as a NumPy array; narrow floats may come as unsigned integers of their width."""
     if value is None or isinstance(value, str | bytes | dict | set):
         message = f"{buffer.name!r} of {func.name!r} needs an array, and this is of type {type(value).__name__}."
-        raise refusal("TA04", message, buffer.span)
+        raise refuse("TA04", message, at=buffer.span)
     if not hasattr(value, "dtype") and hasattr(value, "__dlpack__"):
         value = np.from_dlpack(value)  # type: ignore[arg-type]
     array = np.asarray(value)
     if array.dtype.kind == "O":
-        raise refusal("TA04", f"{buffer.name!r} of {func.name!r} needs an array of numbers.", buffer.span)
+        raise refuse("TA04", f"{buffer.name!r} of {func.name!r} needs an array of numbers.", at=buffer.span)
     wanted = buffer.dtype.element.numpy
     narrow = hasattr(ml_dtypes, wanted.name) and wanted.itemsize in _CARRIERS
     if narrow and array.dtype == _CARRIERS[wanted.itemsize]:

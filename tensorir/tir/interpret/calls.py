@@ -9,11 +9,11 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, ELIDED, EXTERNAL, GPU_ONLY, awaits_block, builtin_of, launched
 from tensorir.tir.interpret.accesses import access, pointer_to
-from tensorir.tir.interpret.machine import CODE, Code, Machine, compiled, error, execute
+from tensorir.tir.interpret.machine import CODE, Code, Machine, compiled, execute
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
 from tensorir.tir.interpret.threads import keeps_storage
 from tensorir.tir.interpret.tiles import compile_tile
@@ -37,7 +37,7 @@ _TAGS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
 def _threads(m: Machine, span: Span) -> list[int]:
     """The axes of the lanes that are threads of a block, slowest first."""
     if m.kernel is None:
-        raise error("TR21", "threads of a warp hand values around, and this stands in no kernel.", span)
+        raise refuse("TR21", "threads of a warp hand values around, and this stands in no kernel.", at=span)
     known = [m.kernel.axes.get(tag) for tag in _TAGS]
     return [len(m.axes) - 1 - k for axis in known for k, a in enumerate(m.axes) if a is axis]
 
@@ -77,7 +77,7 @@ def _shuffle(source: Callable[[Value, Value, int], Value]) -> Callable[[n.Call],
             if m.checked and (live & ~there).any():
                 at = tuple(np.argwhere(live & ~there)[0])
                 message = f"thread {at[-1]} takes a value from thread {place[at]}, which does not take part."
-                raise error("TR16", message, node.span, *m.where())
+                raise refuse("TR16", message, at=node.span, notes=m.where())
             found = np.where(there, np.take_along_axis(own, place, -1), np.zeros((), own.dtype))
             return _back(m, found, axes)
 
@@ -143,16 +143,16 @@ def compile_builtin(node: n.Call) -> Run:
     elif row is not None and row.meaning == EXTERNAL:
         why = "belongs to TVM's runtime"
 
-    def refuse(m: Machine) -> Value:
-        raise error("TR20", f"T.{node.op} {why}: it cannot be interpreted.", node.span)
+    def refused(m: Machine) -> Value:
+        raise refuse("TR20", f"T.{node.op} {why}: it cannot be interpreted.", at=node.span)
 
-    return refuse
+    return refused
 
 
 def _plain(argument: n.Argument) -> n.Expr:
     if not isinstance(argument, n.Expr):
         message = "a buffer, or a region of one, stands where a value is needed."
-        raise error("TR20", message, getattr(argument, "span", NOWHERE), help="read elements: A[T.Ramp(0, 1, 4)].")
+        raise refuse("TR20", message, "read elements: A[T.Ramp(0, 1, 4)].", at=getattr(argument, "span", NOWHERE))
     return argument
 
 
@@ -174,7 +174,7 @@ def _handle(argument: n.Argument, span: Span) -> Run:
         case n.Expr():
             return compiled(argument)
         case _:
-            raise error("TR42", f"a {type(argument).__name__} is no value.", getattr(argument, "span", span))
+            raise refuse("TR42", f"a {type(argument).__name__} is no value.", at=getattr(argument, "span", span))
 
 
 def _nothing(node: n.Call) -> Run:
@@ -292,7 +292,7 @@ def _allreduce(node: n.Call) -> Run:
 
     def run(m: Machine) -> Value:
         if not m.reducers or m.kernel is None:
-            raise error("TR21", "T.tvm_thread_allreduce stands in no reduce_scope of a kernel.", node.span)
+            raise refuse("TR21", "T.tvm_thread_allreduce stands in no reduce_scope of a kernel.", at=node.span)
         reducer = m.reducers[-1]
         live = np.broadcast_to(m.narrowed(condition(m)), m.lanes)
         parts = [np.broadcast_to(value(m), m.lanes) for value in values]
@@ -332,9 +332,9 @@ def _packed(node: n.Call) -> Run:
     def run(m: Machine) -> Value:
         if function is None:
             message = f"the external function {title!r} is not known, so the call cannot be interpreted."
-            raise error("TR22", message, node.span, help=f"known are {', '.join(map(repr, KNOWN))}.")
+            raise refuse("TR22", message, f"known are {', '.join(map(repr, KNOWN))}.", at=node.span)
         if m.axes:
-            raise error("TR23", f"{title!r} is called by many threads at once; it runs once only.", node.span)
+            raise refuse("TR23", f"{title!r} is called by many threads at once; it runs once only.", at=node.span)
         values = [argument(m) for argument in arguments]
         result = function(*[_array(v) if isinstance(v, Pointer) else v for v in values])
         for v in values:
@@ -419,7 +419,7 @@ def _launch(node: n.Call) -> Run:
     def run(m: Machine) -> Value:
         call = launched(node, m.module)
         if call is None:
-            raise error("TR20", "the kernel is not in the module: its launch cannot be interpreted.", node.span)
+            raise refuse("TR20", "the kernel is not in the module: its launch cannot be interpreted.", at=node.span)
         return compile_function_call(call)(m)
 
     return run
@@ -474,7 +474,7 @@ def compile_function_call(node: n.Call) -> Run:
         callee = functions.get(name)
         if not isinstance(callee, n.PrimFunc):
             what = "is not in the module" if callee is None else "is no PrimFunc"
-            raise error("TR24", f"the function {name!r} {what}, so it cannot be called.", node.span)
+            raise refuse("TR24", f"the function {name!r} {what}, so it cannot be called.", at=node.span)
         arguments = list(pointers)
         for k, param in enumerate(callee.params):
             if k in scalars and param not in callee.buffer_map and param.dtype.code != "handle":
@@ -488,10 +488,10 @@ def invoke(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span)
     """Run a function on values and pointers; the machine's lanes stay as they are."""
 
     if m.depth >= RECURSION_LIMIT:
-        raise error("TR25", f"calls of {func.name!r} nest more than {RECURSION_LIMIT} deep.", span)
+        raise refuse("TR25", f"calls of {func.name!r} nest more than {RECURSION_LIMIT} deep.", at=span)
     if len(arguments) != len(func.params):
         message = f"{func.name!r} takes {len(func.params)} arguments, but is called with {len(arguments)}."
-        raise error("TR26", message, span)
+        raise refuse("TR26", message, at=span)
     outer = (m.env, m.views, m.returned, m.jumps, m.broken, m.continued, m.result, m.blocks)
     m.env, m.views, m.blocks = {}, {}, []
     m.returned = m.broken = m.continued = m.result = None
@@ -518,7 +518,7 @@ def bind(m: Machine, func: n.PrimFunc, arguments: Sequence[Value], span: Span) -
             buffers.append((param, buffer, value))
             m.env[param] = value
         else:
-            raise error("TR27", f"{func.name!r} needs a buffer for {buffer.name!r}.", span)
+            raise refuse("TR27", f"{func.name!r} needs a buffer for {buffer.name!r}.", at=span)
     told: list[tuple[n.Expr, Value, str, Span]] = []
     for _, buffer, pointer in buffers:
         m.env[buffer.data] = pointer
@@ -555,7 +555,7 @@ def _match_sizes(m: Machine, told: Sequence[tuple[n.Expr, Value, str, Span]]) ->
             continue  # the variable without a value is named where the buffer's shape is needed
         known = compiled(declared)(m)
         if np.any(known != value):
-            raise error("TA03", f"{what}, but must be {known}.", place)
+            raise refuse("TA03", f"{what}, but must be {known}.", at=place)
 
 
 def _unknown(m: Machine, expr: n.Expr) -> set[n.Var]:

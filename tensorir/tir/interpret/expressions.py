@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType, other_bytes
 from tensorir.tir.interpret.accesses import (
@@ -23,7 +23,7 @@ from tensorir.tir.interpret.accesses import (
     check_shift,
 )
 from tensorir.tir.interpret.calls import compile_builtin, compile_function_call
-from tensorir.tir.interpret.machine import Machine, Run, compiled, error, scalable
+from tensorir.tir.interpret.machine import Machine, Run, compiled, scalable
 from tensorir.tir.interpret.memory import Pointer, View
 from tensorir.tir.interpret.values import Value, cast, constant, is_array, meaning, operator, plain
 
@@ -38,7 +38,7 @@ def _place(var: n.Var, dtype: DataType, index: n.Expr, span: Span) -> Callable[[
     def run(m: Machine) -> tuple[View, Value]:
         target = pointer(m)
         if not isinstance(target, Pointer):
-            raise error("TR07", f"{var.name!r} points to no memory here.", span)
+            raise refuse("TR07", f"{var.name!r} points to no memory here.", at=span)
         start = target.offset // kind.itemsize
         value = at(m)
         address = value.astype(np.int64) + start if is_array(value) else int(value) + start
@@ -97,7 +97,7 @@ def reduction(node: n.Reduce) -> Run:
         state: list[Any] = [e(m) for e in start]
         bounds = [(low(m), extent(m)) for _, low, extent in axes]
         if any(np.size(x) != 1 for pair in bounds for x in pair):
-            raise error("TR42", "the bounds of this reduction differ from lane to lane.", node.span)
+            raise refuse("TR42", "the bounds of this reduction differ from lane to lane.", at=node.span)
         ranges = [range(int(low), int(low) + int(extent)) for low, extent in bounds]
         for values in product(*ranges):
             for (var, _, _), value in zip(axes, values, strict=True):
@@ -160,14 +160,14 @@ def compile_expression(node: n.Expr) -> Run:
         case n.Reduce():
             return reduction(node)
         case _:
-            raise error("TR42", f"a {type(node).__name__} is not run.", getattr(node, "span", NOWHERE))
+            raise refuse("TR42", f"a {type(node).__name__} is not run.", at=getattr(node, "span", NOWHERE))
 
 
 def _scalable(node: n.Expr) -> Run:
-    def refuse(m: Machine) -> Value:
+    def refused(m: Machine) -> Value:
         raise scalable(node.dtype, node.span)
 
-    return refuse
+    return refused
 
 
 def _variable(node: n.Var) -> Run:
@@ -175,7 +175,7 @@ def _variable(node: n.Var) -> Run:
         try:
             return m.env[node]
         except KeyError:
-            raise error("TR07", f"the variable {node.name!r} has no value here.", node.span) from None
+            raise refuse("TR07", f"the variable {node.name!r} has no value here.", at=node.span) from None
 
     return run
 
@@ -358,7 +358,7 @@ def _call(node: n.Call) -> Run:
             arguments = [compiled(_expression(arg)) for arg in node.args]
             dtype = node.dtype
             if name == "reinterpret" and (message := other_bytes(_expression(node.args[0]).dtype, dtype)):
-                raise error("TR20", message, node.span, help=f"write T.Cast({str(dtype)!r}, ...) for the value.")
+                raise refuse("TR20", message, f"write T.Cast({str(dtype)!r}, ...) for the value.", at=node.span)
 
             def compute(m: Machine) -> Value:
                 values = [argument(m) for argument in arguments]
@@ -375,5 +375,5 @@ def _call(node: n.Call) -> Run:
 
 def _expression(argument: n.Argument) -> n.Expr:
     if not isinstance(argument, n.Expr):
-        raise error("TR42", f"a {type(argument).__name__} is no value.", getattr(argument, "span", NOWHERE))
+        raise refuse("TR42", f"a {type(argument).__name__} is no value.", at=getattr(argument, "span", NOWHERE))
     return argument

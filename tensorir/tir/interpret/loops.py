@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensorir.runtime.errors import DiagnosticError, Span
+from tensorir.runtime.errors import DiagnosticError, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Effect
 from tensorir.tir.interpret.accesses import create, update_of
-from tensorir.tir.interpret.machine import Act, Machine, compiled, error, execute
+from tensorir.tir.interpret.machine import Act, Machine, compiled, execute
 from tensorir.tir.interpret.memory import Axis, Conflict, Level, lane_numbers
 from tensorir.tir.interpret.values import Value, is_array
 from tensorir.tir.storage import AT_ONCE
@@ -280,7 +280,7 @@ def _bounds(m: Machine, loop: Loop) -> tuple[Value, Value, int]:
     low, extent = loop.low(m), loop.extent(m)
     step = 1 if loop.step is None else int(loop.step(m))
     if step <= 0:
-        raise error("TR12", f"the step of a loop is {step}; it must be positive.", loop.node.span)
+        raise refuse("TR12", f"the step of a loop is {step}; it must be positive.", at=loop.node.span)
     low = low.astype(np.int64) if is_array(low) else int(low)
     extent = extent.astype(np.int64) if is_array(extent) else int(extent)
     return low, -(-extent // step) if step != 1 else extent, step

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tensorir.runtime.assembly import compile_expression, compile_statement
-from tensorir.runtime.errors import NOWHERE, DiagnosticError, Note, Span
-from tensorir.runtime.errors import refusal as error
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Note, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.memory import Axis, Conflict, Level, Memory, Pointer, View, row_major
@@ -116,7 +115,7 @@ MEMORY_LIMIT = 1 << 32
 def scalable(dtype: DataType, span: Span) -> DiagnosticError:
     """The diagnostic of a vector whose length only a machine tells."""
     message = f"{dtype} has T.vscale() times as many lanes, which a machine tells: it cannot be interpreted."
-    return error("TR20", message, span, help="write the number of lanes: T.Ramp(0, 1, 4).")
+    return refuse("TR20", message, "write the number of lanes: T.Ramp(0, 1, 4).", at=span)
 
 
 def held_type(dtype: DataType, span: Span) -> np.dtype[Any]:
@@ -125,7 +124,7 @@ def held_type(dtype: DataType, span: Span) -> np.dtype[Any]:
         return dtype.element.numpy
     except TypeError:
         message = f"arrays hold no elements of type {dtype}: it cannot be interpreted."
-        raise error("TR20", message, span, help="hold them in a wider type, such as int8.") from None
+        raise refuse("TR20", message, "hold them in a wider type, such as int8.", at=span) from None
 
 
 @dataclass(eq=False, slots=True)
@@ -201,11 +200,11 @@ class Machine:
         _fits(buffer, span)
         extents = [int(np.max(extent)) if np.size(extent) else 0 for extent in shape]
         if any(extent < 0 for extent in extents):
-            raise error("TR05", f"{buffer.name!r} is allocated with a negative extent, {tuple(extents)}.", span)
+            raise refuse("TR05", f"{buffer.name!r} is allocated with a negative extent, {tuple(extents)}.", at=span)
         strides = self._strides(buffer, shape)
         steps = [int(np.max(step)) if np.size(step) else 0 for step in strides]
         if any(step < 0 for step in steps):
-            raise error("TR05", f"{buffer.name!r} is allocated with a negative stride, {tuple(steps)}.", span)
+            raise refuse("TR05", f"{buffer.name!r} is allocated with a negative stride, {tuple(steps)}.", at=span)
         count = 0 if 0 in extents else 1 + sum((e - 1) * step for e, step in zip(extents, steps, strict=True))
         count *= buffer.dtype.lanes
         axes = self.private_axes(buffer.scope, buffer)
@@ -248,7 +247,7 @@ class Machine:
             message = f"{name!r} needs {count * dtype.itemsize * copies} bytes, more than the {MEMORY_LIMIT} there are."
             each = f"each of {copies} iterations or threads has {count * dtype.itemsize} bytes of its own: "
             help = f"{each}allocate of it what one of them touches, as TVM's CompactBufferAllocation does."
-            raise error("TR06", message, span, help=help if copies > 1 else "")
+            raise refuse("TR06", message, help if copies > 1 else "", at=span)
         memory = Memory.new(count, dtype, name, scope, copies, copy)
         memory.own = copies > 1 and copies == self.count
         self.births += 1
@@ -271,7 +270,7 @@ class Machine:
 
         pointer = self.env.get(buffer.data)
         if not isinstance(pointer, Pointer):
-            raise error("TR07", f"the buffer {buffer.name!r} has no memory here.", span)
+            raise refuse("TR07", f"the buffer {buffer.name!r} has no memory here.", at=span)
         shape = tuple(compiled(extent)(self) for extent in buffer.shape)
         strides = tuple(compiled(stride)(self) for stride in buffer.strides)
         offset = 0 if buffer.elem_offset is None else compiled(buffer.elem_offset)(self)
@@ -290,7 +289,7 @@ class Machine:
         width = dtype.itemsize * abs(buffer.dtype.lanes)
         if np.any(np.asarray(pointer.offset) % width):
             message = f"{buffer.name!r} starts in the midst of an element of {buffer.dtype}, {width} bytes wide."
-            raise error("TR17", message, buffer.span, help=f"let it start at a multiple of {width} bytes.")
+            raise refuse("TR17", message, f"let it start at a multiple of {width} bytes.", at=buffer.span)
         if self.undo is None:
             pointer.memory.refine(dtype.itemsize)
         start = _whole(offset) + pointer.offset // width
@@ -457,7 +456,7 @@ class Machine:
         per_copy = memory.size // memory.unit
         element = element % per_copy * memory.unit // memory.element
         message = f"element {element} of {memory.name!r} is read, but nobody has written it."
-        return error("TR02", message, span, *self.where())
+        return refuse("TR02", message, at=span, notes=self.where())
 
     def where(self) -> tuple[str, ...]:
         """A note that says in which iteration of the scalar loops we are."""
@@ -470,7 +469,7 @@ class Machine:
         """The diagnostic of an access that leaves a memory."""
         shape = tuple(int(np.max(extent)) for extent in extents)
         message = f"element {element} of {memory.name!r}, of shape {shape}, is {verb}: it lies outside of the memory."
-        return error("TR01", message, span, *self.where())
+        return refuse("TR01", message, at=span, notes=self.where())
 
     def race(self, conflict: Conflict, help: str = "make the loop serial, or use an atomic.") -> DiagnosticError:
         """The diagnostic of two iterations that touch one element."""
@@ -482,7 +481,7 @@ class Machine:
             f"at {first.iteration} and {second.verb} at {second.iteration}."
         )
         notes = [Note("the other access is here.", first.span)] if first.span and first.span is not second.span else []
-        return error("TR03", message, second.span or NOWHERE, *notes, *self.where(), help=help)
+        return refuse("TR03", message, help, at=second.span or NOWHERE, notes=(*notes, *self.where()))
 
     def restore(self, length: int) -> None:
         """Take back the writes since the undo log was `length` long."""
@@ -511,4 +510,4 @@ def _fits(buffer: n.Buffer, span: Span) -> None:
     held_type(buffer.dtype, span)
     if isinstance(layout := buffer.layout, n.TileLayout | n.ComposeLayout) and not layout.is_row_major:
         message = f"the layout of {buffer.name!r} is not the row-major one, and no other can be run here."
-        raise error("TR18", message, layout.span or span, help="leave the layout out, or write the places as indices.")
+        raise refuse("TR18", message, "leave the layout out, or write the places as indices.", at=layout.span or span)

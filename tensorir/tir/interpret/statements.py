@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tensorir.runtime.errors import refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
 from tensorir.tir.interpret import loops, threads
 from tensorir.tir.interpret.accesses import access, check_declared, create, entering, matched, update_of, whole
 from tensorir.tir.interpret.expressions import store
-from tensorir.tir.interpret.machine import Act, Machine, compiled, error, execute
+from tensorir.tir.interpret.machine import Act, Machine, compiled, execute
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 from tensorir.tir.interpret.values import Value, cast
 from tensorir.tir.storage import scratch_of
@@ -63,7 +64,7 @@ def compile_statement(node: n.Stmt) -> Act:
         case n.Store():
             return store(node)
         case _:
-            raise error("TR42", f"a {type(node).__name__} is not run.", node.span)
+            raise refuse("TR42", f"a {type(node).__name__} is not run.", at=node.span)
 
 
 def sequence(parts: list[Act]) -> Act:
@@ -193,7 +194,7 @@ def _assert(node: n.AssertStmt) -> Act:
     def run(m: Machine) -> None:
         holds = condition(m)
         if not np.all(holds) and np.any(m.narrowed(~holds)):
-            raise error("TR10", f"{node.kind}: {message}", node.span, *m.where())
+            raise refuse("TR10", f"{node.kind}: {message}", at=node.span, notes=m.where())
 
     return run
 
@@ -231,7 +232,7 @@ def _allocate_constant(node: n.AllocateConst) -> Act:
 
     def run(m: Machine) -> None:
         if not isinstance(data, tuple):
-            raise error("TR43", "the contents of this constant are not in the text.", node.span)
+            raise refuse("TR43", "the contents of this constant are not in the text.", at=node.span)
         elements = np.asarray(data).astype(node.dtype.element.numpy).ravel()
         memory = Memory.of(elements, node.buffer_var.name)
         shape = tuple(int(compiled(e)(m)) for e in node.extents)
@@ -257,7 +258,7 @@ def _declare(node: n.DeclBuffer) -> Act:
         else:
             pointer = compiled(source)(m)
             if not isinstance(pointer, Pointer):
-                raise error("TR07", f"{buffer.name!r} is declared over no memory.", span)
+                raise refuse("TR07", f"{buffer.name!r} is declared over no memory.", at=span)
             if source is not buffer.data:
                 m.env[buffer.data] = pointer
         extents = tuple(extent(m) for extent in shape)

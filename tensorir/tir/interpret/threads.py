@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tensorir.runtime.errors import DiagnosticError, Span
+from tensorir.runtime.errors import DiagnosticError, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import is_block, is_hardware
 from tensorir.tir.interpret.loops import compile_loop, execute_later
-from tensorir.tir.interpret.machine import Act, Machine, compiled, error, execute
+from tensorir.tir.interpret.machine import Act, Machine, compiled, execute
 from tensorir.tir.interpret.memory import Axis, Conflict, Level, Memory, Pointer, lane_numbers
 from tensorir.tir.interpret.values import Value, is_array
 from tensorir.tir.storage import lost_storage
@@ -65,7 +65,8 @@ class Kernel:
             at = np.argwhere(apart)[0][::-1]
             lane = ", ".join(f"{a.name} = {a.low + int(a.values[i]) * a.step}" for a, i in zip(m.axes, at, strict=True))
             message = "not all threads of the block reach this barrier."
-            raise error("TR14", message, span, f"{lane} does not.", help="move the barrier out of the condition.")
+            help = "move the barrier out of the condition."
+            raise refuse("TR14", message, help, at=span, notes=(f"{lane} does not.",))
 
     def _is_thread(self, axis: Axis) -> bool:
         return any(axis is known and not is_block(tag) for tag, known in self.axes.items())
@@ -161,7 +162,7 @@ def _launch(m: Machine, node: n.Stmt, body: Act) -> None:
         portion = max(1, MOST_THREADS * extents[order[0]] // (m.count * total))
     if (together := m.count * total // extents[order[0]] * portion) > MOST_LANES:
         message = f"{together} threads run side by side here, more than the {MOST_LANES} there are."
-        raise error("TR06", message, node.span, help="bind the outer loop to blockIdx: blocks run in portions.")
+        raise refuse("TR06", message, "bind the outer loop to blockIdx: blocks run in portions.", at=node.span)
     synchronised, joined, scoped = _survey(node)
     private = _private_bytes(m, scoped, extents)
     if private > PORTION_BYTES and is_block(order[0]):

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
-from tensorir.tir.interpret.machine import Machine, compiled, error
+from tensorir.tir.interpret.machine import Machine, compiled
 from tensorir.tir.interpret.memory import View
 from tensorir.tir.interpret.values import Value, cast
 from tensorir.tir.tiles.operations import (
@@ -90,7 +90,7 @@ class _Tile:
         self.starts = [compiled(start) for start in box.starts]
         self.extents = [compiled(extent) for extent in box.extents]
         if self.dtype.lanes != 1:
-            raise error("TR20", f"{box.buffer.name!r} holds vectors, and tile operations are for numbers.", span)
+            raise refuse("TR20", f"{box.buffer.name!r} holds vectors, and tile operations are for numbers.", at=span)
 
     def shape(self, m: Machine) -> tuple[int, ...]:
         return tuple(int(np.max(extent(m))) for extent in self.extents)
@@ -120,7 +120,7 @@ class _Tile:
                 name, at = self.box.buffer.name, int(np.asarray(index)[~np.asarray(here)].flat[0])
                 message = f"index {k} of {name!r} is {at}, outside of its {int(np.max(extent))} elements."
                 help = "a tile is cut only along dims of more than one element: guard it by an if."
-                raise error("TR01", message, self.box.span, *m.where(), help=help)
+                raise refuse("TR01", message, help, at=self.box.span, notes=m.where())
             inside = here if inside is None else inside & here
         address = view.address(indices, False)
         return _Places(view, address if inside is None else np.where(inside, address, 0), inside)

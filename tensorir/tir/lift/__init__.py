@@ -27,13 +27,13 @@ from tensorir.lifting.nests.nest import SymbolicNest
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.storage.narrow import holder
 from tensorir.runtime.assembly import lift_graph_function
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import builtin_of, launched
 from tensorir.tir.interpret.machine import deep
 from tensorir.tir.interpret.memory import row_major, strides_of
 from tensorir.tir.lift.calls import READ_ONLY
-from tensorir.tir.lift.expressions import element_of, refused, thresholds
+from tensorir.tir.lift.expressions import element_of, thresholds
 from tensorir.tir.lift.function import read_function
 from tensorir.tir.lift.reader import writes
 from tensorir.tir.storage import lost_storage
@@ -58,12 +58,12 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
     program says, TL10 to TL15 for what is proven wrong.
     """
     if on_hazard not in ("error", "sequential", "ignore"):
-        raise DiagnosticError(Diagnostic("TA07", f"on_hazard is 'error', 'sequential' or 'ignore', not {on_hazard!r}."))
+        raise refuse("TA07", f"on_hazard is 'error', 'sequential' or 'ignore', not {on_hazard!r}.")
     if isinstance(func, n.IRModule):
         names = [name for name in func.functions if name == "main"] or list(func.functions)
         if len(names) != 1:
             message = f"the module has {len(names)} functions; take one of them: {', '.join(names)}."
-            raise DiagnosticError(Diagnostic("TA01", message, func.span))
+            raise refuse("TA01", message, at=func.span)
         func = func[names[0]]
     if isinstance(func, n.GraphFunction):
         made: Lifted = lift_graph_function(func, numerics=numerics, on_hazard=on_hazard)
@@ -71,7 +71,7 @@ def lift(func: object, *, numerics: str = "fast", on_hazard: str = "error") -> L
         made = _lifted(func, numerics, on_hazard)
     else:
         message = f"a function of TIR is lifted, and this is of type {type(func).__name__}."
-        raise DiagnosticError(Diagnostic("TA01", message))
+        raise refuse("TA01", message)
     made.again = partial(lift, func, numerics=numerics, on_hazard=on_hazard)
     return made
 
@@ -83,7 +83,8 @@ def _lifted(func: n.PrimFunc, numerics: str, on_hazard: str) -> Lifted:
     for k, param in enumerate(func.params):
         buffer = func.buffer_map.get(param)
         if buffer is None and param.dtype.code == "handle":
-            raise refused(f"{param.name!r} is a pointer without a buffer.", param.span, "bind it with T.match_buffer.")
+            message = f"{param.name!r} is a pointer without a buffer."
+            raise refuse("TL01", message, "bind it with T.match_buffer.", at=param.span)
         name = param.name if buffer is None else buffer.name or param.name
         dtype = param.dtype if buffer is None else buffer.dtype
         element = element_of(dtype, param.span)
@@ -127,7 +128,7 @@ def _symbolic(func: n.PrimFunc, symbols: Sequence[n.Var], names: Sequence[str], 
         most = dict.fromkeys(symbols, largest)
         buffers = [func.buffer_map.get(p) for p in func.params]
         if any(b is not None and (b.strides or b.elem_offset is not None or b.dtype.lanes != 1) for b in buffers):
-            raise refused("an array has strides, and its sizes are not known.", func.span)
+            raise refuse("TL01", "an array has strides, and its sizes are not known.", at=func.span)
         shapes = [None if b is None else tuple(extent_at(e, most, b) for e in b.shape) for b in buffers]
         reading = read_function(func, shapes, {}, True, unknown=unknown)
         return SymbolicNest(reading.arguments, reading.extents, reading.nodes, tuple(names), largest)
@@ -274,16 +275,16 @@ def _key(func: n.PrimFunc, arrays: Sequence[Any]) -> Key:
         extra = 0 if buffer.dtype.lanes == 1 else 1
         if len(array.shape) != len(buffer.shape) + extra:
             message = f"{buffer.name!r} has {len(buffer.shape)} dimensions, but the array has {len(array.shape)}."
-            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+            raise refuse("TA03", message, at=buffer.span)
         for place, (declared, extent) in enumerate(zip(buffer.shape, array.shape, strict=False)):
             if isinstance(declared, n.IntImm) and declared.value != extent:
                 message = (
                     f"dimension {place} of {buffer.name!r} has {declared.value} elements, but the array has {extent}."
                 )
-                raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+                raise refuse("TA03", message, at=buffer.span)
             if isinstance(declared, n.Var) and known.setdefault(declared, int(extent)) != extent:
                 message = f"dimension {place} of {buffer.name!r} is {extent}, but {declared.name} is {known[declared]}."
-                raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+                raise refuse("TA03", message, at=buffer.span)
             told.append((buffer, declared, int(extent)))
         if buffer.strides and not extra:
             told += [(buffer, *pair) for pair in zip(buffer.strides, strides_of(array), strict=False)]
@@ -299,7 +300,7 @@ def _key(func: n.PrimFunc, arrays: Sequence[Any]) -> Key:
         own += (buffer.dtype.lanes,) if buffer.dtype.lanes != 1 else ()
         if array is not None and own != tuple(array.shape):
             message = f"{buffer.name!r} has the shape {own}, but the array has {tuple(array.shape)}."
-            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+            raise refuse("TA03", message, at=buffer.span)
         shapes.append(own)
     return tuple(shapes), tuple(strides)
 
@@ -314,7 +315,7 @@ def _strides(
         start = extent_at(buffer.elem_offset, known, buffer)
         if start:
             message = f"the offset of {buffer.name!r} is 0, but must be {start}."
-            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+            raise refuse("TA03", message, at=buffer.span)
     if not buffer.strides or buffer.dtype.lanes != 1:
         return None
     found = row_major(shape) if array is None else strides_of(array)
@@ -323,7 +324,7 @@ def _strides(
             known.setdefault(declared, step) if isinstance(declared, n.Var) else extent_at(declared, known, buffer)
         ) != step:
             message = f"a stride of {buffer.name!r} is {step}, but must be {extent_at(declared, known, buffer)}."
-            raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+            raise refuse("TA03", message, at=buffer.span)
     return None if found == row_major(shape) else found
 
 
@@ -378,7 +379,7 @@ def extent_at(extent: n.Expr, sizes: Mapping[n.Var, int], buffer: n.Buffer) -> i
         value = None
     if not isinstance(value, Number):
         message = f"the shape of {buffer.name!r} does not follow from the arguments that are given."
-        raise DiagnosticError(Diagnostic("TA03", message, buffer.span))
+        raise refuse("TA03", message, at=buffer.span)
     return int(value.value)
 
 

@@ -9,9 +9,9 @@ from tensorir.ir.types import INT32, INT64, SCALARS
 from tensorir.lifting.nests.bounded import extremes
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tir import nodes as n
-from tensorir.tir.lift.expressions import element_of, recast, refused, row_major_only
+from tensorir.tir.lift.expressions import element_of, recast, row_major_only
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.memory import View, address_of, compact, linear_view, plus, row_major
 from tensorir.tir.lift.reader import Reader
@@ -24,7 +24,7 @@ def match(reader: Reader, node: n.MatchBufferRegion) -> None:
     extents = [reader.term(r.extent) for r in node.source.region]
     left_out = len(lows) - len(buffer.shape)
     if left_out < 0:
-        raise refused(f"{buffer.name!r} has more dimensions than the region that it matches.", node.span)
+        raise refuse("TL01", f"{buffer.name!r} has more dimensions than the region that it matches.", at=node.span)
     offset = address_of(source, lows)
 
     def place_in_source(indices: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -55,7 +55,7 @@ def _agree(buffer: n.Buffer, what: str, declared: Term, value: Term, span: Span)
     """Declarations of a matched buffer equal those of its region, as far as both are numbers."""
     if isinstance(declared, Number) and isinstance(value, Number) and declared.value != value.value:
         message = f"{buffer.name!r} declares the {what} {declared.value}, but the region has {value.value}."
-        raise refused(message, span)
+        raise refuse("TL01", message, at=span)
 
 
 def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
@@ -66,7 +66,7 @@ def allocate(reader: Reader, buffer: n.Buffer, span: Span) -> None:
         value = reader.term(extent)
         found = extremes(value, dict(reader.ranges))
         if found is None:
-            raise refused(f"the shape of {buffer.name!r} depends on data.", span)
+            raise refuse("TL01", f"the shape of {buffer.name!r} depends on data.", at=span)
         shape.append(max(found[1], 0))
     lanes = buffer.dtype.lanes
     sizes = [Number(e, INT32) for e in shape]
@@ -96,7 +96,7 @@ def _strides(reader: Reader, buffer: n.Buffer, packed: Sequence[Term], span: Spa
         open_ = isinstance(declared, n.Var) and declared not in reader.scope.values
         step = settled(usual if open_ else reader.term(declared), reader.known)
         if not isinstance(step, Number) or step.value < 0:
-            raise refused(f"a stride of {buffer.name!r} depends on data, or is negative.", span)
+            raise refuse("TL01", f"a stride of {buffer.name!r} depends on data, or is negative.", at=span)
         found.append(int(step.value))
     usual = [settled(step, reader.known) for step in packed]
     same = len(found) != len(packed) or all(
@@ -116,7 +116,7 @@ def _private(reader: Reader, buffer: n.Buffer) -> tuple[str, ...]:
 
 def constant(reader: Reader, node: n.AllocateConst) -> None:
     if not isinstance(node.data, tuple):
-        raise refused("the contents of this constant are not in the text.", node.span)
+        raise refuse("TL01", "the contents of this constant are not in the text.", at=node.span)
     shape = tuple(int(e.value) for e in (reader.term(x) for x in node.extents) if isinstance(e, Number))
     made = reader.buffer(node.buffer_var.name, element_of(node.dtype, node.span), shape, node.span)
     made.value = node.data
@@ -169,4 +169,5 @@ def pointer(reader: Reader, node: n.Expr | n.Argument, span: Span) -> View:
         case n.Cast(value, _):
             return pointer(reader, value, span)
         case _:
-            raise refused("this pointer leaves what can be followed.", span, "declare the buffer that it points to.")
+            message = "this pointer leaves what can be followed."
+            raise refuse("TL01", message, "declare the buffer that it points to.", at=span)

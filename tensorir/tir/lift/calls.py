@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr
-from tensorir.ir.types import INT32, Dims, Interval
+from tensorir.ir.types import INT32
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import External, Loop, Node
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
 from tensorir.runtime.assembly import read_statement
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Effect, awaits_block, builtin_of, launched
 from tensorir.tir.lift.asked import asks
 from tensorir.tir.lift.counting import counted
-from tensorir.tir.lift.expressions import Scope, element_of, refused, term, truth, value_of
+from tensorir.tir.lift.expressions import Scope, element_of, term, truth, value_of
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import met
 from tensorir.tir.lift.memory import View, apart, plus
@@ -140,11 +141,13 @@ DEEPEST, MOST = 64, 1024
 def entered(scope: Scope, name: str, around: Sequence[str], span: Span) -> None:
     """Count a call from within other functions; refuse one that seems to end nowhere."""
     if len(around) >= DEEPEST:
-        raise refused(f"calls of {name!r} nest more than {DEEPEST} deep.", span, "replace the recursion by a loop.")
+        message = f"calls of {name!r} nest more than {DEEPEST} deep."
+        raise refuse("TL01", message, "replace the recursion by a loop.", at=span)
     if name in around:
         scope.recursions.append(name)
     if len(scope.recursions) > MOST:
-        raise refused(f"{name!r} calls itself more than {MOST} times.", span, "replace the recursion by a loop.")
+        message = f"{name!r} calls itself more than {MOST} times."
+        raise refuse("TL01", message, "replace the recursion by a loop.", at=span)
 
 
 def returned(scope: Scope, call: n.Call, name: str, lane: Term) -> Term:
@@ -156,16 +159,16 @@ def returned(scope: Scope, call: n.Call, name: str, lane: Term) -> Term:
     callee = scope.functions.get(name)
     if not isinstance(callee, n.PrimFunc):
         what = "is not in the module" if callee is None else "is no PrimFunc"
-        raise refused(f"the function {name!r} {what}, so it cannot be called.", call.span)
+        raise refuse("TL01", f"the function {name!r} {what}, so it cannot be called.", at=call.span)
     entered(scope, name, scope.called, call.span)
     if len(call.args) != len(callee.params):
         message = f"{name!r} takes {len(callee.params)} arguments, but is called with {len(call.args)}."
-        raise refused(message, call.span)
+        raise refuse("TL01", message, at=call.span)
     inner = replace(scope, values={}, views={}, pointers={}, exchanged={}, called=(*scope.called, name))
     for param, argument in zip(callee.params, call.args, strict=True):
         if not isinstance(argument, n.Expr) or param.dtype.code == "handle":
             message = f"{name!r} takes a buffer, and a call in an expression passes scalars only."
-            raise refused(message, call.span, "load what it needs and pass that.")
+            raise refuse("TL01", message, "load what it needs and pass that.", at=call.span)
         value = cast(term(scope, argument, lane), element_of(param.dtype))
         inner.values[param] = lambda lane, value=value: value
     return cast(_value(inner, [callee.body], name, call, lane), element_of(call.dtype))
@@ -191,9 +194,10 @@ def _value(scope: Scope, statements: Sequence[n.Stmt], name: str, call: n.Call, 
             return cast(term(scope, value, lane), element_of(call.dtype))
         case [other, *_]:
             message = f"{name!r} stands in an expression, and does more than to return a value."
-            raise refused(message, other.span, "let it store the value into a buffer that it is given.")
+            raise refuse("TL01", message, "let it store the value into a buffer that it is given.", at=other.span)
         case _:
-            raise refused(f"{name!r} stands in an expression, and does not return a value on all ways.", call.span)
+            message = f"{name!r} stands in an expression, and does not return a value on all ways."
+            raise refuse("TL01", message, at=call.span)
 
 
 # Calls for their effects: functions of the module, functions of the runtime that are known, atomics, barriers.
@@ -239,7 +243,7 @@ def effect(reader: Reader, call: n.Call, span: Span) -> list[Node]:
             return []
         case str(name):
             help = "write what it does with loops and stores."
-            raise refused(f"T.{name} has no meaning in a pure program.", span, help)
+            raise refuse("TL01", f"T.{name} has no meaning in a pure program.", help, at=span)
         case _:
             return []
 
@@ -252,12 +256,12 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
     callee = functions.get(name)
     if not isinstance(callee, n.PrimFunc):
         what = "is not in the module" if callee is None else "is no PrimFunc"
-        raise refused(f"the function {name!r} {what}, so it cannot be called.", span)
+        raise refuse("TL01", f"the function {name!r} {what}, so it cannot be called.", at=span)
     callee = without_tiles(callee)
     entered(reader.scope, name, reader.stack, span)
     if len(call.args) != len(callee.params):
         message = f"{name!r} takes {len(callee.params)} arguments, but is called with {len(call.args)}."
-        raise refused(message, span)
+        raise refuse("TL01", message, at=span)
     inner = replace(reader.scope, values={}, views={}, pointers={}, exchanged={}, functions=functions, called=())
     kept: list[Node] = []
     for param, argument in zip(callee.params, call.args, strict=True):
@@ -293,7 +297,7 @@ def called(reader: Reader, name: str, call: n.Call, span: Span, result: Flag | N
 def _expression(argument: n.Argument, span: Span) -> n.Expr:
     """An argument that has to be an expression."""
     if not isinstance(argument, n.Expr):
-        raise refused("this call takes expressions.", span)
+        raise refuse("TL01", "this call takes expressions.", at=span)
     return argument
 
 
@@ -334,10 +338,10 @@ def _whole(reader: Reader, argument: n.Argument, span: Span) -> tuple[Buffer, Vi
         case _:
             view = pointer(reader, argument, span)
     if not (isinstance(view.offset, Number) and not view.offset.value):
-        raise refused("a function of the runtime takes whole buffers here.", span)
+        raise refuse("TL01", "a function of the runtime takes whole buffers here.", at=span)
     if view.buffer.memory is not None:
         message = f"the memory of {view.buffer.name!r} is used as elements of several types."
-        raise refused(message, span, "a function of the runtime needs a buffer with memory of its own.")
+        raise refuse("TL01", message, "a function of the runtime needs a buffer with memory of its own.", at=span)
     return view.buffer, view
 
 
@@ -347,7 +351,7 @@ def _packed(reader: Reader, call: n.Call, span: Span) -> list[Node]:
     row = EXTERNAL.get(title)
     if row is None:
         help = f"write what it does with loops and stores; known are {', '.join(map(repr, EXTERNAL))}."
-        raise refused(f"the external function {title!r} is not known.", span, help)
+        raise refuse("TL01", f"the external function {title!r} is not known.", help, at=span)
     arrays: list[Buffer] = []
     numbers: list[object] = []
     for argument in call.args[1:]:
@@ -357,12 +361,12 @@ def _packed(reader: Reader, call: n.Call, span: Span) -> list[Node]:
             case n.Expr() if argument.dtype.code != "handle":
                 value = reader.term(argument)
                 if not isinstance(value, Number):
-                    raise refused(f"{title!r} takes constants here.", span)
+                    raise refuse("TL01", f"{title!r} takes constants here.", at=span)
                 numbers.append(value.value)
             case _:
                 arrays.append(_whole(reader, argument, span)[0])
     if reader.loops or reader.threads is not None:
-        raise refused(f"{title!r} is called in a loop.", span)
+        raise refuse("TL01", f"{title!r} is called in a loop.", at=span)
     reads, writes, make = row(arrays, numbers)
     return [External(title, reads, writes, make, reader.holding, span)]
 
@@ -386,7 +390,7 @@ def _allreduce(reader: Reader, call: n.Call, span: Span) -> list[Node]:
 
     count = call.args[0]
     if reader.reducer is None or reader.threads is None or not isinstance(count, n.IntImm):
-        raise refused("T.tvm_thread_allreduce stands in no reduce_scope of a kernel.", span)
+        raise refuse("TL01", "T.tvm_thread_allreduce stands in no reduce_scope of a kernel.", at=span)
     size, reducer = count.value, reader.reducer
     arguments = list(call.args[1:])
     values = [reader.term(_expression(a, span)) for a in arguments[:size]]

@@ -12,7 +12,7 @@ from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.lifting.storage.narrow import NARROW
 from tensorir.runtime.assembly import read_returned
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import builtin_of
 from tensorir.tir.dtypes import DataType, other_bytes
@@ -31,16 +31,11 @@ ZERO = Number(0, INT32)
 FIXED = "write the number of lanes: T.Ramp(0, 1, 4)."
 
 
-def refused(message: str, span: Span, help: str = "") -> DiagnosticError:
-    """The diagnostic for what no pure program says."""
-    return DiagnosticError(Diagnostic("TL01", message, span, (), help))
-
-
 def row_major_only(buffer: n.Buffer) -> None:
     """Layouts that swizzle, spread over threads or leave gaps have a meaning on their hardware only."""
     if isinstance(layout := buffer.layout, n.TileLayout | n.ComposeLayout) and not layout.is_row_major:
         message = f"the layout of {buffer.name!r} is not the row-major one, and no pure program has another."
-        raise refused(message, layout.span, "leave the layout out, or write the places as indices.")
+        raise refuse("TL01", message, "leave the layout out, or write the places as indices.", at=layout.span)
 
 
 @dataclass(slots=True)
@@ -74,7 +69,7 @@ class Scope:
         if found is None:
             base = self.pointers.get(buffer.data)
             if base is None:
-                raise refused(f"the buffer {buffer.name!r} has no memory here.", span)
+                raise refuse("TL01", f"the buffer {buffer.name!r} has no memory here.", at=span)
             found = self.views[buffer] = self.alias(base, buffer)
         return found
 
@@ -90,7 +85,7 @@ class Scope:
         if not _in_place(own, lanes, base):
             if order is not None:
                 message = f"{buffer.name!r} shows elements of {base.buffer.name!r}, which do not lie row by row."
-                raise refused(message, buffer.span, "pass an array in C order: numpy.ascontiguousarray.")
+                raise refuse("TL01", message, "pass an array in C order: numpy.ascontiguousarray.", at=buffer.span)
             seen = recast(base, own, lanes, buffer.name, buffer.span)
             return scalar_view(seen.buffer, shape, strides, plus(seen.offset, offset), lanes)
         same = not strides and order is None and isinstance(offset, Number) and not offset.value
@@ -114,7 +109,7 @@ def _order(base: View, strides: tuple[int, ...], buffer: n.Buffer) -> tuple[int,
     for axis in reversed(order):
         if shape[axis] != 1 and strides[axis] != step:
             message = f"{buffer.name!r} shows the memory of {base.buffer.name!r}, which has gaps or repeats elements."
-            raise refused(message, buffer.span, "pass an array without: numpy.ascontiguousarray.")
+            raise refuse("TL01", message, "pass an array without: numpy.ascontiguousarray.", at=buffer.span)
         step *= shape[axis]
     return order
 
@@ -133,14 +128,12 @@ def recast(base: View, element: Scalar, lanes: int, name: str, span: Span) -> Vi
     for narrow in (root.element, element):
         if narrow.name in NARROW:
             message = f"{name!r} shows {root.element} as {element}, and where the bits of {narrow} lie is not said."
-            raise refused(message, span, "convert the elements: T.Cast.")
+            raise refuse("TL01", message, "convert the elements: T.Cast.", at=span)
     before, after = bytes_of(base.buffer.element) * base.lanes, bytes_of(element) * lanes
     offset = scaled(base.offset, before, after)
     if offset is None:
-        raise refused(
-            f"{name!r} may start in the midst of an element of {element}, {after} bytes wide.", span,
-            f"let it start at a multiple of {after} bytes.",
-        )  # fmt: skip
+        message = f"{name!r} may start in the midst of an element of {element}, {after} bytes wide."
+        raise refuse("TL01", message, f"let it start at a multiple of {after} bytes.", at=span)
     size = bytes_of(root.element)
     for extent in root.shape:
         size *= extent
@@ -178,11 +171,12 @@ def _of_numpy(dtype: DataType) -> Scalar | None:
 def tensor_element_of(dtype: DataType, span: Span = NOWHERE) -> Scalar:
     """The tensor IR's element of a data type."""
     if dtype.lanes < 0:
-        raise refused(f"{dtype} has as many lanes as the machine says, and no program has a machine.", span, FIXED)
+        message = f"{dtype} has as many lanes as the machine says, and no program has a machine."
+        raise refuse("TL01", message, FIXED, at=span)
     found = _of_numpy(dtype)
     if found is None:
         help = "hold it in a wider type, such as float32 or int32."
-        raise refused(f"the tensor IR has no elements of type {dtype.element}.", span, help)
+        raise refuse("TL01", f"the tensor IR has no elements of type {dtype.element}.", help, at=span)
     return found
 
 
@@ -191,7 +185,7 @@ def truth(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
     found = term(scope, node, lane)
     if found.element != BOOL and not isinstance(found, Number):
         message = f"the condition is {node.dtype}, not bool."
-        raise DiagnosticError(Diagnostic("T04", message, node.span, (), f"compare it: x != T.{node.dtype}(0)."))
+        raise refuse("T04", message, f"compare it: x != T.{node.dtype}(0).", at=node.span)
     return found
 
 
@@ -201,7 +195,7 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
         case n.Var():
             known = scope.values.get(node)
             if known is None:
-                raise refused(f"the variable {node.name!r} has no value here.", node.span)
+                raise refuse("TL01", f"the variable {node.name!r} has no value here.", at=node.span)
             return known(lane)
         case n.IntImm(value, dtype) | n.FloatImm(value, dtype):
             return number(value, element_of(dtype, node.span))
@@ -244,7 +238,7 @@ def term(scope: Scope, node: n.Expr, lane: Term = ZERO) -> Term:
         case n.Call():
             return _call(scope, node, lane)
         case _:
-            raise refused(f"a {type(node).__name__} cannot be lifted.", node.span)
+            raise refuse("TL01", f"a {type(node).__name__} cannot be lifted.", at=node.span)
 
 
 def _choice(scope: Scope, condition: n.Expr, yes: n.Expr, no: n.Expr, lane: Term) -> Term:
@@ -277,7 +271,7 @@ def place(
     view = scope.view(buffer, span)
     if len(indices) != len(view.shape):
         message = f"{buffer.name!r} has {len(view.shape)} dimensions, but is indexed by {len(indices)}."
-        raise refused(message, span)
+        raise refuse("TL01", message, at=span)
     outer, inner = vector_lane(view, indices[-1] if indices else None, lane, lanes)
     own = tuple(term(scope, i, outer) for i in indices)
     return view.buffer, view.place((*own, inner) if view.lanes != 1 else own)
@@ -298,7 +292,7 @@ def _shuffle(scope: Scope, node: n.Shuffle, lane: Term) -> Term:
     chosen: list[Term] = []
     for index in node.indices:
         if not isinstance(index, n.IntImm):
-            raise refused("a shuffle by an index that is no constant cannot be lifted.", node.span)
+            raise refuse("TL01", "a shuffle by an index that is no constant cannot be lifted.", at=node.span)
         vector, k = parts[index.value]
         chosen.append(term(scope, vector, Number(k, INT32)))
     return by_lane(lane, chosen)
@@ -336,12 +330,13 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     if name == "reinterpret" and arguments:
         given = arguments[0].dtype
         if message := other_bytes(given, node.dtype):
-            raise refused(message, node.span, f"write T.Cast({str(node.dtype)!r}, ...) for the value as another type.")
+            hint = f"write T.Cast({str(node.dtype)!r}, ...) for the value as another type."
+            raise refuse("TL01", message, hint, at=node.span)
         if given.lanes != node.dtype.lanes:
             message = f"T.reinterpret takes {given} for {node.dtype} here, which have other numbers of lanes."
-            raise refused(message, node.span, "lift it with as many lanes, each of as many bits.")
+            raise refuse("TL01", message, "lift it with as many lanes, each of as many bits.", at=node.span)
     if name.startswith("tvm_warp_"):
-        raise refused(f"T.{name} stands in no kernel.", node.span, "bind a loop to threadIdx.x.")
+        raise refuse("TL01", f"T.{name} stands in no kernel.", "bind a loop to threadIdx.x.", at=node.span)
     if name == "masked_load" and isinstance(node.args[0], n.Buffer):
         *indices, mask = map(value_of, node.args[1:])
         return _load(scope, n.BufferLoad(node.args[0], tuple(indices), mask, node.span), lane)
@@ -356,17 +351,16 @@ def _call(scope: Scope, node: n.Call, lane: Term) -> Term:
     if make is None or len(arguments) != len(node.args):
         help = "write it with the builtins of TIR that compute a value."
         if name.startswith("atomic_"):
-            raise refused(
-                f"the old value of T.{name} is used where no statement can stand before.", node.span,
-                f"give it a name in a statement before: old: T.{node.dtype} = T.{name}(...).",
-            )  # fmt: skip
+            message = f"the old value of T.{name} is used where no statement can stand before."
+            help = f"give it a name in a statement before: old: T.{node.dtype} = T.{name}(...)."
+            raise refuse("TL01", message, help, at=node.span)
         if node.args and isinstance(node.args[0], n.StringImm):
-            raise refused(f"the external function {node.args[0].value!r} is not known.", node.span, help)
-        raise refused(f"T.{name} has no meaning in a pure program.", node.span, help)
+            raise refuse("TL01", f"the external function {node.args[0].value!r} is not known.", help, at=node.span)
+        raise refuse("TL01", f"T.{name} has no meaning in a pure program.", help, at=node.span)
     try:
         return make(element_of(node.dtype, node.span), tuple(term(scope, a, lane) for a in arguments))
     except NotImplementedError as found:
-        raise refused(f"{found} cannot be lifted.", node.span) from None
+        raise refuse("TL01", f"{found} cannot be lifted.", at=node.span) from None
 
 
 def value_of(argument: n.Argument) -> n.Expr:
@@ -374,7 +368,7 @@ def value_of(argument: n.Argument) -> n.Expr:
     if isinstance(argument, n.Expr):
         return argument
     message = "a buffer, or a region of one, stands where a value is needed."
-    raise refused(message, getattr(argument, "span", NOWHERE), "read elements: A[T.Ramp(0, 1, 4)].")
+    raise refuse("TL01", message, "read elements: A[T.Ramp(0, 1, 4)].", at=getattr(argument, "span", NOWHERE))
 
 
 def _points(scope: Scope, pointer: n.Argument) -> bool:

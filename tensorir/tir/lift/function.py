@@ -10,11 +10,12 @@ from tensorir.lifting.nests.nest import Node
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term
 from tensorir.lifting.storage.aliases import unaliased
 from tensorir.lifting.storage.narrow import Narrowed
+from tensorir.runtime.errors import refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asks
 from tensorir.tir.lift.calls import bind
 from tensorir.tir.lift.counting import counted
-from tensorir.tir.lift.expressions import Scope, element_of, refused, term
+from tensorir.tir.lift.expressions import Scope, element_of, term
 from tensorir.tir.lift.memory import compact
 from tensorir.tir.lift.reader import Reader, returns_early
 from tensorir.tir.lift.results import acts
@@ -63,7 +64,8 @@ def read_function(
     for k, (param, shape) in enumerate(zip(func.params, shapes, strict=True)):
         buffer = func.buffer_map.get(param)
         if buffer is None and param.dtype.code == "handle":
-            raise refused(f"{param.name!r} is a pointer without a buffer.", param.span, "bind it with T.match_buffer.")
+            message = f"{param.name!r} is a pointer without a buffer."
+            raise refuse("TL01", message, "bind it with T.match_buffer.", at=param.span)
         if buffer is None:
             made = Buffer(
                 reader.fresh(param.name), element_of(param.dtype, param.span), (), True, param.span, exact=exact

@@ -11,11 +11,11 @@ from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, Term, index_names
 from tensorir.runtime.assembly import read_statement
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Note
+from tensorir.runtime.errors import Note, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import is_block, is_hardware, with_exchanges
 from tensorir.tir.lift.calls import reduce_scope
-from tensorir.tir.lift.expressions import element_of, refused
+from tensorir.tir.lift.expressions import element_of
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import loop
 from tensorir.tir.lift.memory import View, plus
@@ -250,7 +250,7 @@ def _privatise(reader: Reader, node: n.Stmt) -> None:
                 )
                 help = "use it in the kernel alone, or give the buffer the scope global."
                 note = Note("it is used outside here.", outside)
-                raise DiagnosticError(Diagnostic("TL17", message, inside, (note,), help))
+                raise refuse("TL17", message, help, at=inside, notes=(note,))
             if memory in reader.lent:
                 memory = _anew(reader, memory)
             elif memory.private:
@@ -320,10 +320,8 @@ def _extents(reader: Reader, node: n.Stmt) -> dict[str, int]:
         if tag not in reader.launched:
             size = _number(reader.term(extent))
             if size is None:
-                raise refused(
-                    f"the extent of {tag} depends on data.", part.span,
-                    "launch as many threads as there may be, with a condition inside.",
-                )  # fmt: skip
+                help = "launch as many threads as there may be, with a condition inside."
+                raise refuse("TL01", f"the extent of {tag} depends on data.", help, at=part.span)
             found[tag] = max(found.get(tag, 0), size)
     return found
 

@@ -14,10 +14,10 @@ from tensorir.lifting.nests.nest import Check, Loop, Node, Rounds, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
 from tensorir.lifting.nests.unknowns import bounds
 from tensorir.runtime.assembly import read_statement
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked
-from tensorir.tir.lift.expressions import element_of, refused, truth
+from tensorir.tir.lift.expressions import element_of, truth
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
 from tensorir.tir.lift.reader import Flag, Reader, jumps, returns, waits
@@ -156,7 +156,7 @@ def loop(
     by = 1
     if step is not None:
         if not isinstance(step, Number) or int(step.value) <= 0:
-            raise refused("the step of a loop must be a positive constant.", span)
+            raise refuse("TL01", "the step of a loop must be a positive constant.", at=span)
         by = int(step.value)
         extent = Op(
             "floordiv", (plus(extent, Number(by - 1, extent.element)), Number(by, extent.element)), extent.element
@@ -236,7 +236,7 @@ def _body(
 def leave(reader: Reader, kind: str, span: Span) -> list[Node]:
     flag = reader.broken if kind == "broken" else reader.continued
     if flag is None:
-        raise refused("this leaves no loop.", span)
+        raise refuse("TL01", "this leaves no loop.", at=span)
     node = reader.raised(flag, span)
     if flag not in reader.live:
         reader.live.append(flag)

@@ -8,12 +8,12 @@ from tensorir.ir.types import INT32
 from tensorir.lifting.nests.nest import Loop, Node, Store, written
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term
 from tensorir.runtime.assembly import read_call, read_statement
-from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32 as INDEX
 from tensorir.tir.lift.allocation import allocate, pointer
 from tensorir.tir.lift.asked import asked
-from tensorir.tir.lift.expressions import Lanes, element_of, refused, term, value_of
+from tensorir.tir.lift.expressions import Lanes, element_of, term, value_of
 from tensorir.tir.lift.intrinsics import binary, cast
 from tensorir.tir.lift.memory import apart
 from tensorir.tir.lift.reader import ATOMICS, Choice, Flag, Reader, as_builtin, is_atomic, own_calls, own_parts
@@ -157,7 +157,8 @@ def _done(reader: Reader, node: n.Stmt, one: n.Call | Choice | n.Let) -> list[No
     if changed := {b.root for b in written(nodes)} & _read(reader, node, expression):
         names = " and ".join(sorted(repr(b.name) for b in changed))
         message = f"this statement reads {names}, which {does} writes."
-        raise refused(message, expression.span, "let it stand in a statement of its own, and keep what it gives.")
+        help = "let it stand in a statement of its own, and keep what it gives."
+        raise refuse("TL01", message, help, at=expression.span)
     return nodes
 
 
@@ -166,7 +167,7 @@ def _chosen(reader: Reader, choice: Choice) -> list[Node]:
     dtype, span = choice.node.dtype, choice.node.span
     if dtype.lanes != 1:
         told = "a choice among vectors decides whether this is done."
-        raise refused(told, span, "write it as a statement before, under an `if`.")
+        raise refuse("TL01", told, "write it as a statement before, under an `if`.", at=span)
     data = n.Var("chosen", n.PointerType(n.PrimType(dtype), "local"))
     buffer = n.Buffer(data, dtype, (n.IntImm(1, INDEX),), name="chosen", span=span)
     allocate(reader, buffer, span)
@@ -212,7 +213,7 @@ def _result(reader: Reader, call: n.Call, name: str) -> list[Node]:
     target = Flag(buffer, tuple(Index(t.name, INT32) for t in lanes))
     nodes = read_call(reader, name, call, call.span, target)
     if buffer not in written(nodes):
-        raise refused(f"{name!r} stands in an expression, and does not return a value.", call.span)
+        raise refuse("TL01", f"{name!r} stands in an expression, and does not return a value.", at=call.span)
     reader.scope.exchanged[id(call)] = Load(buffer, target.indices)
     return nodes
 

@@ -8,13 +8,13 @@ from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Check, Loop, Node
 from tensorir.lifting.nests.terms import Index, Number, Op, Term, index_names, loads
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.build import branched
 from tensorir.tir.builtins import is_hardware
 from tensorir.tir.lift import allocation, calls
 from tensorir.tir.lift.asked import asked, inside_of_domains
-from tensorir.tir.lift.expressions import as_stored, element_of, place, refused, term, truth
+from tensorir.tir.lift.expressions import as_stored, element_of, place, term, truth
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.kernels import attribute, thread_loop
 from tensorir.tir.lift.loops import for_loop, leave, while_loop
@@ -85,7 +85,7 @@ def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
         case n.Prefetch():
             return []
         case _:
-            raise refused(f"a {type(node).__name__} cannot be lifted.", node.span)
+            raise refuse("TL01", f"a {type(node).__name__} cannot be lifted.", at=node.span)
 
 
 def _unless_true(condition: Term) -> tuple[Term, ...]:

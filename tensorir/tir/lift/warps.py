@@ -14,10 +14,10 @@ from tensorir.lifting.emission.tensors import neutral
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import Loop, Node, Store
 from tensorir.lifting.nests.terms import Index, Load, Number, Op, Term, values
-from tensorir.runtime.errors import NOWHERE, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked
-from tensorir.tir.lift.expressions import element_of, place, refused
+from tensorir.tir.lift.expressions import element_of, place
 from tensorir.tir.lift.intrinsics import ARITHMETIC, cast, number
 from tensorir.tir.lift.reader import Choice, Reader, in_turn, own_calls
 from tensorir.tir.trees import walk
@@ -51,7 +51,7 @@ def exchanged(reader: Reader, node: n.Stmt) -> list[Node]:
         if isinstance(call, Choice):
             inner = next(p for p in walk(call.node) if isinstance(p, n.Call) and p.op in EXCHANGES)
             message = f"T.{inner.op} stands where only some threads come to it."
-            raise refused(message, inner.span, "write it as a statement before: let every thread shuffle.")
+            raise refuse("TL01", message, "write it as a statement before: let every thread shuffle.", at=inner.span)
         if isinstance(call, n.Call):
             found += [*asked(reader, *call.args), *_kept(reader, call)]
     return found
@@ -68,10 +68,10 @@ class Block:
 def block_of(reader: Reader, name: str, span: Span) -> Block:
     """The threads that hand values to one another; `name` is what does it."""
     if reader.threads is None:
-        raise refused(f"T.{name} stands in no kernel.", span, "bind a loop to threadIdx.x.")
+        raise refuse("TL01", f"T.{name} stands in no kernel.", "bind a loop to threadIdx.x.", at=span)
     known = [reader.threads[tag] for tag in _TAGS if tag in reader.threads]
     if any(t.name in reader.loops for t in known):
-        raise refused(f"T.{name} stands where threads take turns, and needs all of them at once.", span)
+        raise refuse("TL01", f"T.{name} stands where threads take turns, and needs all of them at once.", at=span)
     thread: Term = _whole(0)
     for t in known:
         index: Term = Index(t.name, INT32) if t.extent != 1 else _whole(0)
@@ -89,7 +89,8 @@ def _kept(reader: Reader, call: n.Call) -> list[Node]:
     assert isinstance(call.op, str)
     _, value, by, width, warp = (reader.term(a) for a in call.args[:5] if isinstance(a, n.Expr))
     if call.dtype.lanes != 1:
-        raise refused(f"T.{call.op} of a vector cannot be lifted.", call.span, "shuffle its lanes one by one.")
+        message = f"T.{call.op} of a vector cannot be lifted."
+        raise refuse("TL01", message, "shuffle its lanes one by one.", at=call.span)
     group, size = _constant(width, call), _constant(warp, call)
     own, keep = of_all(reader, block, "own", value, call.span)
     within = _op("mod", _op("mod", block.thread, _whole(size)), _whole(group))
@@ -151,7 +152,7 @@ def _bits(block: Block, live: Callable[[Term], Term]) -> Term:
 def _constant(value: Term, call: n.Call) -> int:
     found = settled(value, {})
     if not isinstance(found, Number) or int(found.value) <= 0:
-        raise refused(f"the width of T.{call.op} must be a positive constant.", call.span)
+        raise refuse("TL01", f"the width of T.{call.op} must be a positive constant.", at=call.span)
     return int(found.value)
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from tensorir.runtime.assembly import equal_tir, hash_tir, print_tir
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, HANDLE, VOID, DataType
-
-if TYPE_CHECKING:
-    from tensorir.tir.nodes.statements import Argument, Attribute
 
 # What all nodes share, and the types of variables.
 
@@ -599,3 +596,11 @@ class IterVar(Node):
     kind: IterKind
     thread_tag: str = ""
     span: Span = NOWHERE
+
+
+# What attributes and arguments hold.
+
+_Entries: TypeAlias = "tuple[Attribute, ...] | Mapping[str, Attribute]"
+Attribute: TypeAlias = "bool | int | float | str | DataType | Type | Node | GlobalVar | _Entries | None"
+"""What attributes, annotations and keywords of opaque calls hold."""
+Argument: TypeAlias = Expr | Buffer | BufferRegion | Opaque | IndexMap | CommReducer | IterVar

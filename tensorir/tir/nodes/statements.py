@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from tensorir.runtime.assembly import print_tir
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Span, did_you_mean, refusal
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Span, did_you_mean, refuse
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes.expressions import (
+    Attribute,
     Buffer,
     BufferRegion,
-    CommReducer,
     Expr,
-    GlobalVar,
-    IndexMap,
     IntImm,
     IterVar,
     MatchBufferRegion,
     Mul,
     Node,
-    Opaque,
     Range,
     Type,
     Var,
@@ -355,16 +352,7 @@ class BlockRealize(Stmt):
     span: Span = NOWHERE
 
 
-# Functions and modules, and what attributes and arguments hold.
-
-_Entries: TypeAlias = "tuple[Attribute, ...] | Mapping[str, Attribute]"
-
-
-Attribute: TypeAlias = "bool | int | float | str | DataType | Type | Node | GlobalVar | _Entries | None"
-"""What attributes, annotations and keywords of opaque calls hold."""
-
-
-Argument: TypeAlias = Expr | Buffer | BufferRegion | Opaque | IndexMap | CommReducer | IterVar
+# Functions and modules.
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -435,7 +423,7 @@ class IRModule(Node, Displayed):
             raise DiagnosticError(self.wanting[name])
         if name not in self.functions:
             hint = did_you_mean(name, self.functions)
-            raise refusal("TS60", f"the module has no function {name!r}.", self.span, help=hint)
+            raise refuse("TS60", f"the module has no function {name!r}.", hint, at=self.span)
         function: Any = self.functions[name]
         return replace(function, module=self)
 

@@ -16,17 +16,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import BOOL, INT32, INT64, DataType
-from tensorir.tir.script.syntax import Located
-from tensorir.tir.script.values import Closure, Value, describe, members
-
-if TYPE_CHECKING:
-    from tensorir.tir.script.evaluate import Evaluator
+from tensorir.tir.script.values import members
 
 
 class IllTyped(Exception):
@@ -409,141 +405,3 @@ SYMBOLS: dict[type[ast.AST], str] = {
     ast.And: "and",
     ast.Or: "or",
 }
-
-
-def constant(reader: Evaluator, node: ast.Constant) -> Value:
-    if isinstance(node.value, bytes | complex) or node.value is Ellipsis:
-        reader.fail(node, "TS07", f"{type(node.value).__name__} constants are no part of TVMScript.")
-    return node.value
-
-
-def sequence(reader: Evaluator, node: ast.List | ast.Tuple) -> Value:
-    items: list[Value] = []
-    for item in node.elts:
-        if isinstance(item, ast.Starred):
-            inner = reader.value(item.value)
-            items.extend(spread(reader, inner, item))
-        else:
-            items.append(reader.value(item))
-    return items if isinstance(node, ast.List) else tuple(items)
-
-
-def spread(reader: Evaluator, value: Value, node: Located) -> list[Value]:
-    items = members(value)
-    if items is None:
-        reader.fail(node, "TS21", f"'*' spreads a tuple or a list, and this is {describe(value)}.")
-    return items
-
-
-def mapping(reader: Evaluator, node: ast.Dict) -> Value:
-    entries: dict[Value, Value] = {}
-    for key, item in zip(node.keys, node.values, strict=True):
-        if key is None:
-            reader.fail(item, "TS07", "'**' is no part of TVMScript.")
-        found = reader.value(key)
-        if not isinstance(found, str | int | n.Var):
-            reader.fail(key, "TS21", f"a key is a string, and this is {describe(found)}.")
-        entries[found] = reader.value(item)
-    return entries
-
-
-def binary_operation(reader: Evaluator, node: ast.BinOp) -> Value:
-    """A left-deep chain is read in a loop: long sums do not nest."""
-    spine: list[ast.BinOp] = [node]
-    while isinstance(left := spine[-1].left, ast.BinOp):
-        spine.append(left)
-    result = reader.operand(spine[-1].left)
-    for part in reversed(spine):
-        symbol = SYMBOLS.get(type(part.op))
-        if symbol is None:
-            reader.fail(part, "TS07", "'@' is no part of TVMScript.")
-        right = reader.operand(part.right)
-        if symbol == "**" and (isinstance(result, n.Expr) or isinstance(right, n.Expr)):
-            reader.fail(part, "TS20", "'**' is no operator of TIR.", help="write T.pow(a, b).")
-        try:
-            result = binary(symbol, result, right, reader.text.span(part))
-        except IllTyped as error:
-            reader.fail(part, "TS20", str(error))
-    return result
-
-
-def operand(reader: Evaluator, node: ast.expr) -> Value:
-    """An operand: Python's values as they are, everything else as an expression."""
-    value = reader.value(node)
-    if isinstance(value, n.Var):
-        return reader.as_expr(value, node)
-    if isinstance(value, bool | int | float | str | tuple | list | n.Expr):
-        return value  # type: ignore[return-value]
-    return reader.as_expr(value, node)
-
-
-def unary(reader: Evaluator, node: ast.UnaryOp) -> Value:
-    value = reader.operand(node.operand)
-    span = reader.text.span(node)
-    match node.op:
-        case ast.USub():
-            return negate(value, span)
-        case ast.UAdd():
-            return value
-        case ast.Not():
-            if isinstance(value, bool | int | float | str | tuple | list):
-                return not value
-            return n.Not(reader.condition(value, node.operand), span)
-        case ast.Invert():
-            if isinstance(value, int):
-                return ~value
-            inner = reader.as_expr(value, node)
-            if inner.dtype.is_float:
-                raise IllTyped(f"'~' takes integers, and this is {inner.dtype}.")
-            return n.Call(inner.dtype, "bitwise_not", (inner,), span=span)
-        case _:
-            reader.fail(node, "TS07", "this operator is no part of TVMScript.")
-
-
-def connective(reader: Evaluator, node: ast.BoolOp) -> Value:
-    word = SYMBOLS[type(node.op)]
-    result = reader.operand(node.values[0])
-    first = reader.text.span(node.values[0])
-    for operand in node.values[1:]:
-        right = reader.operand(operand)
-        result = logical(
-            word,
-            _truth(reader, result, node.values[0]),
-            _truth(reader, right, operand),
-            first.to(reader.text.span(operand)),
-        )
-    return result
-
-
-def _truth(reader: Evaluator, value: Value, node: ast.expr) -> Value:
-    return reader.condition(value, node) if isinstance(value, n.Expr | str | float) else value
-
-
-def comparison(reader: Evaluator, node: ast.Compare) -> Value:
-    result: Value | None = None
-    left = reader.operand(node.left)
-    for op, operand in zip(node.ops, node.comparators, strict=True):
-        symbol = SYMBOLS.get(type(op))
-        if symbol is None:
-            if isinstance(op, ast.Is | ast.IsNot) and isinstance(operand, ast.Constant) and operand.value is None:
-                return (left is None) == isinstance(op, ast.Is)
-            reader.fail(node, "TS07", f"{type(op).__name__.lower()!r} is no comparison of TVMScript.")
-        right = reader.operand(operand)
-        part = compare(symbol, left, right, reader.text.span(node))
-        result = part if result is None else logical("and", result, part, reader.text.span(node))
-        left = right
-    return result
-
-
-def conditional(reader: Evaluator, node: ast.IfExp) -> Value:
-    test = reader.value(node.test)
-    if isinstance(test, bool | int | float | str | tuple | list):
-        return reader.value(node.body if test else node.orelse)
-    a, b = reader.operand(node.body), reader.operand(node.orelse)
-    first, second = match(reader.as_expr(a, node.body), reader.as_expr(b, node.orelse))
-    condition = reader.condition(test, node.test)
-    return n.Call(first.dtype, "if_then_else", (condition, first, second), span=reader.text.span(node))
-
-
-def closure(reader: Evaluator, node: ast.Lambda) -> Value:
-    return Closure(node)

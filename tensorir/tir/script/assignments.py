@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
@@ -12,7 +11,8 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32, DataType
 from tensorir.tir.nodes import IterKind
 from tensorir.tir.script.arithmetic import IllTyped, binary, convert
-from tensorir.tir.script.forms import allocate, declare, let_form, make_buffer
+from tensorir.tir.script.body import FunctionBody
+from tensorir.tir.script.forms import allocate, declare, let, let_form, make_buffer
 from tensorir.tir.script.syntax import Failure, Located
 from tensorir.tir.script.values import (
     Axis,
@@ -33,9 +33,6 @@ from tensorir.tir.script.values import (
     members,
 )
 
-if TYPE_CHECKING:
-    from tensorir.tir.script.statements import FunctionBody
-
 
 def assign(body: FunctionBody, node: ast.Assign) -> None:
     if len(node.targets) != 1:
@@ -43,7 +40,7 @@ def assign(body: FunctionBody, node: ast.Assign) -> None:
     target = node.targets[0]
     value = body.reader.value(node.value)
     if isinstance(target, ast.Subscript):
-        body.store(target, value, node)
+        store(body, target, value, node)
     else:
         _assign(body, target, value, node)
 
@@ -52,16 +49,16 @@ def _assign(body: FunctionBody, target: ast.expr, value: Value, node: Located) -
     match target:
         case ast.Name(name):
             if not _store_scalar(body, name, value, node):
-                body.bind(name, value, target)
+                bind(body, name, value, target)
         case ast.Tuple(parts) | ast.List(parts):
             values = members(value)
             if values is None:
                 body.text.fail(target, "TS24", f"{describe(value)} cannot be unpacked.")
-            names = body.unpack_values(parts, values, target)
+            names = unpack_values(body, parts, values, target)
             for part, item in names:
                 _assign(body, part, item, node)
         case ast.Subscript():
-            body.store(target, value, node)
+            store(body, target, value, node)
         case _:
             body.text.fail(target, "TS07", "this cannot be assigned to.")
 
@@ -98,7 +95,7 @@ def _store_scalar(body: FunctionBody, name: str, value: Value, node: Located) ->
         return False
     match buffer.shape:
         case (n.IntImm(1),):
-            body.emit_store(buffer, value, (const(0, INT32),), node)
+            emit_store(body, buffer, value, (const(0, INT32),), node)
             return True
         case _:
             return False
@@ -108,9 +105,9 @@ def store(body: FunctionBody, target: ast.Subscript, value: Value, node: Located
     place = body.reader.value(target)
     match place:
         case n.BufferLoad(buffer, indices):
-            body.emit_store(buffer, value, indices, node)
+            emit_store(body, buffer, value, indices, node)
         case n.BufferRegion(buffer):
-            body.emit_store(buffer, value, body.reader.vector_indices(place, target), node)
+            emit_store(body, buffer, value, body.reader.vector_indices(place, target), node)
         case _:
             body.text.fail(target, "TS21", f"{describe(place)} cannot be stored to.")
 
@@ -155,9 +152,9 @@ def augmented(body: FunctionBody, node: ast.AugAssign) -> None:
     except IllTyped as error:
         body.text.fail(node, "TS20", str(error))
     if isinstance(node.target, ast.Subscript):
-        body.store(node.target, value, node)
+        store(body, node.target, value, node)
     elif not _store_scalar(body, node.target.id, value, node):
-        body.bind(node.target.id, value, node.target)
+        bind(body, node.target.id, value, node.target)
 
 
 def annotated(body: FunctionBody, node: ast.AnnAssign) -> None:
@@ -168,42 +165,28 @@ def annotated(body: FunctionBody, node: ast.AnnAssign) -> None:
     name = node.target.id
     match kind:
         case LetType(type_):
-            body.let(name, type_, value, node)
+            let(body, name, type_, value, node)
         case LocalVector(dtype, shape):
             spec = BufferSpec(shape, dtype, (), None, "local", 0, 0, (), "", None, purpose="alloc")
-            body.bind(name, spec, node.target)
+            bind(body, name, spec, node.target)
         case DataTypeName(dtype) if not body.reader.old and dtype.code != "handle":
-            buffer = body.scalar(name, dtype, node.target)
+            buffer = scalar(body, name, dtype, node.target)
             if value is not None:
-                body.emit_store(buffer, value, (const(0, INT32),), node)
+                emit_store(body, buffer, value, (const(0, INT32),), node)
         case DataTypeName() | n.Var():
             type_ = body.reader.type(kind, node.annotation)
             if value is None:
                 body.reader.scope.define(name, n.Var(name, type_, body.text.span(node.target)))
             elif isinstance(value, n.Var) and not value.name:
-                body.bind(name, value, node.target)
+                bind(body, name, value, node.target)
             else:
-                body.let(name, type_, value, node)
+                let(body, name, type_, value, node)
         case BufferSpec():
-            body.bind(name, value if isinstance(value, BufferSpec) else kind, node.target)
+            bind(body, name, value if isinstance(value, BufferSpec) else kind, node.target)
         case Name("T", "handle"):
-            body.let(name, n.PrimType(HANDLE), value, node)
+            let(body, name, n.PrimType(HANDLE), value, node)
         case _:
             body.text.fail(node.annotation, "TS22", f"a type stands here, and this is {describe(kind)}.")
-
-
-def let(body: FunctionBody, name: str, type_: n.Type | None, value: Value, node: ast.AnnAssign | Located) -> n.Var:
-    if value is None:
-        body.text.fail(node, "TS24", f"T.let needs a value for {name!r}.")
-    expected = type_.dtype if isinstance(type_, n.PrimType) else None
-    bound = body.reader.as_expr(value, node, expected)
-    if type_ is None:
-        type_ = bound.type if isinstance(bound, n.Var) else n.PrimType(bound.dtype)
-    place = node.target if isinstance(node, ast.AnnAssign) else node
-    var = n.Var(name, type_, body.text.span(place))
-    body.emit(n.LetStmt(var, bound, body.text.span(node)))
-    body.reader.scope.define(name, var)
-    return var
 
 
 def scalar(body: FunctionBody, name: str, dtype: DataType, node: Located) -> n.Buffer:
@@ -242,7 +225,7 @@ def bind(body: FunctionBody, name: str, value: Value, node: Located) -> None:
         case Form():
             body.text.fail(node, "TS21", f"T.{value.name} has no value.")
         case n.Var(name="") if name:
-            define(name, body.symbol(name, value, span))
+            define(name, symbol(body, name, value, span))
         case TypeVariable():
             define(name, n.Var(name, n.PrimType(DataType("int", 64)), span))
         case _ if (items := members(value)) is not None:
@@ -255,10 +238,10 @@ def bind(body: FunctionBody, name: str, value: Value, node: Located) -> None:
             expr = body.reader.as_expr(value, node)
             lasting = isinstance(expr, n.StringImm) or expr.dtype.code == "handle"
             if body.reader.old or lasting:
-                body.let(name, None, expr, node)
+                let(body, name, None, expr, node)
             else:
-                buffer = body.scalar(name, expr.dtype, node)
-                body.emit_store(buffer, expr, (const(0, INT32),), node)
+                buffer = scalar(body, name, expr.dtype, node)
+                emit_store(body, buffer, expr, (const(0, INT32),), node)
         case Broken():
             raise Failure(())
         case _:
@@ -268,7 +251,7 @@ def bind(body: FunctionBody, name: str, value: Value, node: Located) -> None:
 def _bind_item(body: FunctionBody, name: str, value: Value, node: Located) -> Value:
     """A member of a sequence: what must be made is made, numbers stay numbers."""
     if isinstance(value, BufferSpec | Axis | ThreadVar):
-        body.bind(name, value, node)
+        bind(body, name, value, node)
         return body.reader.scope.find(name)
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from tensorir.runtime.errors import Span, did_you_mean
 from tensorir.tir import nodes as n
@@ -14,12 +14,10 @@ from tensorir.tir.builtins import BUILTINS, Builtin, Effect, Operands, Result, f
 from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, VOID, DataType, other_bytes
 from tensorir.tir.nodes import IterKind
 from tensorir.tir.script.arithmetic import IllTyped, binary, convert, match
+from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.subscripts import extent
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import Closure, DataTypeName, Name, Value, count, describe, entries, members, nearest
-
-if TYPE_CHECKING:
-    from tensorir.tir.script.evaluate import Evaluator
 
 # A call that is being read, and the table of those who read calls.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tensorir.runtime.errors import Span, did_you_mean
 from tensorir.tir import nodes as n
@@ -13,6 +12,7 @@ from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.script import arithmetic
 from tensorir.tir.script.arithmetic import as_expr, binary, convert
 from tensorir.tir.script.calls import MAKERS, Call, builtin, constant, extreme, global_call, makes
+from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.subscripts import extent, point
 from tensorir.tir.script.syntax import Failure
 from tensorir.tir.script.values import (
@@ -34,9 +34,6 @@ from tensorir.tir.script.values import (
     describe,
     members,
 )
-
-if TYPE_CHECKING:
-    from tensorir.tir.script.evaluate import Evaluator
 
 # `T.Buffer`, `T.match_buffer`, `T.alloc_buffer`, and the methods of buffers.
 

@@ -1,24 +1,21 @@
 """Expressions of TVMScript: a tree of Python's grammar to a node of TIR, a Python constant, or a form of a statement.
 
-The white list is the table `_RULES`: a kind of node that has no row is refused. Chains of operators are read in a loop,
-so that only brackets nest; `_MAX_DEPTH` bounds the rest.
+The white list is the table `RULES` of `rules`: a kind of node that has no row is refused. Chains of operators are read
+in a loop, so that only brackets nest; `_MAX_DEPTH` bounds the rest.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 from tensorir.runtime.errors import Source, Span, did_you_mean
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.builtins import find
 from tensorir.tir.dtypes import BOOL, HANDLE, INT32, INT64, DataType
-from tensorir.tir.script import arithmetic, subscripts
 from tensorir.tir.script.arithmetic import IllTyped, as_expr
-from tensorir.tir.script.calls_of_buffers import call
-from tensorir.tir.script.subscripts import LAYOUTS, layout
 from tensorir.tir.script.syntax import Failure, Located, Text, parse_expression
 from tensorir.tir.script.values import (
     BoundMethod,
@@ -45,31 +42,16 @@ DIALECTS = {"T": "T", "I": "I", "R": "R", "tir": "T", "tirx": "T", "relax": "R",
 DIALECTS.update({"tvm": "tvm", "ti": "tvm", "tensorir": "tvm"})
 
 
+def is_one_element(buffer: n.Buffer) -> bool:
+    return len(buffer.shape) == 1 and isinstance(buffer.shape[0], n.IntImm) and buffer.shape[0].value == 1
+
+
 class Evaluator:
-    """Reads expressions of one text, with the names that are in scope."""
+    """Reads expressions of one text, with the names that are in scope, by the rules of kinds of expressions."""
 
-    subscript: ClassVar[Callable[[Evaluator, ast.Subscript], Value]] = subscripts.subscript
-    access: ClassVar[Callable[[Evaluator, n.Buffer, ast.expr, Located], Value]] = subscripts.access
-    operand_of: ClassVar[Callable[[Evaluator, ast.expr], int | n.Expr]] = subscripts.operand_of
-    vector_load: ClassVar[Callable[[Evaluator, n.BufferRegion, Located], n.Expr]] = subscripts.vector_load
-    vector_indices: ClassVar[Callable[[Evaluator, n.BufferRegion, Located], tuple[n.Expr, ...]]] = (
-        subscripts.vector_indices
-    )
-
-    constant: ClassVar[Callable[[Evaluator, ast.Constant], Value]] = arithmetic.constant
-    sequence: ClassVar[Callable[[Evaluator, ast.List | ast.Tuple], Value]] = arithmetic.sequence
-    mapping: ClassVar[Callable[[Evaluator, ast.Dict], Value]] = arithmetic.mapping
-    binary: ClassVar[Callable[[Evaluator, ast.BinOp], Value]] = arithmetic.binary_operation
-    spread: ClassVar[Callable[[Evaluator, Value, Located], list[Value]]] = arithmetic.spread
-    operand: ClassVar[Callable[[Evaluator, ast.expr], Value]] = arithmetic.operand
-    unary: ClassVar[Callable[[Evaluator, ast.UnaryOp], Value]] = arithmetic.unary
-    connective: ClassVar[Callable[[Evaluator, ast.BoolOp], Value]] = arithmetic.connective
-    comparison: ClassVar[Callable[[Evaluator, ast.Compare], Value]] = arithmetic.comparison
-    conditional: ClassVar[Callable[[Evaluator, ast.IfExp], Value]] = arithmetic.conditional
-    closure: ClassVar[Callable[[Evaluator, ast.Lambda], Value]] = arithmetic.closure
-
-    def __init__(self, text: Text, scope: Scope, old: bool, language: Language | None = None) -> None:
+    def __init__(self, text: Text, scope: Scope, old: bool, rules: Rules, language: Language | None = None) -> None:
         self.text = text
+        self.rules = rules
         self.scope = scope
         self.old = old
         self.language: Language = language or Language()
@@ -94,7 +76,7 @@ class Evaluator:
 
     def value(self, node: ast.expr) -> Value:
         """Whatever the expression stands for."""
-        rule = self.language.expressions.get(type(node)) or _RULES.get(type(node))
+        rule = self.language.expressions.get(type(node)) or self.rules.get(type(node))
         if rule is None:
             what = _NOT_PART.get(type(node).__name__, "this")
             self.fail(node, "TS07", f"{what} is no part of {self.language.title}.")
@@ -142,7 +124,7 @@ class Evaluator:
                     self.fail(node, "TS20", str(error))
                 assert result is not None
                 return result
-            case n.Buffer() if subscripts.is_one_element(value):
+            case n.Buffer() if is_one_element(value):
                 return n.BufferLoad(value, (const(0, INT32),), span=self.text.span(node))
             case Broken():
                 raise Failure(())
@@ -390,35 +372,43 @@ class Evaluator:
             case _:
                 return BoundMethod(buffer, node.attr)
 
-    # ---------------------------------------------------------------------------------------- operators
+    # ------------------------------------------------------------------------------------------- operands
 
-    # ----------------------------------------------------------------------------------- subscripts, calls
+    def operand(self, node: ast.expr) -> Value:
+        """An operand: Python's values as they are, everything else as an expression."""
+        value = self.value(node)
+        if isinstance(value, n.Var):
+            return self.as_expr(value, node)
+        if isinstance(value, bool | int | float | str | tuple | list | n.Expr):
+            return value  # type: ignore[return-value]
+        return self.as_expr(value, node)
 
-    def call(self, node: ast.Call) -> Value:
-        target = self.value(node.func)
-        if isinstance(target, Name) and target.dialect == "T" and target.path in LAYOUTS:
-            return layout(self, node, target.path)
-        args: list[Value] = []
-        for arg in node.args:
-            if isinstance(arg, ast.Starred):
-                spread = self.value(arg.value)
-                args.extend(self.spread(spread, arg))
-            else:
-                args.append(self.value(arg))
-        kwargs: dict[str, Value] = {}
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                self.fail(keyword.value, "TS07", "'**' is no part of TVMScript.")
-            if keyword.arg == "where" and isinstance(target, Name) and target.path == "Let":
-                kwargs[keyword.arg] = self._bindings(keyword.value)
-            else:
-                kwargs[keyword.arg] = self.value(keyword.value)
-        return call(self, node, target, args, kwargs)
+    def spread(self, value: Value, node: Located) -> list[Value]:
+        items = members(value)
+        if items is None:
+            self.fail(node, "TS21", f"'*' spreads a tuple or a list, and this is {describe(value)}.")
+        return items
 
-    def _bindings(self, node: ast.expr) -> Value:
-        if not isinstance(node, ast.Dict):
-            self.fail(node, "TS21", "'where' is a mapping of variables to values.")
-        return self.mapping(node)
+    def vector_load(self, region: n.BufferRegion, node: Located) -> n.Expr:
+        """A slice on the right-hand side: the elements as a vector."""
+        indices = self.vector_indices(region, node)
+        return n.BufferLoad(region.buffer, indices, span=self.text.span(node))
+
+    def vector_indices(self, region: n.BufferRegion, node: Located) -> tuple[n.Expr, ...]:
+        """The indices of the elements of a region whose last dimension alone is longer than one."""
+        indices: list[n.Expr] = []
+        for position, part in enumerate(region.region):
+            match part.extent:
+                case n.IntImm(1):
+                    indices.append(part.min)
+                case n.IntImm(lanes) if position == len(region.region) - 1 and lanes > 1:
+                    indices.append(n.Ramp(part.min, const(1, part.min.dtype), lanes, part.span))
+                case n.Mul() | n.Call() if position == len(region.region) - 1:
+                    indices.append(n.Ramp(part.min, const(1, part.min.dtype), part.extent, part.span))
+                case _:
+                    message = "a slice is a vector only along the last dimension, with a constant length above 0."
+                    self.fail(node, "TS23", message)
+        return tuple(indices)
 
     def apply(self, closure: Closure, dtypes: list[DataType]) -> tuple[tuple[n.Var, ...], Value]:
         """A lambda on fresh variables: these, and what it gives."""
@@ -463,6 +453,8 @@ def _dtype_name(name: str) -> DataType | None:
         return None
 
 
+Rules = Mapping[type[ast.expr], Callable[..., Value]]
+"""What reads each kind of expression."""
 _CONSTANT_NAMES = ("range", "float", "int", "len", "bool", "min", "max", "abs", "round", "TypeVar", "list", "tuple")
 _NOT_PART = {
     "NamedExpr": "an assignment inside of an expression",
@@ -478,19 +470,3 @@ _NOT_PART = {
     "Starred": "'*' here",
     "Slice": "a slice here",
 }
-_RULES: dict[type[ast.expr], Callable[[Evaluator, ast.expr], Value]] = {
-    ast.Name: Evaluator.name,
-    ast.Attribute: Evaluator.attribute_of,
-    ast.Constant: Evaluator.constant,
-    ast.List: Evaluator.sequence,
-    ast.Tuple: Evaluator.sequence,
-    ast.Dict: Evaluator.mapping,
-    ast.BinOp: Evaluator.binary,
-    ast.UnaryOp: Evaluator.unary,
-    ast.BoolOp: Evaluator.connective,
-    ast.Compare: Evaluator.comparison,
-    ast.IfExp: Evaluator.conditional,
-    ast.Lambda: Evaluator.closure,
-    ast.Subscript: Evaluator.subscript,
-    ast.Call: Evaluator.call,
-}  # type: ignore[dict-item]

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, true
 from tensorir.tir.dtypes import BOOL, INT32, VOID
+from tensorir.tir.script.body import FunctionBody
 from tensorir.tir.script.subscripts import point
 from tensorir.tir.script.syntax import Failure, Located
 from tensorir.tir.script.values import Broken, BufferSpec, Form, Value, describe, entries, members
-
-if TYPE_CHECKING:
-    from tensorir.tir.script.statements import FunctionBody
 
 # Buffers that get a name: parameters, allocations, views, matches, and memory behind pointers.
 
@@ -156,7 +153,7 @@ def form(body: FunctionBody, form: Form, node: Located) -> None:
     parts = body.blocks[-1]
     match form.name:
         case "reads" | "writes":
-            regions = tuple(_region(body, arg, node) for arg in _flat(form.args))
+            regions = tuple(region_of(body, arg, node) for arg in _flat(form.args))
             if form.name == "reads":
                 parts.reads = (*(parts.reads or ()), *regions)
             else:
@@ -227,7 +224,7 @@ def _evaluate(body: FunctionBody, value: Value, node: Located) -> None:
             body.emit(n.Evaluate(body.reader.as_expr(value, node), span))
 
 
-def _region(body: FunctionBody, value: Value, node: Located) -> n.BufferRegion:
+def region_of(body: FunctionBody, value: Value, node: Located) -> n.BufferRegion:
     match value:
         case n.BufferRegion():
             return value
@@ -270,6 +267,20 @@ def attribute(body: FunctionBody, form: Form) -> Callable[[n.Stmt], n.Stmt]:
     return wrap
 
 
+def let(body: FunctionBody, name: str, type_: n.Type | None, value: Value, node: ast.AnnAssign | Located) -> n.Var:
+    if value is None:
+        body.text.fail(node, "TS24", f"T.let needs a value for {name!r}.")
+    expected = type_.dtype if isinstance(type_, n.PrimType) else None
+    bound = body.reader.as_expr(value, node, expected)
+    if type_ is None:
+        type_ = bound.type if isinstance(bound, n.Var) else n.PrimType(bound.dtype)
+    place = node.target if isinstance(node, ast.AnnAssign) else node
+    var = n.Var(name, type_, body.text.span(place))
+    body.emit(n.LetStmt(var, bound, body.text.span(node)))
+    body.reader.scope.define(name, var)
+    return var
+
+
 def let_form(body: FunctionBody, form: Form, name: str, node: Located) -> None:
     given = named(body, form, ("value", "type_annotation", "var"))
     var, value = given.get("var"), given.get("value")
@@ -284,7 +295,7 @@ def let_form(body: FunctionBody, form: Form, name: str, node: Located) -> None:
         return
     annotation = given.get("type_annotation")
     type_ = None if annotation is None else body.reader.type(annotation, located)
-    body.let(name, type_, value, node)
+    let(body, name, type_, value, node)
 
 
 def _store_form(body: FunctionBody, form: Form, node: Located) -> None:
@@ -302,20 +313,11 @@ def _store_form(body: FunctionBody, form: Form, node: Located) -> None:
     body.emit(n.BufferStore(buffer, value, tuple(indices), predicate, form.span))
 
 
-def realization(body: FunctionBody, form: Form, node: ast.With, rest: list[ast.withitem]) -> n.Stmt:
-    """`with T.realize(A[0:4], scope, condition):`"""
-    given = named(body, form, ("buffer_slice", "storage_scope", "condition"))
-    region = _region(body, given.get("buffer_slice"), node)
-    mask = given.get("condition")
-    condition = true() if mask is None else body.reader.as_expr(mask, node, BOOL)
-    return n.BufferRealize(region.buffer, region.region, condition, body.inner(node, rest), form.span)
-
-
 def _prefetch(body: FunctionBody, form: Form, node: Located) -> None:
     given = named(body, form, ("buffer", "bounds"))
     buffer, bounds = given.get("buffer"), given.get("bounds")
     if isinstance(buffer, n.BufferRegion | n.BufferLoad):
-        region = _region(body, buffer, node)
+        region = region_of(body, buffer, node)
         body.emit(n.Prefetch(region.buffer, region.region, form.span))
         return
     ranges = members(bounds) or []

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorir.runtime.assembly import read_graph_function
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, did_you_mean, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, VOID, DataType
+from tensorir.tir.script.body import FunctionBody
 from tensorir.tir.script.evaluate import DIALECTS, Evaluator
 from tensorir.tir.script.forms import make_buffer
-from tensorir.tir.script.statements import FunctionBody
+from tensorir.tir.script.rules import RULES
+from tensorir.tir.script.statements import RULES as STATEMENTS
 from tensorir.tir.script.syntax import Failure, Text, parse_expression
 from tensorir.tir.script.values import (
     Broken,
@@ -63,7 +65,7 @@ class _ModuleReader:
     def __init__(self, text: Text, old: bool, constants: Mapping[str, object]) -> None:
         self.text = text
         self.old = old
-        self.reader = Evaluator(text, Scope({**constants, "metadata": Metadata(), "cls": ModuleRef()}), old)
+        self.reader = Evaluator(text, Scope({**constants, "metadata": Metadata(), "cls": ModuleRef()}), old, RULES)
         self.problems: list[Diagnostic] = []
         self.functions: dict[str, n.PrimFunc | object] = {}
         self.attrs: dict[str, n.Attribute] = {}
@@ -78,14 +80,12 @@ class _ModuleReader:
             whole = self.text.source
             from tensorir.runtime.errors import Span
 
-            raise DiagnosticError(
-                Diagnostic(
-                    "TS30",
-                    "the text holds no function and no module.",
-                    Span(whole, 0, min(1, len(whole.text))),
-                    help="a function stands under @T.prim_func or @R.function, a module under @I.ir_module; imports"
-                    " alone are a fragment, which ti.tir.parse_fragment reads.",
-                )
+            raise refuse(
+                "TS30",
+                "the text holds no function and no module.",
+                "a function stands under @T.prim_func or @R.function, a module under @I.ir_module; imports"
+                " alone are a fragment, which ti.tir.parse_fragment reads.",
+                at=Span(whole, 0, min(1, len(whole.text))),
             )
         functions: dict[str, n.PrimFunc] = dict(self.functions)  # type: ignore[arg-type]
         return n.IRModule(functions, self.attrs, self.infos, metadata, self.name or "Module")
@@ -276,7 +276,7 @@ class _ModuleReader:
                 self.text.fail(argument, "TS32", f"there are two parameters {argument.arg!r}.")
 
     def _prim_func(self, node: ast.FunctionDef, keywords: dict[str, Value]) -> n.PrimFunc:
-        body = FunctionBody(self.reader)
+        body = FunctionBody(self.reader, STATEMENTS)
         reader = self.reader
         reader.loops.clear()
         reader.signature = _symbols_of_body(node) | _scalar_parameters(node)

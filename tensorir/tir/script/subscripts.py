@@ -12,7 +12,6 @@ The extent between two index expressions: `b:b + 16` holds 16 elements, whatever
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from tensorir.nodes import occurrences
 from tensorir.runtime.errors import NOWHERE, Span
@@ -21,6 +20,7 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32, DataType
 from tensorir.tir.ranges import linear
 from tensorir.tir.script.arithmetic import binary
+from tensorir.tir.script.evaluate import Evaluator, is_one_element
 from tensorir.tir.script.syntax import Failure, Located
 from tensorir.tir.script.values import (
     Broken,
@@ -36,9 +36,6 @@ from tensorir.tir.script.values import (
     members,
     sizes_of,
 )
-
-if TYPE_CHECKING:
-    from tensorir.tir.script.evaluate import Evaluator
 
 
 def extent(start: n.Expr, stop: n.Expr, span: Span = NOWHERE) -> n.Expr:
@@ -93,10 +90,6 @@ def point(index: n.Expr) -> n.Range:
             return n.Range(index, const(1, index.dtype if index.dtype.is_integer else INT32), index.span)
 
 
-def is_one_element(buffer: n.Buffer) -> bool:
-    return len(buffer.shape) == 1 and isinstance(buffer.shape[0], n.IntImm) and buffer.shape[0].value == 1
-
-
 def subscript(reader: Evaluator, node: ast.Subscript) -> Value:
     target = reader.value(node.value)
     if (items := members(target)) is not None:
@@ -105,9 +98,9 @@ def subscript(reader: Evaluator, node: ast.Subscript) -> Value:
         return _item(reader, found, node)
     match target:
         case n.Buffer():
-            return reader.access(target, node.slice, node)
+            return access(reader, target, node.slice, node)
         case n.BufferLoad(n.Buffer() as buffer, (n.IntImm(0),)) if is_one_element(buffer):
-            return reader.access(buffer, node.slice, node)
+            return access(reader, buffer, node.slice, node)
         case LetType():
             return LetType(reader.type(reader.value(node.slice), node.slice))
         case DataTypeName(dtype):
@@ -197,9 +190,9 @@ def _slice(reader: Evaluator, buffer: n.Buffer, node: ast.Slice, position: int) 
     if position >= len(buffer.shape):
         reader.fail(node, "TS23", f"{buffer.name!r} has the shape {sizes_of(buffer)}, and this gives more indices.")
     size = buffer.shape[position]
-    stop = size if node.upper is None else reader.operand_of(node.upper)
+    stop = size if node.upper is None else operand_of(reader, node.upper)
     other = stop.dtype if isinstance(stop, n.Expr) else None
-    start = reader.as_expr(0 if node.lower is None else reader.operand_of(node.lower), node.lower or node, other)
+    start = reader.as_expr(0 if node.lower is None else operand_of(reader, node.lower), node.lower or node, other)
     end = reader.as_expr(stop, node.upper or node, start.dtype)
     span = reader.text.span(node)
     length = extent(start, end, span)
@@ -215,29 +208,6 @@ def _slice(reader: Evaluator, buffer: n.Buffer, node: ast.Slice, position: int) 
 def operand_of(reader: Evaluator, node: ast.expr) -> int | n.Expr:
     value = reader.value(node)
     return value if isinstance(value, int) else reader.as_expr(value, node)
-
-
-def vector_load(reader: Evaluator, region: n.BufferRegion, node: Located) -> n.Expr:
-    """A slice on the right-hand side: the elements as a vector."""
-    indices = reader.vector_indices(region, node)
-    return n.BufferLoad(region.buffer, indices, span=reader.text.span(node))
-
-
-def vector_indices(reader: Evaluator, region: n.BufferRegion, node: Located) -> tuple[n.Expr, ...]:
-    """The indices of the elements of a region whose last dimension alone is longer than one."""
-    indices: list[n.Expr] = []
-    for position, part in enumerate(region.region):
-        match part.extent:
-            case n.IntImm(1):
-                indices.append(part.min)
-            case n.IntImm(lanes) if position == len(region.region) - 1 and lanes > 1:
-                indices.append(n.Ramp(part.min, const(1, part.min.dtype), lanes, part.span))
-            case n.Mul() | n.Call() if position == len(region.region) - 1:
-                indices.append(n.Ramp(part.min, const(1, part.min.dtype), part.extent, part.span))
-            case _:
-                message = "a slice is a vector only along the last dimension, with a constant length above 0."
-                reader.fail(node, "TS23", message)
-    return tuple(indices)
 
 
 # `T.TileLayout(T.S[shape:strides] + T.R[shape:strides] + offset)`: `:` and `@` have meanings of their own in it.

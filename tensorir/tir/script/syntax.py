@@ -22,7 +22,7 @@ import warnings
 from array import array
 from typing import NoReturn, Protocol, TypeAlias
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, refusal
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, refuse
 
 MAX_CHARACTERS = 8_000_000
 MAX_TOKENS = 400_000
@@ -121,7 +121,7 @@ def prescan(source: Source, python: bool = False) -> None:
 
 
 def _refuse(source: Source, start: int, code: str, message: str, stop: int | None = None, help: str = "") -> NoReturn:
-    raise refusal(code, message, Span(source, start, start + 1 if stop is None else stop), help=help)
+    raise refuse(code, message, help, at=Span(source, start, start + 1 if stop is None else stop))
 
 
 def _characters(source: Source) -> None:
@@ -266,10 +266,10 @@ def _tree(source: Source) -> ast.Module:
             warnings.simplefilter("ignore")
             return ast.parse(source.text, filename=_NO_FILE)
     except SyntaxError as error:
-        raise refusal("TS05", _sentence(error), _place(source, error)) from None
+        raise refuse("TS05", _sentence(error), at=_place(source, error)) from None
     except (RecursionError, MemoryError, ValueError, OverflowError):
         whole = Span(source, 0, min(1, len(source.text)))
-        raise refusal("TS03", "the text is nested too deeply to be read.", whole) from None
+        raise refuse("TS03", "the text is nested too deeply to be read.", at=whole) from None
 
 
 def _sentence(error: SyntaxError) -> str:

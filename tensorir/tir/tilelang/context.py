@@ -21,8 +21,8 @@ from typing import Any, Literal, NoReturn, cast
 from tensorir.runtime.errors import Diagnostic
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
+from tensorir.tir.script.body import FunctionBody
 from tensorir.tir.script.evaluate import Evaluator
-from tensorir.tir.script.statements import FunctionBody
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import DataTypeName, Name, Value
 

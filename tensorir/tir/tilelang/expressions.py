@@ -10,9 +10,11 @@ from typing import Any, cast
 
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import BOOL, DataType
-from tensorir.tir.script import arithmetic, subscripts
+from tensorir.tir.script import rules, subscripts
 from tensorir.tir.script.arithmetic import SYMBOLS, IllTyped, as_expr, binary, compare, match
+from tensorir.tir.script.assignments import unpack_values
 from tensorir.tir.script.evaluate import Evaluator
+from tensorir.tir.script.subscripts import access
 from tensorir.tir.script.values import DataTypeName, Name, Value, members
 from tensorir.tir.tilelang import context
 from tensorir.tir.tilelang.context import Context, Function, Unknown, is_host
@@ -138,7 +140,7 @@ def _operand(it: Context, value: Value, node: ast.AST) -> Value:
 
 def unary(it: Context, node: ast.UnaryOp) -> Value:
     if not isinstance(node.op, ast.Not):
-        return arithmetic.unary(it.reader, node)
+        return rules.unary(it.reader, node)
     value = it.reader.value(node.operand)
     if isinstance(value, Unknown):
         return Unknown(ast.unparse(node))
@@ -290,7 +292,7 @@ def _bound(it: Context, target: ast.expr, value: Value) -> None:
     if isinstance(target, ast.Name):
         it.reader.scope.define(target.id, value)
     elif isinstance(target, ast.Tuple | ast.List) and (parts := members(value)) is not None:
-        for part, item in it.body.unpack_values(target.elts, parts, target):
+        for part, item in unpack_values(it.body, target.elts, parts, target):
             _bound(it, part, item)
     else:
         it.fail(target, "TS24", "this cannot be unpacked.")
@@ -313,7 +315,7 @@ def subscript(it: Context, node: ast.Subscript) -> Value:
             except (IndexError, KeyError, TypeError):
                 it.fail(node.slice, "TS11", "there is no such member.")
         case n.Buffer():
-            return it.reader.access(target, _whole(target, node.slice), node)
+            return access(it.reader, target, _whole(target, node.slice), node)
         case _:
             return subscripts.subscript(it.reader, node)
 

@@ -12,9 +12,11 @@ from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32, DataType
 from tensorir.tir.script.arithmetic import IllTyped, binary
+from tensorir.tir.script.assignments import scalar
+from tensorir.tir.script.body import Body, FunctionBody
 from tensorir.tir.script.calls_of_buffers import call as dispatched
 from tensorir.tir.script.forms import make_buffer
-from tensorir.tir.script.statements import Body, FunctionBody
+from tensorir.tir.script.statements import RULES as STATEMENTS
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import BufferSpec, Closure, DataTypeName, Name, Value, entries, members
 from tensorir.tir.tilelang import context as host
@@ -115,7 +117,7 @@ def instance(it: Context, function: Function, given: Mapping[str, Value], node: 
     with it.within(function.frames, node) as own:
         own |= given
         it.staged, it.function = False, function.name
-        before, it.body = it.body, FunctionBody(it.reader)
+        before, it.body = it.body, FunctionBody(it.reader, STATEMENTS)
         try:
             result: Value = None
             for statement in function.node.body:
@@ -132,7 +134,7 @@ def instance(it: Context, function: Function, given: Mapping[str, Value], node: 
 def _kernel(it: Context, function: Function, given: Mapping[str, Value], node: Located) -> n.PrimFunc:
     assert isinstance(function.node, ast.FunctionDef)
     before = (it.body, it.waiting, it.outputs, it.launch, it.threads, it.blocks)
-    body = it.body = FunctionBody(it.reader)
+    body = it.body = FunctionBody(it.reader, STATEMENTS)
     it.waiting, it.outputs, it.launch, it.threads, it.blocks = {}, [], None, (), ()
     span = it.reader.text.span(function.node)
     try:
@@ -430,7 +432,7 @@ def let(it: Context, name: str, value: n.Expr, node: Located) -> n.Expr:
     if isinstance(value, n.BufferLoad) and value.buffer.layout == "scalar":
         return value  # a name for a name
     span = it.reader.text.span(node)
-    buffer = it.body.scalar("_tmp" if name == "_" else name, value.dtype, node)
+    buffer = scalar(it.body, "_tmp" if name == "_" else name, value.dtype, node)
     zero = const(0, INT32)
     it.lets[buffer] = value
     it.body.emit(n.BufferStore(buffer, value, (zero,), None, span))

@@ -11,9 +11,10 @@ from tensorir.tir.build import const, seq
 from tensorir.tir.dtypes import BOOL, INT32
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.script.arithmetic import binary, compare
+from tensorir.tir.script.assignments import emit_store, scalar
+from tensorir.tir.script.body import BlockParts, Body
 from tensorir.tir.script.calls import Call
 from tensorir.tir.script.calls_of_buffers import bounds
-from tensorir.tir.script.statements import BlockParts, Body
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import LoopForm, Value, members
 from tensorir.tir.tilelang.context import Context, Launch, PersistentLoop
@@ -100,9 +101,9 @@ def _threads(it: Context, form: Launch) -> tuple[n.Buffer, ...]:
     made: list[n.Buffer] = []
     it.reader.scope.push()
     for position, place in enumerate(_PLACES):
-        buffer = it.body.scalar(f"t{place}", INT32, form.node)
+        buffer = scalar(it.body, f"t{place}", INT32, form.node)
         index = n.Call(INT32, "launch_thread_idx", (const(position, INT32),), span=it.reader.text.span(form.node))
-        it.body.emit_store(buffer, index, (const(0, INT32),), form.node)
+        emit_store(it.body, buffer, index, (const(0, INT32),), form.node)
         made.append(buffer)
     it.reader.scope.pop()
     return tuple(made)

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, did_you_mean, refusal
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span, did_you_mean, refuse
 from tensorir.tir import nodes as n
+from tensorir.tir.script.body import FunctionBody
 from tensorir.tir.script.calls import Call
 from tensorir.tir.script.evaluate import Evaluator
-from tensorir.tir.script.statements import FunctionBody
+from tensorir.tir.script.rules import RULES
+from tensorir.tir.script.statements import RULES as STATEMENTS
 from tensorir.tir.script.syntax import Text
 from tensorir.tir.script.values import Language, Scope, Value
 from tensorir.tir.tilelang import expressions, functions, kernels, memory, statements, tiles
@@ -57,7 +59,7 @@ def read_tilelang(source: Source, names: Mapping[str, object]) -> n.IRModule:
     if not found:
         whole = Span(source, 0, min(1, len(source.text)))
         help = "a kernel stands under @T.prim_func, or under @tilelang.jit around a T.Kernel."
-        raise refusal("TS30", "the text holds no kernel.", whole, help=help)
+        raise refuse("TS30", "the text holds no kernel.", help, at=whole)
     return n.IRModule(_named(found), wanting=wanting)
 
 
@@ -80,8 +82,8 @@ def _context(text: Text, names: Mapping[str, object]) -> Context:
     of_expressions: dict[type[ast.expr], Callable[..., Value]] = {}
     of_statements: dict[type[ast.stmt], Callable[..., None]] = {}
     language = Language("TileLang", of_expressions, of_statements, makers)
-    reader = Evaluator(text, Scope({}), False, language)
-    it = Context(reader, FunctionBody(reader), names)
+    reader = Evaluator(text, Scope({}), False, RULES, language)
+    it = Context(reader, FunctionBody(reader, STATEMENTS), names)
 
     def about(rule: Callable[..., Value]) -> Callable[..., Value]:
         def read(_: Evaluator, node: ast.expr) -> Value:
@@ -142,7 +144,7 @@ def _all_asked_for(it: Context, source: Source) -> None:
     }
     for name in sorted(set(it.names) - it.used - parameters):
         help = did_you_mean(name, sorted(parameters))
-        raise refusal("TS38", f"nothing in {source.name} asks for the name {name!r}.", NOWHERE, help=help)
+        raise refuse("TS38", f"nothing in {source.name} asks for the name {name!r}.", help)
 
 
 def _named(found: list[tuple[str, n.PrimFunc]]) -> dict[str, n.PrimFunc]:

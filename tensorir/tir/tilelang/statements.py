@@ -13,8 +13,12 @@ from tensorir.tir.build import const
 from tensorir.tir.dtypes import HANDLE, INT32
 from tensorir.tir.nodes import ForKind
 from tensorir.tir.script.arithmetic import binary
+from tensorir.tir.script.assignments import bind as plain_bind
+from tensorir.tir.script.assignments import emit_store, store, symbol, unpack_values
 from tensorir.tir.script.forms import declare, make_buffer
-from tensorir.tir.script.statements import FunctionBody
+from tensorir.tir.script.statements import expression as plain_expression
+from tensorir.tir.script.statements import loop
+from tensorir.tir.script.statements import with_ as plain_with
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import (
     BufferSpec,
@@ -85,7 +89,7 @@ def _assigned(it: Context, target: ast.expr, value: Value, node: ast.Assign | as
                     _assigned(it, part, value, node)
                 return
             values = items(it, value, node.value or target)
-            for part, item in it.body.unpack_values(parts, values, target):
+            for part, item in unpack_values(it.body, parts, values, target):
                 _assigned(it, part, item, node)
         case ast.Subscript():
             _store(it, target, value, node)
@@ -103,7 +107,7 @@ def _store(it: Context, target: ast.Subscript, value: Value, node: Located) -> N
         return
     if isinstance(value, Unknown):
         it.needs(node, value)
-    it.body.store(target, value, node)
+    store(it.body, target, value, node)
 
 
 def bind(it: Context, name: str, value: Value, node: Located) -> None:
@@ -111,7 +115,7 @@ def bind(it: Context, name: str, value: Value, node: Located) -> None:
     scope = it.reader.scope
     current = scope.find(name)
     if isinstance(current, Scalar) and isinstance(value, bool | int | float | n.Expr):
-        it.body.emit_store(current.buffer, value, (const(0, INT32),), node)
+        emit_store(it.body, current.buffer, value, (const(0, INT32),), node)
         return
     match value:
         case Unknown():
@@ -121,15 +125,15 @@ def bind(it: Context, name: str, value: Value, node: Located) -> None:
             made = declare(it.body, value, name, node)
             scope.define(name, Scalar(made) if made.scope == "local.var" else made)
             if "init" in value.annotations:
-                it.body.emit_store(made, value.annotations["init"], (const(0, INT32),), node)
+                emit_store(it.body, made, value.annotations["init"], (const(0, INT32),), node)
         case Output(shape, dtype):
             scope.define(name, _output(it, name, shape, dtype, node))
         case n.Var(name=""):
-            scope.define(name, it.body.symbol(name, value, it.reader.text.span(node)))
+            scope.define(name, symbol(it.body, name, value, it.reader.text.span(node)))
         case n.IntImm(number, dtype=dtype) if dtype == INT32:
             scope.define(name, number)
         case ThreadVar():
-            it.body.bind(name, value, node)
+            plain_bind(it.body, name, value, node)
         case LoopForm(ranges=((low, length),)):
             _around_the_rest(it, name, value, low, length, node)
         case n.Expr() if it.staged and it.launch is not None and not isinstance(value, n.Var):
@@ -211,7 +215,7 @@ def for_(it: Context, node: ast.For) -> None:
             if node.orelse:
                 it.fail(node.orelse[0], "TS07", "loops of TileLang have no 'else'.")
             with it.looping():
-                it.body.loop(node, replace(form, step=None))
+                loop(it.body, node, replace(form, step=None))
         case PersistentLoop():
             with it.looping():
                 persistent(it, node, form)
@@ -264,7 +268,7 @@ def _stepped(it: Context, node: ast.For, form: LoopForm) -> None:
 
     counted = LoopForm(((const(0, INT32), it.reader.as_expr(count, node)),), form.kind, "", form.annotations)
     with it.looping():
-        it.body.loop(node, counted, before)
+        loop(it.body, node, counted, before)
 
 
 def while_(it: Context, node: ast.While) -> None:
@@ -324,7 +328,7 @@ def with_(it: Context, node: ast.With) -> None:
         case Unknown():
             it.needs(item.context_expr, form)
         case _:
-            FunctionBody.with_(it.body, node)
+            plain_with(it.body, node)
 
 
 def assert_(it: Context, node: ast.Assert) -> None:
@@ -363,7 +367,7 @@ def expression(it: Context, node: ast.Expr) -> None:
         case _ if is_host(value) or callable(value):
             pass
         case _:
-            FunctionBody.expression(it.body, node)
+            plain_expression(it.body, node)
 
 
 def nested(it: Context, node: ast.FunctionDef) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span, did_you_mean
+from tensorir.runtime.errors import NOWHERE, Note, Span, did_you_mean, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
 from tensorir.tir.dtypes import INT32, DataType
@@ -293,7 +293,7 @@ def operation(call: n.Call) -> Record:
     if len(call.args) not in row.counts:
         allowed = " or ".join(map(str, row.counts))
         message = f"T.{row.name} takes {allowed} arguments, and this gives {len(call.args)}."
-        raise DiagnosticError(Diagnostic("TT01", message, call.span, help=f"write T.{row.name}({row.form})."))
+        raise refuse("TT01", message, f"write T.{row.name}({row.form}).", at=call.span)
     return row.read(Arguments(call))
 
 
@@ -351,7 +351,7 @@ class Arguments:
 
     def wrong(self, code: str, message: str, span: Span = NOWHERE, help: str = "", *notes: Note | str) -> NoReturn:
         where = self.call.span if span is NOWHERE else span
-        raise DiagnosticError(Diagnostic(code, message, where, tuple(notes), help))
+        raise refuse(code, message, help, at=where, notes=tuple(notes))
 
     def same(self, a: Box, b: Box, what: tuple[tuple[int | None, ...], tuple[int | None, ...]] | None = None) -> None:
         """Refuse boxes whose extents differ."""

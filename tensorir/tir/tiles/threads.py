@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span
+from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const, nothing, seq
 from tensorir.tir.builtins import BUILTINS, Effect, builtin_of, is_block
@@ -276,7 +276,7 @@ def _numbered(body: n.Stmt) -> tuple[n.Stmt, tuple[n.Expr, ...] | None]:
         return body, None
     if other is not None:
         message = "threads are bound to loops of different extents, in a kernel with operations on whole tiles."
-        raise DiagnosticError(Diagnostic("TT04", message, other.span, help="give these loops one extent."))
+        raise refuse("TT04", message, "give these loops one extent.", at=other.span)
 
     def without(node: n.Node) -> n.Node | None:
         return node.body if isinstance(node, n.For | n.AttrStmt) and _thread(node) else None
@@ -581,7 +581,7 @@ class _Threads:
         self._raise("TT04", message, at, "read and write elements of the buffer that was allocated.")
 
     def _raise(self, code: str, message: str, at: n.Node, help: str) -> None:
-        raise DiagnosticError(Diagnostic(code, message, getattr(at, "span", NOWHERE), help=help))
+        raise refuse(code, message, help, at=getattr(at, "span", NOWHERE))
 
 
 def _local(name: str, dtype: n.DataType, shape: tuple[n.Expr, ...], span: Span) -> n.Buffer:

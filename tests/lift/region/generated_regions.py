@@ -3,9 +3,10 @@
 from hypothesis import strategies as st
 
 from tensorir.integers.affine import Affine, number, variable
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, literal
 from tensorir.ir.nodes import Expr, Literal, Var
-from tensorir.ir.types import INT32, Dims, Interval, TensorType
+from tensorir.ir.types import INT32, TensorType
 from tensorir.lifting.region.nodes import (
     Bound,
     Buffer,

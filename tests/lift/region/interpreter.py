@@ -42,7 +42,7 @@ from tensorir.lifting.region.nodes import (
     While,
     Write,
 )
-from tensorir.runtime.errors import Diagnostic, DiagnosticError
+from tensorir.runtime.errors import refuse
 
 __all__ = ["interpret"]
 
@@ -140,11 +140,11 @@ class _Machine:
             case Check(condition, message, span):
                 for s in states:
                     if not self.value(condition, s):
-                        raise DiagnosticError(Diagnostic("TL24", message, span))
+                        raise refuse("TL24", message, at=span)
             case Order():
                 pass
             case External(name, span=span):
-                raise DiagnosticError(Diagnostic("TL24", f"'{name}' is known by its name only.", span))
+                raise refuse("TL24", f"'{name}' is known by its name only.", at=span)
 
     def rounds(self, start: Index, stop: Index, s: Values) -> range:
         return range(self.number(start, s), self.number(stop, s))
@@ -184,7 +184,7 @@ class _Machine:
         for k, (i, (dim, extent)) in enumerate(zip(place, buffer.dims, strict=True)):
             if not 0 <= i < extent:
                 message = f"index {k} of '{buffer.name}' is {i}, and {dim} runs from 0 to {extent - 1}."
-                raise DiagnosticError(Diagnostic("TL10", message, node.span))
+                raise refuse("TL10", message, at=node.span)
         return place
 
     def update(self, node: Atomic, s: Values) -> None:

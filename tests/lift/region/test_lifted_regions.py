@@ -16,7 +16,7 @@ from tensorir.lifting.emission.emit import Emitter, ordered_closures
 from tensorir.lifting.nests.terms import Buffer
 from tensorir.lifting.region import parse_region, print_region
 from tensorir.lifting.rewrites.canonical import tidied
-from tensorir.lifting.schedule.run import values_of
+from tensorir.lifting.schedule.order import values_of
 from tests.lift.region.generated_regions import regions
 from tests.lift.region.interpreter import interpret
 from tests.lift.region.matmul import MATMUL

@@ -444,7 +444,7 @@ def test_a_temporary_is_stored_and_read() -> None:
 
 
 def test_the_interpreter_runs_temporaries() -> None:
-    from tensorir.ir.types import Dims
+    from tensorir.integers.dims import Dims
     from tensorir.iterator.imports import program_of as program
     from tensorir.iterator.interpret import Block, interpret
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.ir.types import Dims
+from tensorir.integers.dims import Dims
 from tensorir.iterator.recorded import Form, Tape
 from tests.peers.gt4py.sides import E2V, V2E, Edge, K, V2EDim, Vertex, field, gtx, values, xla_cpu
 from tests.peers.gt4py.test_refusals import without_place

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.analysis.domains import Domains, domains
+from tensorir.inspect.picture import subject
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.rewrite import postorder
@@ -57,8 +58,6 @@ def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
 
     `out` maps dims, or outputs and then dims, to intervals, `{I: (0, 3)}`.
     """
-    from tensorir.inspect.picture import subject
-
     found = domains(subject(program), out)
     needs: dict[str, IntegerSet] = {}
     for closure in found.fencil.closures:

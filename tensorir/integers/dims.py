@@ -1,0 +1,160 @@
+"""Half-open intervals of integers, and sets of them by name: the points that a tensor, a domain or a box has.
+
+>>> Dims.of(I=(0, 5), J=(1, 3))["J"].shifted(1)
+Interval(0, 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorir.runtime.errors import Displayed
+
+
+@dataclass(frozen=True, slots=True)
+class Interval(Displayed):
+    """The integers from start up to, and without, stop.
+
+    >>> Interval(0, 10).shifted(3)          # x[p + 3] exists where p + 3 does
+    Interval(-3, 7)
+    >>> Interval(0, 10) & Interval(5, 20), Interval(0, 3) | Interval(7, 9)
+    (Interval(5, 10), Interval(0, 9))
+    >>> len(Interval(-1, 4)), 3 in Interval(0, 3), str(Interval(-1, 4))
+    (5, False, '[-1:4]')
+    """
+
+    start: int
+    stop: int
+
+    def shifted(self, offset: int) -> Interval:
+        return Interval(self.start - offset, self.stop - offset)
+
+    def covers(self, other: Interval) -> bool:
+        """True if every point of `other` is one of mine."""
+        return not other or (self.start <= other.start and other.stop <= self.stop)
+
+    def __and__(self, other: Interval) -> Interval:
+        start = max(self.start, other.start)
+        return Interval(start, max(start, min(self.stop, other.stop)))
+
+    def __or__(self, other: Interval) -> Interval:
+        """The hull: the smallest interval that holds both."""
+        if not self or not other:
+            return self or other
+        return Interval(min(self.start, other.start), max(self.stop, other.stop))
+
+    def __len__(self) -> int:
+        return max(0, self.stop - self.start)
+
+    def __bool__(self) -> bool:
+        return self.stop > self.start
+
+    def __contains__(self, point: int) -> bool:
+        return self.start <= point < self.stop
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.stop))
+
+    def __str__(self) -> str:
+        return f"[{self.start}:{self.stop}]"
+
+    def __repr__(self) -> str:
+        return f"Interval({self.start}, {self.stop})"
+
+
+def hull(parts: Sequence[Interval]) -> Interval:
+    """The smallest interval that holds all parts."""
+    result = parts[0]
+    for part in parts[1:]:
+        result = result | part
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dims(Displayed):
+    """A set of named intervals, in the order in which they were written; equality ignores the order.
+
+    >>> a = Dims.of(I=(0, 5), J=(1, 3))
+    >>> a == Dims.of(J=(1, 3), I=(0, 5)), a["J"], "K" in a, a.names, a.without("I")
+    (True, Interval(1, 3), False, ('I', 'J'), Dims(J[1:3]))
+    """
+
+    items: tuple[tuple[str, Interval], ...] = ()
+
+    @staticmethod
+    def of(pairs: Mapping[Any, Any] | None = None, /, **more: Any) -> Dims:
+        """From names (or Dimensions) and intervals (or pairs of integers)."""
+        return Dims(
+            tuple(
+                (str(name), i if isinstance(i, Interval) else Interval(int(i[0]), int(i[1])))
+                for name, i in {**(pairs or {}), **more}.items()
+            )
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.items)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(i) for _, i in self.items)
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        count = 1
+        for _, i in self.items:
+            count *= len(i)
+        return count
+
+    def get(self, name: str) -> Interval | None:
+        return next((i for n, i in self.items if n == name), None)
+
+    def without(self, *names: str) -> Dims:
+        return Dims(tuple(item for item in self.items if item[0] not in names))
+
+    def with_interval(self, name: str, interval: Interval) -> Dims:
+        """The same with one interval replaced, or added at the end."""
+        if name not in self:
+            return Dims((*self.items, (name, interval)))
+        return Dims(tuple((n, interval if n == name else i) for n, i in self.items))
+
+    def replaced(self, other: Dims) -> Dims:
+        """The same dims, with the intervals of `other` where it has them.
+
+        >>> Dims.of(I=(0, 5), J=(0, 3)).replaced(Dims.of(J=(1, 1), K=(0, 9)))
+        Dims(I[0:5], J[1:1])
+        """
+        given = dict(other.items)
+        return Dims(tuple((n, given.get(n, i)) for n, i in self.items))
+
+    def __getitem__(self, name: str) -> Interval:
+        found = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return any(n == name for n, _ in self.items)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dims):
+            return NotImplemented
+        return self.items == other.items or dict(self.items) == dict(other.items)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.items))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}{i}" for name, i in self.items) or "no dims"
+
+    def __repr__(self) -> str:
+        return f"Dims({', '.join(f'{name}{i}' for name, i in self.items)})"
