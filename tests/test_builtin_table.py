@@ -103,7 +103,10 @@ def check(text, wanted, slope):
         given = jax.grad(lambda a: c(a=a, b=jnp.asarray(B))["y"].sum())(jnp.asarray(A))
     np.testing.assert_allclose(given, [0.0, *slope])
     assert c.cost().operations > 0
-    assert ti.Pipeline("inline, simplify, cse, fold_constants, temporaries, materialise, contractions")(f) is not None
+    assert (
+        ti.passes.Pipeline("inline, simplify, cse, fold_constants, temporaries, materialise, contractions")(f)
+        is not None
+    )
     assert len(set(domains(f.bind()).params["a"])) == 3
 
 

@@ -10,7 +10,7 @@ sees the halo of the earlier one.
 >>> import tensorir as ti
 >>> (I,) = dims("I")
 >>> x = ti.as_field({I: (0, 3)}, np.array([1.0, 2.0, 4.0]))
->>> [extend(x, {I: (1, 2)}, bc).data.tolist() for bc in (periodic(), neumann(), linear())]
+>>> [extend(x, {I: (1, 2)}, bc).data.tolist() for bc in (periodic(), neumann(), extrapolate())]
 [[4.0, 1.0, 2.0, 4.0, 1.0, 2.0], [1.0, 1.0, 2.0, 4.0, 4.0, 4.0], [0.0, 1.0, 2.0, 4.0, 6.0, 8.0]]
 """
 
@@ -28,6 +28,8 @@ from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Dims, Interval
 from tensorir.runtime.errors import refusal
+
+__all__ = ["BoundaryCondition", "dirichlet", "extrapolate", "neumann", "periodic"]
 
 Halo = Callable[[Traced, str, int, bool], Traced]
 """From a field, a dim, a width and a side (low or not) to the field on the halo of that side."""
@@ -103,7 +105,7 @@ def neumann(slope: Any = 0.0) -> BoundaryCondition:
     return BoundaryCondition("Neumann", halo, 1)
 
 
-def linear() -> BoundaryCondition:
+def extrapolate() -> BoundaryCondition:
     """Linear extrapolation of the two outermost values.
 
     Of floats; the field's interval has two points at least.
@@ -180,12 +182,12 @@ def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) 
     """The function as an operator of its own, for a field outside of any; raises V30 for arguments in another order."""
     if not hasattr(widths, "items"):
         message = f"widths are {article(type(widths).__name__)}, and they are numbers of points by dim."
-        raise refusal("V30", message, help="write ti.extend(x, {I: 1}, ti.periodic()).")
+        raise refusal("V30", message, help="write ti.extend(x, {I: 1}, ti.boundary.periodic()).")
 
     def boundary(x: Any) -> Any:
         if not isinstance(x, Traced):
             message = f"x is {article(type(x).__name__)}, and not a field."
-            raise refusal("V30", message, help="write ti.extend(x, {I: 1}, ti.periodic()).")
+            raise refusal("V30", message, help="write ti.extend(x, {I: 1}, ti.boundary.periodic()).")
         return function(x, widths, bc)
 
     return field_operator(boundary)
@@ -209,12 +211,12 @@ def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
     if hasattr(bc, "items"):
         found: Any = next((c for d, c in bc.items() if str(d) == dim), None)
         if found is None:
-            fail("V31", f"there is no boundary condition for {dim}.", f"give one: {{{dim}: periodic()}}.")
+            fail("V31", f"there is no boundary condition for {dim}.", f"give one: {{{dim}: ti.boundary.periodic()}}.")
         bc = found
     low, high = bc if is_tuple(bc) else (bc, bc)
     for side in (low, high):
         if not isinstance(side, BoundaryCondition):
-            kinds = "use periodic(), dirichlet(0.0), neumann() or linear()."
+            kinds = "use one of ti.boundary: periodic(), dirichlet(0.0), neumann() or extrapolate()."
             fail("V31", f"{type(side).__name__} is no boundary condition.", kinds)
     if (low.name == "periodic") != (high.name == "periodic"):
         fail("V31", f"one side of {dim} is periodic and the other is not.", "a dim is periodic as a whole.")

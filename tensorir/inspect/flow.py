@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.analysis.cost import bytes_of
+from tensorir.binding.calls import fencil_of, subject
 from tensorir.inspect.pages import spelled
 from tensorir.inspect.picture import INK, LINE, PALE, Drawing, Picture, hue, middle, width_of
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
@@ -88,8 +89,6 @@ def dataflow(program: Any) -> Picture:
     x (80 bytes) → ⟪I, 1⟫ through ⟪I, 1⟫
     ⟪I, 1⟫ (80 bytes) → out
     """
-    from tensorir.inspect.picture import fencil_of
-
     fencil = fencil_of(program)
     nodes = list(postorder(*(c.value for c in fencil.closures)))
     plain = not any(n.label for n in nodes) and len(nodes) <= MAX_NODES // 2
@@ -291,7 +290,6 @@ def before_after(a_pass: Any, program: Any) -> Picture:
     inline, cse: nothing changes.
     """
     from tensorir.analysis.cost import count
-    from tensorir.inspect.picture import fencil_of, subject
     from tensorir.passes.pipeline import Pipeline
 
     chain = Pipeline(a_pass) if isinstance(a_pass, str) else a_pass

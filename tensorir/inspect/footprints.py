@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorir.binding.arrays import Array, accept, refuse
-from tensorir.binding.calls import BoundProgram
-from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, fencil_of, hue, middle, subject, width_of
+from tensorir.binding.calls import BoundProgram, fencil_of, subject
+from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir import build
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
@@ -429,7 +429,6 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None) -> Picture:
     x: I[4:9], three more after along I
     """
     from tensorir.analysis.domains import domains as infer
-    from tensorir.inspect.picture import subject
 
     return domains_of(infer(subject(program), out))
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tensorir.binding.calls import program_of
 from tensorir.inspect.formulas.writer import equations
-from tensorir.inspect.picture import program_of
 from tensorir.ir.nodes import Fencil
 from tensorir.text.printer import unparse
 
