@@ -1,4 +1,4 @@
-"""Transformations of programs: one file per pass, each a frozen dataclass whose fields are its options.
+"""Transformations of programs: each a frozen dataclass whose fields are its options, those of a subject in one file.
 
 A pass takes a program and returns one of the same meaning: the same bits for every input. `Pipeline` runs several by
 name; `PASSES` is the table that it reads.

@@ -98,7 +98,7 @@ LINE = Break("", _ENDLESS)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Parts in a row. `fits` blocks are laid out on one line by themselves if they fit, others as what they are in."""
+    """Parts in a row. Blocks `alone` are laid out on one line by themselves if they fit, others as what they are in."""
 
     parts: tuple[Document, ...]
     width: int
