@@ -5,8 +5,8 @@ import pytest
 
 import tensorir as ti
 from tensorir.ir.types import Dims, TensorType, scalar_of, tensor
-from tensorir.iterator.interpret import Block, interpret
 from tensorir.iterator.lift.graph import Table
+from tests.iterator.iterator_oracle import Block, interpret
 
 # The notation of iterator IR
 
