@@ -1,27 +1,20 @@
-"""Typed programs to text that parses back to the same program.
+"""Typed programs to text that parses back to the same program, with a `let` for what is used more than once.
 
-Typed expressions to syntax trees, with a `let` for everything that is used more than once or has a label.
-
-A `let` stands at the beginning of the innermost function, or of the closure, that binds all variables in its value;
-what several closures use, and none of them has stored into since, before the first of them. The tree is linear in the
-distinct nodes.
-
->>> from tensorir.text import parse_expr
->>> from tensorir.text.printer import print_expr
->>> from tensorir.ir.types import tensor
->>> x = parse_expr("x × x", {"x": tensor("float")})
->>> print(print_expr(ir.Call("plus", (x, x))))
-let t1 = x × x; t1 + t1
-
-Programs to text that parses back to the same program.
+What has a label gets a `let`, too. It stands at the beginning of the innermost function, or of the closure, that binds
+all variables in its value; what several closures use, and none of them has stored into since, before the first of them.
+The tree is linear in the distinct nodes.
 
 >>> from tensorir.text import parse_expr
 >>> from tensorir.ir.types import tensor
->>> e = parse_expr("shift(I, 1)(x) * 2.0 <= cast(n, float)", {"x": tensor("float", I=(0, 5)), "n": tensor("int")})
+>>> variables = {"x": tensor("float", I=(0, 5)), "n": tensor("int")}
+>>> e = parse_expr("shift(I, 1)(x) * 2.0 <= cast(n, float)", variables)
 >>> print(print_expr(e))
 ⟪I, 1⟫(x) × 2.0 ≤ cast(n, float)
 >>> print(print_expr(e, ascii=True))
 shift(I, 1)(x) * 2.0 <= cast(n, float)
+>>> x = parse_expr("x × x", variables)
+>>> print(print_expr(ir.Call("plus", (x, x))))
+let t1 = x × x; t1 + t1
 """
 
 from __future__ import annotations
@@ -40,10 +33,11 @@ from tensorir.ir.static_parameters import Fold, Scan, Shift, Slot
 from tensorir.ir.types import Complaint, Dims, TensorType
 from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.ir.typing_rules import scanned_dim
+from tensorir.nodes import Rule, run
 from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS, lift, spell_affine, spell_element, spell_ranges
 from tensorir.text.elaborate import function_count, parameter_types
-from tensorir.text.layout import EMPTY, LINE, SPACE, Document, Rule, group, joined, nested, render, run, together
+from tensorir.text.layout import EMPTY, LINE, SPACE, Document, group, joined, nested, render, together
 from tensorir.text.lexer import KEYWORDS, RESERVED, glyph, number, quoted_name
 from tensorir.text.sizes import Template
 
@@ -171,9 +165,9 @@ _UNNAMED = (ir.Var, ir.Literal, ir.Operator)
 
 def _named(units: _Units, names: _Names) -> _Scopes:
     """Names for what several closures use."""
-    found = _Scopes(names)
-    found.name([n for nodes in units.before for n in nodes])
-    return found
+    scopes = _Scopes(names)
+    scopes.name([n for nodes in units.before for n in nodes])
+    return scopes
 
 
 @dataclass(slots=True)
@@ -259,8 +253,8 @@ def _written(
             case ir.Operator(op, types):
                 tree = syntax.Operator(op, tuple(unparse_type(t) for t in types))
             case ir.Lambda(params, results):
-                made = tuple(use(r) for r in results)
-                body = made[0] if len(made) == 1 else syntax.Results(made)
+                values = tuple(use(r) for r in results)
+                body = values[0] if len(values) == 1 else syntax.Results(values)
                 tree = syntax.Lambda(tuple(_param(p) for p in params), opened(id(node), body))
             case ir.Apply(function, args):
                 inferred = tuple(a.type for a in args)
@@ -503,10 +497,10 @@ def _precedence(node: syntax.Expression) -> int:
 
 
 def _each(nodes: tuple[syntax.Expression, ...], style: _Style) -> Rule[list[Document]]:
-    found: list[Document] = []
+    documents: list[Document] = []
     for node in nodes:
-        found.append((yield _argument(node, style)))
-    return found
+        documents.append((yield _argument(node, style)))
+    return documents
 
 
 def _argument(node: syntax.Expression, style: _Style) -> Rule[Document]:

@@ -1,20 +1,16 @@
 """Programs whose intervals depend on sizes, and those sizes from the shapes of arguments.
 
-A fencil whose intervals depend on sizes: it becomes a typed fencil when the sizes are bound.
+A template becomes a typed fencil when its sizes are bound. The shapes of arguments tell them: every extent is an
+equation, affine in the sizes.
 
 >>> from tensorir.text import parse
->>> half = parse("half(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← 0.5 × x; }")
->>> half.sizes
-('n',)
->>> half.specialise(n=5)["x"].type
-tensor<float, I[0:5]>
-
-Size parameters from the shapes of arguments: every extent is an equation, affine in the sizes.
-
->>> from tensorir.text import parse
->>> f = parse("f(out: tensor<float, I[0:n]>, x: tensor<float, I[-1:n+1], K[0:2*k]>) { out ← ⟪I, 1⟫(x)[K[0:1]]; }")
+>>> f = parse("f(out: tensor<float, I[0:n], K[0:1]>, x: tensor<float, I[-1:n+1], K[0:2*k]>) { out ← ⟪I, 1⟫(x); }")
+>>> f.sizes
+('n', 'k')
 >>> solve(f, {"x": (12, 6)})
 {'n': 10, 'k': 3}
+>>> f.specialise(n=10, k=3)["out"].type
+tensor<float, I[0:10], K[0:1]>
 """
 
 from __future__ import annotations
@@ -204,11 +200,11 @@ def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equ
             for r in p.type.ranges:
                 if not (r.start.terms or r.stop.terms):
                     continue  # what holds more than such an interval is cut to it
-                found = shape.get(r.dim)
-                if isinstance(found, int):
-                    yield _extent(p.name, r, found)
-                elif found is not None:
-                    start, stop = found
+                interval = shape.get(r.dim)
+                if isinstance(interval, int):
+                    yield _extent(p.name, r, interval)
+                elif interval is not None:
+                    start, stop = interval
                     what = f"'{p.name}' has {r.dim}[{start}:{stop}]"
                     yield _Equation(r.start, int(start), what, _shown(r), r.span)
                     yield _Equation(r.stop, int(stop), what, _shown(r), r.span)

@@ -13,9 +13,9 @@ from tensorir.ir.builtins import POWER, PRODUCT
 from tensorir.ir.staggering import HALF
 from tensorir.ir.types import INT32, NEIGHBOUR, neighbour_counter
 from tensorir.ir.typing_of_elements import highest_neighbour
+from tensorir.nodes import Rule
 from tensorir.text import syntax
 from tensorir.text.elaborate import function_count
-from tensorir.text.layout import Rule
 from tensorir.text.lexer import OFFSET
 
 # What names stand for in a program, and which dims its expressions have, before any size is known.

@@ -31,10 +31,10 @@ from tensorir.integers.affine import number as whole
 from tensorir.ir.builtins import PRODUCT, SUM, TABLE
 from tensorir.ir.types import Scalar
 from tensorir.ir.typing_of_elements import highest_neighbour
+from tensorir.nodes import Rule, run
 from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS
 from tensorir.text.elaborate import function_count
-from tensorir.text.layout import Rule, run
 
 MAX_NESTED = 2
 """Tables that are looked up one in another, in the index of what is no name."""
