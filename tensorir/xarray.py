@@ -183,7 +183,7 @@ class Accessor(Calls[xarray.DataArray]):
 
     def domain(self) -> Any:
         """The intervals as a picture; see `ti.inspect.domains` for those of a program."""
-        from tensorir.inspect.footprints import Box, drawn
+        from tensorir.inspect.needed_points import Box, drawn
 
         return drawn([Box(str(self._array.name or "array"), intervals_of(self._array, {}), "in")])
 

@@ -1,27 +1,18 @@
 """A picture as SVG: few shapes, a colour per dim, light or dark as the page has it.
 
-Light or dark, as the page has it in which something stands, and only where a page says nothing as the system has it.
-
-Notebooks say it by an attribute (JupyterLab, VS Code), pages of documents by theirs (Sphinx, mkdocs-material), and
-xarray's own pages follow the same ones.
-
->>> print(themed({".a": "color:black"}, {".a": "color:white"}).splitlines()[0])
-@media (prefers-color-scheme: dark){.a{color:white}}
-
-A colour per dim, the same in every page and picture, readable on light and on dark paper.
-
->>> hue("I") != hue("J"), hue("Edge") == hue("_NB_Edge")
-(True, True)
->>> middle(210)
-'#2b7fd4'
-
-A picture as SVG: drawn from few shapes, readable on light and on dark paper, shown by notebooks and saved.
+Notebooks show it, and it is saved. It is light or dark as the page is in which it stands, and only where a page says
+nothing as the system is: notebooks say it by an attribute (JupyterLab, VS Code), pages of documents by theirs (Sphinx,
+mkdocs-material), and xarray's own pages follow the same ones. A dim has one colour in every page and picture.
 
 >>> drawing = Drawing("one box", 40, 20)
 >>> drawing.rect(1, 1, 38, 18, fill="none")
 >>> drawing.text(20, 14, "<a>", anchor="middle")
 >>> "&lt;a&gt;" in drawing.picture("a box").svg
 True
+>>> hue("I") != hue("J"), hue("Edge") == hue("_NB_Edge")
+(True, True)
+>>> print(themed({".a": "color:black"}, {".a": "color:white"}).splitlines()[0])
+@media (prefers-color-scheme: dark){.a{color:white}}
 """
 
 from __future__ import annotations
@@ -196,8 +187,8 @@ def _paint(what: str, colour: str) -> str:
 def _classes(paints: dict[str, str]) -> str:
     """Colours as attributes, and as classes where dark paper changes them."""
     names = " ".join(f"{_CLASSES[c]}-{what}" for what, c in paints.items() if c in _CLASSES)
-    own = " ".join(f'{what}="{colour}"' for what, colour in paints.items())
-    return f'class="{names}" {own}' if names else own
+    attributes = " ".join(f'{what}="{colour}"' for what, colour in paints.items())
+    return f'class="{names}" {attributes}' if names else attributes
 
 
 def _escaped(text: str) -> str:

@@ -205,7 +205,7 @@ def from_gt4py(source: Any, *args: Any, sizes: Any = None, offset_provider: Any 
 
 def _field_offsets(source: Any) -> dict[str, Any]:
     """The offsets of a program or operator and of the operators that it calls."""
-    found: dict[str, Any] = {}
+    offsets: dict[str, Any] = {}
     seen: set[int] = set()
     stack = [source]
     while stack:
@@ -215,10 +215,10 @@ def _field_offsets(source: Any) -> dict[str, Any]:
         names: Any = getattr(one, "_all_closure_vars", None) or (called() if called is not None else None) or {}
         for value in names.values():
             if hasattr(value, "source") and hasattr(value, "target"):
-                found[str(value.value)] = value
+                offsets[str(value.value)] = value
             elif hasattr(value, "__gt_itir__") and id(value) not in seen:
                 stack.append(value)
-    return found
+    return offsets
 
 
 def _axes(kind: ParamType | None) -> list[Any]:
@@ -231,15 +231,15 @@ def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
     named = {str(getattr(d, "value", d)): ends for d, ends in dict(sizes).items()}
     match kind:
         case FieldType(dims, element) if dims:
-            found: list[tuple[str, Interval]] = []
+            intervals: list[tuple[str, Interval]] = []
             for axis in dims:
                 if axis.name not in named:
                     raise refused(
                         "TI06", f"the size of {axis.name} is not given.", help=f"sizes={{'{axis.name}': 10}}."
                     )
                 ends = named[axis.name]
-                found.append((axis.name, Interval(*ends) if isinstance(ends, tuple) else Interval(0, int(ends))))
-            return TensorType(element, Dims(tuple(found)))
+                intervals.append((axis.name, Interval(*ends) if isinstance(ends, tuple) else Interval(0, int(ends))))
+            return TensorType(element, Dims(tuple(intervals)))
         case FieldType():
             if p.name not in named:
                 raise refused("TI06", f"the number '{p.name}' is not given.", help=f"sizes={{'{p.name}': ...}}.")
@@ -295,5 +295,5 @@ def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:
             members = [
                 _stored(Call(Ref("tuple_get"), (Literal(str(k), INT32), place)), m) for k, m in enumerate(kind.members)
             ]
-            made = Ref("make_tuple")
-            return Call(made, tuple(t for t, _ in members)), Call(made, tuple(d for _, d in members))
+            maker = Ref("make_tuple")
+            return Call(maker, tuple(t for t, _ in members)), Call(maker, tuple(d for _, d in members))

@@ -63,7 +63,7 @@ PAGES = {
     "tensorir.passes.explain.Explanation": "tensorir.inspect.pages:explanation_page",
     "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.pages:pipeline_page",
     "tensorir.passes.decisions.Plan": "tensorir.inspect.pages:plan_page",
-    "tensorir.distribution.plan.DistributionPlan": "tensorir.inspect.meshes:page_of",
+    "tensorir.distribution.plan.DistributionPlan": "tensorir.inspect.devices:page_of",
     "tensorir.inspect.intermediates.Inspection": "tensorir.inspect.pages:inspection_page",
     "tensorir.tir.nodes.statements.PrimFunc": "tensorir.tir.printer:page_of",
     "tensorir.tir.nodes.statements.GraphFunction": "tensorir.tir.printer:page_of",

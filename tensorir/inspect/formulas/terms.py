@@ -110,8 +110,8 @@ Maker = Callable[[Sequence[Term]], Term]
 
 def applied(op: str, args: Sequence[Term]) -> Term:
     """An elementwise builtin applied to what its operands are at a point."""
-    made = NOTATION.get(op)
-    return called(op, args) if made is None else made(args)
+    notation = NOTATION.get(op)
+    return called(op, args) if notation is None else notation(args)
 
 
 def called(op: str, args: Sequence[Term]) -> Term:
@@ -124,12 +124,12 @@ def called(op: str, args: Sequence[Term]) -> Term:
 
 
 def _infix(sign: str, precedence: float, right: float | None = None, left: float | None = None) -> Maker:
-    def made(args: Sequence[Term]) -> Term:
+    def infix(args: Sequence[Term]) -> Term:
         a, b = args
         text = f"{within(a, left or precedence)} {sign} {within(b, right or precedence + 1)}"
         return Term(text, precedence)
 
-    return made
+    return infix
 
 
 def _around(opening: str, closing: str, binding: float = ATOM) -> Maker:

@@ -86,10 +86,10 @@ def _around(e: Expr, least: int) -> Generator[Any, Any, str]:
 
 
 def _listed(args: Iterable[Expr]) -> Generator[Any, Any, str]:
-    found: list[str] = []
+    texts: list[str] = []
     for a in args:
-        found.append((yield _expression(a))[0])
-    return ", ".join(found)
+        texts.append((yield _expression(a))[0])
+    return ", ".join(texts)
 
 
 def _expression(e: Expr) -> Pieces:
