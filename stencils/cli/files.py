@@ -68,7 +68,10 @@ class Names:
                 axis = AXES.get(dim.upper())
                 alike = [d for d in free if axis in _axes_of(array, d)] if axis else []
                 if len(alike) != 1:
-                    raise _missing(name, dim, array, free)
+                    have = " and ".join(map(str, array.dims)) or "none"
+                    message = f"'{name}' needs the dim {dim}, and the dims of its array are {have}."
+                    hint = f"say which it is: --rename {free[0]}={dim}." if free else "give an array that has it."
+                    raise refuse("C14", message, hint)
                 pairs[alike[0]] = dim
                 sentences.append(f"{alike[0]} is {dim}: it is the axis {axis} by its attributes.")
         return Names(pairs, tuple(sentences))
@@ -102,12 +105,6 @@ def _given(options: Sequence[str], known: Sequence[str], arrays: Mapping[str, An
             raise refuse("C13", f"no input has a dim '{dim}'.", did_you_mean(dim, have))
         pairs[dim] = name
     return pairs
-
-
-def _missing(name: str, dim: str, array: Any, free: Sequence[str]) -> Exception:
-    have = " and ".join(map(str, array.dims)) or "none"
-    hint = f"say which it is: --rename {free[0]}={dim}." if free else "give an array that has it."
-    return refuse("C14", f"'{name}' needs the dim {dim}, and the dims of its array are {have}.", hint)
 
 
 def _axes_of(array: Any, dim: str) -> set[str]:

@@ -232,7 +232,9 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     with leaving(request.out or Path(program.name)) as place, together() as write:
         if request.out is not None:
             whole = with_auxiliary(outcome, request.inputs)
-            write_arrays(place, whole, attributes(request.inputs, request.command), write, _axes(program, outcome))
+            dims = {p.name: _dims_of(p) for p in program.params}
+            axes = {n: dims.get(n, dims.get(n.rpartition("_")[0], ())) for n in _members_of(outcome)}
+            write_arrays(place, whole, attributes(request.inputs, request.command), write, axes)
         if request.plot is not None:
             from stencils.cli.plot import plot
 
@@ -358,7 +360,8 @@ def _arguments(program: Any, request: Request) -> dict[str, Any]:
     """Parameters and sizes by name, from files and settings."""
     params = {p.name: _element_of(p) for p in program.params}
     sizes = () if isinstance(program, Fencil) else program.sizes
-    inputs = [n for n in params if _is_input(program, n)]
+    written = {c.output.name if hasattr(c.output, "name") else str(c.output) for c in program.closures}
+    inputs = [n for n in params if n not in written]
     values: dict[str, Any] = {}
     read = open_arrays if request.chunks else read_arrays if request.devices is None else opened_or_read
     for text in request.inputs:
@@ -390,11 +393,6 @@ def _number(name: str, text: str, element: Any) -> Any:
     if not element.holds(value):
         raise refuse("C04", f"'{name}' is {element}, which cannot hold {value}.")
     return np.asarray(value, DTYPES[element])
-
-
-def _is_input(program: Any, name: str) -> bool:
-    written = {c.output.name if hasattr(c.output, "name") else str(c.output) for c in program.closures}
-    return name not in written
 
 
 def _cast(name: str, value: Any, element: Any) -> Any:
@@ -462,12 +460,6 @@ def _unknown_dims(program: Any, arguments: Mapping[str, Any]) -> dict[str, int]:
 def _dims_of(param: Any) -> tuple[str, ...]:
     """The names of the dims of a parameter, of a program or of a template."""
     return param.type.dims.names if isinstance(param, Var) else tuple(r.dim for r in param.type.ranges)
-
-
-def _axes(program: Any, results: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The names of the axes of each result; of a tuple those of its members."""
-    dims = {p.name: _dims_of(p) for p in program.params}
-    return {n: dims.get(n, dims.get(n.rpartition("_")[0], ())) for n in _members_of(results)}
 
 
 def _members_of(results: Mapping[str, Any]) -> Iterator[str]:
@@ -556,7 +548,10 @@ def _repeat(
         # results go into the buffers that are passed: each time into new ones
         buffers = {n: v.copy() if hasattr(v, "copy") and not Unread.in_file(v) else v for n, v in values.items()}
         results = prepare_call(step, buffers, lambda _: True, tuple(pairs) if by_block else (), by_block).finish(
-            {p.name: now[p.name] if p.name in now else _blank(p) for p in step.outputs}
+            {
+                p.name: now.get(p.name) or tuple(np.zeros(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
+                for p in step.outputs
+            }
         )
         return {source: results[shown[source]] for source in shown}
 
@@ -614,7 +609,3 @@ def _bar(total: int, label: str) -> Any:
     from lowering.loops.progress import Bar
 
     return Bar(total, label=label) if sys.stderr.isatty() else None
-
-
-def _blank(param: Var) -> tuple[np.ndarray, ...]:
-    return tuple(np.zeros(param.type.dims.shape, DTYPES[s]) for s in param.type.leaves)

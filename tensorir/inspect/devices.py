@@ -164,9 +164,11 @@ def _messages(
     rows: int,
 ) -> None:  # fmt: skip
     """Messages of the devices along one axis of the mesh: strips at the target's side, with their widths in points."""
-    for (source, target), sent in _by_pair(plan, part).items():
-        if source >= count or target >= count:
-            continue
+    by_pair: dict[tuple[int, int], list[Message]] = {}
+    for m in plan.messages:
+        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target and max(m.source, m.target) < count:
+            by_pair.setdefault((m.source, m.target), []).append(m)
+    for (source, target), sent in by_pair.items():
         before = sent[0].position < 0
         points = max(len(m.points) for m in sent)
         title = "\n".join(f"{m}, {m.bytes:,} bytes" for m in sent)
@@ -184,14 +186,6 @@ def _messages(
                 _said(sheet, x + BLOCK[0] / 2, at + HALO - 3, points)
             if abs(source - target) == 1:
                 _arrow(sheet, _corner(a, b), _corner(k, j), side, source < target)
-
-
-def _by_pair(plan: DistributionPlan, part: Decomposition) -> dict[tuple[int, int], list[Message]]:
-    messages: dict[tuple[int, int], list[Message]] = {}
-    for m in plan.messages:
-        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target:
-            messages.setdefault((m.source, m.target), []).append(m)
-    return messages
 
 
 def _said(sheet: Drawing, x: float, y: float, points: int) -> None:

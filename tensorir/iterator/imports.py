@@ -1,6 +1,4 @@
-"""Programs of GT4Py, read: its nodes of iterator IR as ours.
-
-GT4Py's nodes of iterator IR as ours, one by one, by the names of their classes: nothing of GT4Py is imported.
+"""Programs of GT4Py, read: its nodes of iterator IR as ours, by the names of their classes, and nothing imported.
 
 >>> from types import SimpleNamespace
 >>> SymRef = type("SymRef", (SimpleNamespace,), {})
@@ -252,7 +250,8 @@ def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
 
 def _of_operator(source: Any) -> Program:
     """An operator as a program that stores what it returns in `out`."""
-    functions = [_definition(f) for f in _operators(source)]
+    lambdas = [f.__gt_itir__() for f in _operators(source)]
+    functions = [FunctionDefinition(str(n.id), tuple(str(p.id) for p in n.params), expression(n.expr)) for n in lambdas]
     definition = getattr(source.__gt_type__(), "definition", None)
     kinds = [param_type(t) for t in (*definition.pos_only_args, *definition.pos_or_kw_args.values())]  # type: ignore
     result = param_type(definition.returns)  # type: ignore[union-attr]
@@ -270,11 +269,6 @@ def _operators(source: Any) -> list[Any]:
         return [f for f in (one.__gt_closure_vars__() or {}).values() if hasattr(f, "__gt_itir__")]
 
     return list(nodes.postorder([source], called))
-
-
-def _definition(operator: Any) -> FunctionDefinition:
-    node = operator.__gt_itir__()
-    return FunctionDefinition(str(node.id), tuple(str(p.id) for p in node.params), expression(node.expr))
 
 
 def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:

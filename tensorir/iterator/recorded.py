@@ -594,22 +594,20 @@ class RecordedStep:
                 if isinstance(event, Set):
                     self._put(env, self._places[event.key], None, entries[self._set_name(event)])
                 else:
-                    self._run(env, event, runs[id(event.form)])
+                    arguments: dict[str, Any] = {}
+                    for name, k, dtype in event.form.inputs:
+                        if k in event.fields:
+                            place = self._places[event.fields[k]]
+                            whole = env[place.name]
+                            arguments[name] = whole if place.window is None else place.window.of(whole)
+                        else:
+                            arguments[name] = np.asarray(event.numbers[k], dtype)
+                    results = runs[id(event.form)](arguments)
+                    for name, k, where in event.form.outputs:
+                        self._put(env, self._places[event.fields[k]], where, results[name])
             return {n: env[n] for n in self.writes}
 
         return compiling.one_program(step)
-
-    def _run(self, env: dict[str, Any], event: Call, run: Any) -> None:
-        form, arguments = event.form, dict[str, Any]()
-        for name, k, dtype in form.inputs:
-            if k in event.fields:
-                place = self._places[event.fields[k]]
-                arguments[name] = env[place.name] if place.window is None else place.window.of(env[place.name])
-            else:
-                arguments[name] = np.asarray(event.numbers[k], dtype)
-        results = run(arguments)
-        for name, k, where in form.outputs:
-            self._put(env, self._places[event.fields[k]], where, results[name])
 
     def _put(self, env: dict[str, Any], place: _Place, where: tuple[slice, ...] | None, part: Any) -> None:
         """Another part of an entry."""

@@ -398,7 +398,10 @@ class Runner:
                 shape = tuple(ends[axis][1] - ends[axis][0] for axis in order)
                 outputs.append(_Output(o.name, k, _slices(every[k], o.box), order, shape, DTYPES[every[k].element]))
             call = compiled(special, donate=[o.name for o in outputs])
-            same = all(layout is None or _is_plain(layout, leaf) for layout, leaf in zip(layouts, every, strict=True))
+            same = all(
+                at is None or leaf.dims is None or at == Layout(tuple(range(len(at.order))), leaf.dims.shape)
+                for at, leaf in zip(layouts, every, strict=True)
+            )
             in_order = (lambda: special) if same else (lambda: specialised(trees))
             ready = _Ready(special, call, inputs, tuple(outputs), self.memory, tuple(every), in_order)
         self.programs.put((key, tuple([plain(flat[k]) for k in self.scalars[key]])), ready)
@@ -435,11 +438,6 @@ def layout_of(array: Any) -> Layout:
     first, last = array.ctypes.data, array.ctypes.data + int(np.prod(padded)) * array.itemsize
     inside = owner.ctypes.data <= first and last <= owner.ctypes.data + owner.nbytes
     return Layout(order, tuple(padded)) if inside and owner.flags.c_contiguous else plain
-
-
-def _is_plain(layout: Layout, leaf: Leaf) -> bool:
-    """True if an array lies in the order of its dims, without padding."""
-    return leaf.dims is None or (layout.order, layout.shape) == (tuple(range(len(layout.order))), leaf.dims.shape)
 
 
 def _laid_out(leaf: Leaf, layout: Layout | None) -> Leaf:

@@ -568,7 +568,12 @@ def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[node
         closures.append(run(_closure(e, written, params)))
         e.functions.update(e.following)
         e.following.clear()
-        _forget(e, written.output)
+        for name in sorted(e.named):  # names do not reach behind a closure that stores into what they read
+            value = e.scope[name]
+            if value is not None and any(v.name == written.output for v in value.free):
+                e.named.remove(name)
+                del e.scope[name]
+                e.stale[name] = written.output
     intact_params = [p for p in params if p is not None]
     intact_closures = [c for c in closures if c is not None]
     for written, closure in zip(program.closures, closures, strict=True):
@@ -618,13 +623,3 @@ def _binding(e: Elaboration, written: syntax.Binding, program: syntax.Program) -
     e.scope[written.name] = value
     e.named.add(written.name)
     e.stale.pop(written.name, None)
-
-
-def _forget(e: Elaboration, output: str) -> None:
-    """Names in front of closures do not reach behind a closure that stores into what they read."""
-    for name in sorted(e.named):
-        value = e.scope[name]
-        if value is not None and any(v.name == output for v in value.free):
-            e.named.remove(name)
-            del e.scope[name]
-            e.stale[name] = output

@@ -201,7 +201,11 @@ def _scopes(order: Sequence[ir.Expr], outer: _Scopes, uses: Mapping[int, int]) -
         n for n in order if id(n) not in outer.label and (n.label or (uses[id(n)] > 1 and not isinstance(n, _UNNAMED)))
     ]
     result.name(named)
-    binder, level = _binders(order) if named else ({}, {})
+    functions = [n for n in order if isinstance(n, ir.Lambda)] if named else []
+    binder = {p: id(f) for f in functions for p in f.params}
+    level: dict[int, int] = {}  # how many functions stand around one at least
+    for f in reversed(functions):  # what a function is in comes after it
+        level[id(f)] = 1 + max((level.get(binder[v], 0) for v in f.free if v in binder), default=0)
     for node in named:
         owner = max((binder[v] for v in node.free if v in binder), key=lambda f: level[f], default=None)
         result.members.setdefault(owner, []).append(node)
@@ -216,16 +220,6 @@ def _fresh(name: str, stem: str, separator: str, taken: set[str], counters: dict
     return name
 
 
-def _binders(order: Sequence[ir.Expr]) -> tuple[dict[ir.Var, int], dict[int, int]]:
-    """The function that binds each variable, and how many functions stand around it at least."""
-    functions = [n for n in order if isinstance(n, ir.Lambda)]
-    binder = {p: id(f) for f in functions for p in f.params}
-    level: dict[int, int] = {}
-    for f in reversed(functions):  # what a function is in comes after it
-        level[id(f)] = 1 + max((level.get(binder[v], 0) for v in f.free if v in binder), default=0)
-    return binder, level
-
-
 def _written(
     order: Sequence[ir.Expr], root: ir.Expr, outer: _Scopes, uses: Mapping[int, int], bound: bool = False
 ) -> syntax.Expression:
@@ -233,7 +227,10 @@ def _written(
     scopes = _scopes(order, outer, uses)
     used = scopes.used
     written: dict[int, syntax.Expression] = {}
-    inner = _inner_shifts(order, scopes, used)
+    # shifts that are written as part of the shift that they are operands of
+    outer_shifts = (n for n in order if isinstance(n, ir.Call) and _is_shift(n, scopes, used))
+    operands = (n.args[-1] for n in outer_shifts if id(n.args[-1]) not in scopes.label)
+    inner = {id(x) for x in operands if _is_shift(x, scopes, used)}
 
     def use(node: ir.Expr) -> syntax.Expression:
         name = scopes.label.get(id(node))
@@ -275,18 +272,6 @@ def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> synt
 
 
 # Shifts: one in front of another is written as one, `⟪I, 1, J, 1⟫(x)`
-
-
-def _inner_shifts(order: Sequence[ir.Expr], scopes: _Scopes, used: frozenset[str]) -> set[int]:
-    """Shifts that are written as part of the shift that they are operands of."""
-    return {
-        id(node.args[-1])
-        for node in order
-        if isinstance(node, ir.Call)
-        and _is_shift(node, scopes, used)
-        and id(node.args[-1]) not in scopes.label
-        and _is_shift(node.args[-1], scopes, used)
-    }
 
 
 def _is_shift(node: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> bool:

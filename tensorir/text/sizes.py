@@ -48,7 +48,12 @@ class Template(CacheOwner, Displayed):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", inventory(self.program).sizes)
-        self._check_names()
+        try:  # names are wrong at any size; types are checked when the sizes are known
+            elaborate(self.program, dict.fromkeys(self.sizes, _TRIAL))
+        except DiagnosticError as error:
+            lasting = [d for d in error.diagnostics if d.code[0] == "N"]
+            if lasting:
+                raise DiagnosticError(lasting) from None
 
     @property
     def name(self) -> str:
@@ -84,15 +89,6 @@ class Template(CacheOwner, Displayed):
             )
         key = tuple(size_of(sizes[name], name) for name in self.sizes)
         return self.specialisations.of(key, lambda: elaborate(self.program, dict(zip(self.sizes, key, strict=True))))
-
-    def _check_names(self) -> None:
-        """Refuse what is wrong at any size: names. Types are checked when the sizes are known."""
-        try:
-            elaborate(self.program, dict.fromkeys(self.sizes, _TRIAL))
-        except DiagnosticError as error:
-            lasting = [d for d in error.diagnostics if d.code[0] == "N"]
-            if lasting:
-                raise DiagnosticError(lasting) from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Template) and self.program == other.program

@@ -22,7 +22,7 @@ from tensorir.text.lexer import OFFSET
 # What names stand for in a program, and which dims its expressions have, before any size is known.
 #
 # Every name, and every expression that is written as a line of its own, becomes a `Tensor` with a symbol that nothing
-# else has. Rules are generators (`tensorir.text.layout`), since trees may be deep.
+# else has. Rules are generators (`tensorir.nodes`), since trees may be deep.
 
 LEAVES = (syntax.Name, syntax.Number, syntax.Operator)
 Steps = list[tuple[str | syntax.Expression, Affine | None]]

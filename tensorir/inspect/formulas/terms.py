@@ -1,14 +1,9 @@
-r"""Pieces of LaTeX with how tightly they bind, and the letters of dims.
-
-Pieces of LaTeX with how tightly they bind: names, numbers, and the notation of every elementwise builtin.
+r"""Pieces of LaTeX with how tightly they bind: names, numbers, the notation of elementwise builtins, letters of dims.
 
 >>> from tensorir.ir.types import FLOAT64
 >>> a, b = name("a"), name("rate")
 >>> applied("multiplies", [applied("plus", [a, b]), number(2.0, FLOAT64)]).text
 '\\left(a + \\mathit{rate}\\right) \\cdot 2'
-
-The letters of a program's dims, and the names that are taken.
-
 >>> from tensorir.text import parse
 >>> f = parse("f(out: tensor<float, I[0:n]>, x: tensor<float, lon[0:2], lat[0:n]>, l: tensor<float>) { out ← l; }")
 >>> letters_of(f.program)

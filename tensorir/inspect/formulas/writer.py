@@ -1,7 +1,7 @@
 """Programs to equations: every expression at a point, with a line for what has a name, cases, or too many operands.
 
 A shift changes the point, so that names alone carry indices. What a line reads is written before it. Rules are
-generators (`tensorir.text.layout`), since trees may be deep.
+generators (`tensorir.nodes`), since trees may be deep.
 """
 
 from __future__ import annotations
@@ -107,14 +107,9 @@ class _Writer:
             return
         point = self.points.generic(tensor.facts.dims)
         right: Term = yield self._right(entry.value, entry.scope, point)
-        self.lines.append(
-            _Line(self.points.read(tensor, point).text, "=", right.text, self._listed(tensor.facts, point))
-        )
-
-    def _listed(self, facts: Facts, point: Point) -> str:
-        """Of whom an index runs over the neighbours."""
-        indices = [(point[d].text(), e.listed) for d, e in facts.dims.items() if point[d].member]
-        return r",\; ".join(rf"{index} \in {self.points.neighbours(t, point)}" for index, t in indices if t is not None)
+        over = [(point[d].text(), e.listed) for d, e in facts.dims.items() if point[d].member]
+        where = r",\; ".join(rf"{index} \in {self.points.neighbours(t, point)}" for index, t in over if t is not None)
+        self.lines.append(_Line(self.points.read(tensor, point).text, "=", right.text, where))
 
     def _function(self, entry: Function, arguments: Sequence[Facts]) -> Rule[None]:
         """The equation of a function with a name."""

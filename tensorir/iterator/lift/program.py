@@ -9,7 +9,7 @@ written when everything is computed. A lifted program is the fencil, how it came
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -40,7 +40,6 @@ from tensorir.iterator.nodes import (
     Program,
     Ref,
     SetAt,
-    Statement,
     refused,
     run,
 )
@@ -141,7 +140,14 @@ def specialise(
     """A program for arguments: a tree of leaves per parameter."""
     _, state = _reading(program, args, provider, column)
     _temporaries(state, program)
-    _statements(state, program.body)
+    waiting = list(program.body)
+    while waiting:
+        match waiting.pop(0):
+            case If(condition, then, otherwise):
+                chosen = state.ev.known.number(run(state.ev.expression(condition, Env(state.env))))
+                waiting = [*(then if chosen else otherwise), *waiting]
+            case SetAt() as statement:
+                _store(state, statement)
     return _assembled(program.name, state, options)
 
 
@@ -206,17 +212,6 @@ def _temporary_leaves(name: str, kind: Any, domain: Domain) -> Any:
     if isinstance(kind, FieldType):
         return Leaf(name, kind.element, Dims(tuple((d, Interval(*e)) for d, e in domain.box.items())))
     return tuple(_temporary_leaves(f"{name}_{k}", m, domain) for k, m in enumerate(kind.members))
-
-
-def _statements(state: _State, body: Iterable[Statement]) -> None:
-    waiting = list(body)
-    while waiting:
-        match waiting.pop(0):
-            case If(condition, then, otherwise):
-                chosen = state.ev.known.number(run(state.ev.expression(condition, Env(state.env))))
-                waiting = [*(then if chosen else otherwise), *waiting]
-            case SetAt() as statement:
-                _store(state, statement)
 
 
 def _store(state: _State, s: SetAt) -> None:

@@ -1,5 +1,4 @@
-"""Values of expressions of iterator IR: tensors of the graph, tuples, positions in them, functions, domains;
-and what is known of numbers."""
+"""Values of expressions of iterator IR: tensors, tuples, positions in them, functions, domains, and known numbers."""
 
 # What programs evaluate to is of many kinds, which only running tells.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
