@@ -342,13 +342,26 @@ def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
     return Dims(tuple((str(n), Interval(0, s)) for n, s in zip(names, shape, strict=True)))
 
 
-def as_field(domain: Any, data: Any) -> Field:
-    """An array as a field.
+def as_field(domain: Any, data: Any = None, *, origin: Any = None) -> Field:
+    """An array as a field, or a DataArray, which names its dims itself: `as_field(x)`.
 
     `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: (-1, 5)}`, or dims alone, which then
-    start at 0. `data` is kept as it is, an array of NumPy or JAX of the domain's shape; a field has no units. Raises
-    A02 for an element type that the IR does not have, A03 for a wrong shape.
+    start at 0. `data` is kept as it is, an array of NumPy or JAX of the domain's shape; a field has no units.
+
+    Integer coordinates of a DataArray give intervals, other dims start at 0 or at `origin[dim]`. Labels that are no
+    points (degrees, dates) are left out, since a field has none: a warning says so, but for dims of `origin` and those
+    without an index (`ti.drop_indexes`). Axes keep their order.
+
+    Raises A01 for an array without names of dims, A02 for an element type that the IR does not have, A03 for a wrong
+    shape, and for arguments in another order.
     """
+    if kind_of(domain) == "xarray":
+        return _of_data_array(domain, data if origin is None else origin)
+    if data is None:
+        message = f"'domain' is {article(type(domain).__name__)}, and no array that names its dims."
+        raise refuse("A01", message, "name them: ti.as_field([I, J], array), or xr.DataArray(array, dims=('I', 'J')).")
+    if origin is not None:
+        raise refuse("A03", "origin goes with a DataArray, and a domain says itself where dims begin.", "leave it out.")
     if not hasattr(data, "dtype"):
         data = np.asarray(data)
     dims = _dims(domain, tuple(data.shape))
@@ -392,15 +405,12 @@ def ones(domain: Any, dtype: Scalar = FLOAT64) -> Field:
     return full(domain, 1, dtype)
 
 
-def from_xarray(array: Any, origin: Any = None) -> Field:
-    """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`.
-
-    Labels that are no points (degrees, dates) are left out, since a field has none: a warning says so, but for dims of
-    `origin` and those without an index (`ti.positional`). Axes keep their order, and units are left out.
-    """
-    if not hasattr(array, "coords"):
-        message = f"'array' is {article(type(array).__name__)}, which has no names of dims."
-        raise refuse("A01", message, "name them: ti.as_field([I, J], array), or xr.DataArray(array, dims=('I', 'J')).")
+def _of_data_array(array: Any, origin: Any) -> Field:
+    if not isinstance(origin or {}, Mapping) or not all(
+        isinstance(i, numbers.Integral) for i in (origin or {}).values()
+    ):
+        message = "a DataArray names its dims itself, and 'origin' maps some of them to where they begin."
+        raise refuse("A03", message, "write ti.as_field(x), or ti.as_field(x, origin={'I': 0}).")
     refuse_foreign(array, str(array.name or "array"))
     refuse_packed(array, str(array.name or "array"))
     starts = {str(k): int(v) for k, v in (origin or {}).items()}

@@ -28,8 +28,8 @@ def names() -> tuple[str, ...]:
     >>> "hdiff" in names()
     True
     """
-    found = (entry.name for entry in _FOLDER.iterdir())
-    return tuple(sorted(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX)))
+    texts = (entry.name for entry in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in texts if name.endswith(_SUFFIX)))
 
 
 def text(name: str) -> str:

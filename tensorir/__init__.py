@@ -1,7 +1,11 @@
 """A typed, functional tensor IR with named dimensions and integer intervals, run by XLA.
 
 `import tensorir as ti` is all that a user needs. It imports neither NumPy nor JAX: names are found when they are used.
-Editors and type checkers read `__init__.pyi`, which has the same names.
+At the top stands what a notebook, a function under `jax.jit` and a script in GT4Py's style write in their lines:
+operators and their mathematics, fields, dims and element types, and what runs, differentiates, repeats and distributes
+programs. Boundary conditions, passes, settings of the process and each language that is lifted are a module of their
+own: `ti.boundary`, `ti.passes`, `ti.config`, `ti.tir`. Editors and type checkers read `__init__.pyi`, which has the
+same names.
 """
 
 # pyright: reportUnsupportedDunderAll=false
@@ -10,52 +14,26 @@ Editors and type checkers read `__init__.pyi`, which has the same names.
 from __future__ import annotations
 
 import importlib
+import operator
 import os
+import sys
+import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensorir.runtime.assembly import assemble, when_imported
-
-# their modules have their names, and would take these where they are imported later
-from tensorir.runtime.memory import CACHES as caches
-from tensorir.runtime.memory import KEPT_MEMORY as kept_memory
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = [
-    "Diagnostic",
-    "DiagnosticError",
-    "Dimension",
-    "Fencil",
-    "Interrupted",
-    "Interval",
-    "TensorType",
-    "__version__",
-    "caches",
-    "compile",
-    "compiler_options",
-    "dims",
-    "distribute",
-    "fencil",
-    "iterate",
-    "keep_compilations",
-    "kept_memory",
-    "lift",
-    "loop_plan",
-    "tensor",
-]
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    **{name: name for name in ("inspect", "iterator", "passes", "reference", "tile", "tir")},
+    **{name: name for name in ("config", "inspect", "iterator", "passes", "reference", "tenstorrent", "tile", "tir")},
+    "boundary": "fieldview.boundary",
     "build": "ir.build",
     "tt": "tenstorrent",
 }
 _HOMES = {
     "backends": ("compile",),
-    "binding.labels": ("positional",),
+    "binding.labels": ("drop_indexes",),
     "ir.build": ("fencil",),
     "ir.dimensions": ("Dimension", "dims"),
     "distribution.partition": ("partition",),
@@ -67,13 +45,10 @@ _HOMES = {
     ),
     "fieldview.blocks": ("map_blocks",),
     "fieldview.folds": ("all", "any", "max", "mean", "min", "sum"),
-    "fieldview.boundary": ("dirichlet", "extend", "linear", "neumann", "periodic", "with_boundary"),
+    "fieldview.boundary": ("extend", "with_boundary"),
     "ir.nodes": ("Fencil",),
     "iterator.as_jax": ("as_jax",),
     "lifting": ("lift",),
-    "inspect.explain": ("explain",),
-    "passes.restrict": ("restrict",),
-    "passes.pipeline": ("DEFAULT_PASSES", "Pipeline"),
     "ir.staggering": ("c_grid", "staggered"),
     "text": ("parse",),
     "ir.types": ("Interval", "TensorType", "tensor"),
@@ -94,7 +69,7 @@ _ROWS = {
 """The same of dicts in modules."""
 _BACKEND = {
     "exported": ("load",),
-    "fields": ("Field", "as_field", "from_xarray", "full", "ones", "zeros"),
+    "fields": ("Field", "as_field", "full", "ones", "zeros"),
     "transformations": ("grad", "jit", "value_and_grad"),
 }
 """The same of the parts of the backend."""
@@ -104,10 +79,24 @@ _PLACES = {
     **{name: ("row", table) for table, names in _ROWS.items() for name in names},
     **{name: ("backend", part) for part, names in _BACKEND.items() for name in names},
 }
-"""Where each public name is, by what has it."""
+"""Where each public name is, by what has it; others stand below."""
+__all__ = sorted([*_PLACES, "__version__", "distribute", "iterate", "loop_plan"])
+_RENAMED = {
+    **{name: f"config.{name}" for name in ("caches", "compiler_options", "keep_compilations", "kept_memory")},
+    **{name: f"passes.{name}" for name in ("DEFAULT_PASSES", "Pipeline", "explain", "restrict")},
+    **{name: f"boundary.{name}" for name in ("dirichlet", "neumann", "periodic")},
+    "from_xarray": "as_field",
+    "linear": "boundary.extrapolate",
+    "positional": "drop_indexes",
+}
+"""Names of before, each with the one that it has now; they go with release 0.3."""
 
 
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        message = f"ti.{name} is ti.{_RENAMED[name]} now, and the old name goes with release 0.3."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return operator.attrgetter(_RENAMED[name])(sys.modules[__name__])
     if name not in _PLACES:
         raise AttributeError(f"module 'tensorir' has no attribute {name!r}")
     # not kept among the globals: `bool` and `round` are Python's in this file
@@ -225,22 +214,6 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     return backend("jax").distribute(program, mesh, dims, partition=partition, **options)
 
 
-def compiler_options(function: Callable[..., Any], /, *arguments: Any) -> dict[str, str]:
-    """XLA options that the programs of a function ask for: `jax.jit(function, compiler_options=...)` grants them.
-
-    The function is traced on its arguments, arrays or what stands for them, and nothing is computed. Programs that keep
-    a temporary ask that XLA does not compute it again in each fusion that reads it; called by themselves, and by
-    `ti.iterate`, `ti.distribute` and recorded steps, they are granted it, and inside of somebody's `jit` only this way.
-    A `jit` in the function that was traced before is not asked again.
-
-    >>> compiler_options(lambda x: x + 1, 1.0)
-    {}
-    """
-    from tensorir.backends import backend
-
-    return backend("jax").compiler_options(function, *arguments)
-
-
 def loop_plan(step: Callable[..., Any], state: Any, /, *record: Any) -> Any:
     """Kernels that the steps of `ti.iterate` are here, and what of a step is left to XLA; it prints as lines.
 
@@ -255,27 +228,13 @@ def loop_plan(step: Callable[..., Any], state: Any, /, *record: Any) -> Any:
     return backend("jax").loop_plan(step, state, *record)
 
 
-def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
-    """Keep what XLA compiles in a folder, from which later processes take it; None keeps nothing any more.
-
-    The folder is made where it is missing; what it holds is told apart by the program, the versions and the machine.
-    It is JAX's own cache of compilations, so that other programs of JAX in this process are kept, too. Returns the
-    folder of before. Raises A30 for a folder that cannot be made.
-
-    >>> import tempfile
-    >>> before = keep_compilations(tempfile.mkdtemp())
-    >>> _ = keep_compilations(before)
-    """
-    from tensorir.backends import backend
-
-    return backend("jax").keep_compilations(folder)
-
-
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_PLACES})
+    return list(__all__)
 
 
 assemble()
 
+# thresholds of the allocator, before threads of XLA start
+importlib.import_module("tensorir.runtime.memory")
 # the accessor da.tensorir, which needs xarray
 when_imported("xarray", lambda: importlib.import_module("tensorir.xarray"))

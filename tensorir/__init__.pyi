@@ -7,7 +7,6 @@ import builtins
 import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 import jax
@@ -15,22 +14,23 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-import tensorir.tenstorrent
-from tensorir import build as build
+from tensorir import config as config
 from tensorir import inspect as inspect
 from tensorir import iterator as iterator
 from tensorir import passes as passes
 from tensorir import reference as reference
+from tensorir import tenstorrent as tenstorrent
 from tensorir import tile as tile
 from tensorir import tir as tir
 from tensorir.backends import compile as compile
-from tensorir.binding.labels import positional as positional
+from tensorir.binding.labels import drop_indexes as drop_indexes
 from tensorir.distribution.partition import Partition
 from tensorir.distribution.partition import partition as partition
 from tensorir.equality.comparison import equivalent as equivalent
 from tensorir.fieldview import FieldOffset as FieldOffset
 from tensorir.fieldview import as_offset as as_offset
 from tensorir.fieldview import astype as astype
+from tensorir.fieldview import boundary as boundary
 from tensorir.fieldview import broadcast as broadcast
 from tensorir.fieldview import concat_where as concat_where
 from tensorir.fieldview import coord as coord
@@ -43,11 +43,7 @@ from tensorir.fieldview import scan_operator as scan_operator
 from tensorir.fieldview import where as where
 from tensorir.fieldview.array_types import FieldType
 from tensorir.fieldview.blocks import map_blocks as map_blocks
-from tensorir.fieldview.boundary import dirichlet as dirichlet
 from tensorir.fieldview.boundary import extend as extend
-from tensorir.fieldview.boundary import linear as linear
-from tensorir.fieldview.boundary import neumann as neumann
-from tensorir.fieldview.boundary import periodic as periodic
 from tensorir.fieldview.boundary import with_boundary as with_boundary
 from tensorir.fieldview.folds import all as all
 from tensorir.fieldview.folds import any as any
@@ -59,7 +55,7 @@ from tensorir.fieldview.functions import can_deref as can_deref
 from tensorir.fieldview.functions import radians as radians
 from tensorir.fieldview.traced import Shifting
 from tensorir.fieldview.traced import power as power
-from tensorir.inspect.explain import explain as explain
+from tensorir.ir import build as build
 from tensorir.ir.build import fencil as fencil
 from tensorir.ir.dimensions import Dimension as Dimension
 from tensorir.ir.dimensions import Offset
@@ -73,16 +69,12 @@ from tensorir.ir.types import TensorType as TensorType
 from tensorir.ir.types import tensor as tensor
 from tensorir.iterator.as_jax import as_jax as as_jax
 from tensorir.lifting import lift as lift
-from tensorir.passes.pipeline import DEFAULT_PASSES as DEFAULT_PASSES
-from tensorir.passes.pipeline import Pipeline as Pipeline
-from tensorir.passes.restrict import restrict as restrict
 from tensorir.runtime.errors import Diagnostic as Diagnostic
 from tensorir.runtime.errors import DiagnosticError as DiagnosticError
 from tensorir.runtime.errors import Interrupted as Interrupted
-from tensorir.runtime.memory import Caches, KeptMemory
 from tensorir.text import parse as parse
 
-tt = tensorir.tenstorrent
+tt = tenstorrent
 
 _State = TypeVar("_State")
 _Kept = TypeVar("_Kept")
@@ -97,11 +89,6 @@ _Domain: TypeAlias = Mapping[Dimension, int | tuple[int, int]] | Mapping[str, in
 
 __version__: str
 """The version of the package."""
-
-caches: Caches
-"""All caches of the process by name: they can be listed, sized and emptied."""
-kept_memory: KeptMemory
-"""How much freed memory the process keeps for arrays to come; `ti.kept_memory.limit = 0` gives it back."""
 
 # element types
 bfloat16: Scalar
@@ -140,7 +127,7 @@ uint8: Scalar
 class Field:
     """An array (NumPy or JAX) whose axes are dims with integer intervals; arithmetic is that of field operators.
 
-    `ti.as_field`, `ti.zeros`, `ti.ones`, `ti.full` and `ti.from_xarray` make one. It is a pytree with the array as its
+    `ti.as_field`, `ti.zeros`, `ti.ones` and `ti.full` make one. It is a pytree with the array as its
     leaf. In annotations, `ti.Field[[I, J], ti.float64]`.
     """
 
@@ -250,12 +237,28 @@ def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Callable[..., 
     Reading needs flatbuffers (`pip install tensorir[export]`).
     """
 
-def as_field(domain: _Domain, data: ArrayLike) -> Field:
-    """An array as a field.
+@overload
+def as_field(
+    domain: xr.DataArray,
+    data: None = None,
+    *,
+    origin: Mapping[Dimension, int] | Mapping[str, int] | None = None,
+) -> Field: ...
+@overload
+def as_field(
+    domain: _Domain | Sequence[Dimension] | Sequence[str] | Dimension | str, data: ArrayLike, *, origin: None = None
+) -> Field:
+    """An array as a field, or a DataArray, which names its dims itself: `as_field(x)`.
 
     `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: (-1, 5)}`, or dims alone, which then
-    start at 0. `data` is kept as it is, an array of NumPy or JAX of the domain's shape; a field has no units. Raises
-    A02 for an element type that the IR does not have, A03 for a wrong shape.
+    start at 0. `data` is kept as it is, an array of NumPy or JAX of the domain's shape; a field has no units.
+
+    Integer coordinates of a DataArray give intervals, other dims start at 0 or at `origin[dim]`. Labels that are no
+    points (degrees, dates) are left out, since a field has none: a warning says so, but for dims of `origin` and those
+    without an index (`ti.drop_indexes`). Axes keep their order.
+
+    Raises A01 for an array without names of dims, A02 for an element type that the IR does not have, A03 for a wrong
+    shape, and for arguments in another order.
     """
 
 def full(domain: _Domain, value: float, dtype: Scalar = ...) -> Field:
@@ -277,13 +280,6 @@ def ones(domain: _Domain, dtype: Scalar = ...) -> Field:
     `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`.
     """
 
-def from_xarray(array: xr.DataArray, origin: Mapping[Dimension, int] | Mapping[str, int] | None = None) -> Field:
-    """A DataArray as a field: integer coordinates give intervals, other dims start at 0 or at `origin[dim]`.
-
-    Labels that are no points (degrees, dates) are left out, since a field has none: a warning says so, but for dims of
-    `origin` and those without an index (`ti.positional`). Axes keep their order, and units are left out.
-    """
-
 def distribute(
     program: _Program,
     mesh: jax.sharding.Mesh,
@@ -292,7 +288,6 @@ def distribute(
     partition: Partition | None = None,
     **options: Any,
 ) -> _Program: ...
-def compiler_options(function: Callable[..., object], /, *arguments: object) -> dict[str, str]: ...
 def loop_plan(step: Callable[..., object], state: object, /, *record: object) -> Any: ...
 @overload
 def grad(
@@ -346,7 +341,6 @@ def jit(function: Callable[_P, _Result], /) -> Callable[_P, _Result]:
     from outside is read anew where it has changed.
     """
 
-def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None: ...
 @overload
 def iterate(
     step: Callable[..., _State],

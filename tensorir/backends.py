@@ -61,12 +61,12 @@ def compile(program: Any, /, *, backend: str = "jax", **options: Any) -> Any:
     that hold no -1; `donate`, names of outputs whose buffers are passed and may be used up; `numerics`, "fast",
     "loose" (extremes of many elements may drop a NaN) or "exact" (folds keep their order, every operation rounds);
     `passes`, what the program goes through before it is emitted (`c.pipeline()` shows the program after each; a
-    pipeline, its text, or passes in a row, `ti.DEFAULT_PASSES` where it is not given); `raising`, the names of the
-    rules that may turn steps into operations of XLA, `()` for none (`lowering.raising` has the table, `c.raised()` says
-    which were used); `without`, names of passes, rules and choices of the lowering that are switched off (`c.plan()`
-    says what was chosen, why, and what each is worth). `at_most={"n": 1024}` compiles a template once for all sizes up
-    to a bound (`docs/language.md`, "One compilation for all sizes"); it raises B05 for a name that is no size, B13 for
-    what depends on a size in another way than masks can say, and calls B12 for larger arrays.
+    pipeline, its text, or passes in a row, `ti.passes.DEFAULT_PASSES` where it is not given); `raising`, the names of
+    the rules that may turn steps into operations of XLA, `()` for none (`lowering.raising` has the table, `c.raised()`
+    says which were used); `without`, names of passes, rules and choices of the lowering that are switched off
+    (`c.plan()` says what was chosen, why, and what each is worth). `at_most={"n": 1024}` compiles a template once for
+    all sizes up to a bound (`docs/language.md`, "One compilation for all sizes"); it raises B05 for a name that is no
+    size, B13 for what depends on a size in another way than masks can say, and calls B12 for larger arrays.
     """
     return _backend(backend).compile(program, **options)
 

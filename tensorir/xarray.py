@@ -10,7 +10,7 @@ Importing this module puts them on DataArrays and Datasets; so do `import tensor
 >>> h = xr.DataArray([1.0, 2.0, 4.0], dims="I", coords={"I": [0, 1, 2]})
 >>> h.tensorir.intervals["I"]
 Interval(0, 3)
->>> h.tensorir.extend({I: 1}, ti.periodic()).values
+>>> h.tensorir.extend({I: 1}, ti.boundary.periodic()).values
 array([4., 1., 2., 4., 1.])
 
 Shifts have opposite signs here and there. An operator's `h(I + 1)` is the field whose value at i is h[i + 1]; xarray's
@@ -125,7 +125,7 @@ class Accessor(Calls[xarray.DataArray]):
         """
         import tensorir
 
-        return tensorir.from_xarray(self._array, origin)
+        return tensorir.as_field(self._array, origin=origin)
 
     def inspect(self, operator: Any, *more: Any, **options: Any) -> Inspection:
         """The intermediates of an operator of this array and further arguments.
@@ -144,7 +144,7 @@ class Accessor(Calls[xarray.DataArray]):
         """The array with halos (`ti.extend`): shapes grow by the widths, coordinates of integers go on.
 
         >>> import tensorir as ti
-        >>> xarray.DataArray([1.0, 2.0], dims="I").tensorir.extend({"I": (0, 1)}, ti.dirichlet(0)).values
+        >>> xarray.DataArray([1.0, 2.0], dims="I").tensorir.extend({"I": (0, 1)}, ti.boundary.dirichlet(0)).values
         array([1., 2., 0.])
         """
         import tensorir
@@ -155,7 +155,7 @@ class Accessor(Calls[xarray.DataArray]):
         """The array with its outermost points renewed from those inside (`ti.with_boundary`).
 
         >>> import tensorir as ti
-        >>> xarray.DataArray([9.0, 2.0, 9.0], dims="I").tensorir.with_boundary({"I": 1}, ti.neumann()).values
+        >>> xarray.DataArray([9.0, 2.0, 9.0], dims="I").tensorir.with_boundary({"I": 1}, ti.boundary.neumann()).values
         array([2., 2., 2.])
         """
         import tensorir
@@ -185,7 +185,7 @@ class Accessor(Calls[xarray.DataArray]):
 
     def domain(self) -> Any:
         """The intervals as a picture; see `ti.inspect.domains` for those of a program."""
-        from tensorir.inspect.footprints import Box, drawn
+        from tensorir.inspect.needed_points import Box, drawn
 
         return drawn([Box(str(self._array.name or "array"), intervals_of(self._array, {}), "in")])
 

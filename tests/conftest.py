@@ -23,7 +23,7 @@ from jax._src import compiler
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lowering.calls import executable
-from tensorir import caches, kept_memory
+from tensorir.config import caches, kept_memory
 from tests.durations import TABLE, nightly
 
 # thousands of programs of all sizes run in one process, which holds 0.7 GB less so

@@ -84,7 +84,10 @@ def check(text, wanted, slope):
         given = jax.grad(lambda a: c(a=a, b=jnp.asarray(B))["y"].sum())(jnp.asarray(A))
     np.testing.assert_allclose(given, [0.0, *slope])
     assert c.cost().operations > 0
-    assert ti.Pipeline("inline, simplify, cse, fold_constants, temporaries, materialise, contractions")(f) is not None
+    assert (
+        ti.passes.Pipeline("inline, simplify, cse, fold_constants, temporaries, materialise, contractions")(f)
+        is not None
+    )
     assert len(set(domains(f.bind()).params["a"])) == 3
 
 
@@ -346,7 +349,7 @@ def test_what_may_be_absent_before_it_may_be_absent_after_it(program):
 
 def test_passes_take_it_along(program):
     _, f, given = program
-    passes = ti.Pipeline("inline, simplify, cse, fold_constants, temporaries, materialise, contractions")
+    passes = ti.passes.Pipeline("inline, simplify, cse, fold_constants, temporaries, materialise, contractions")
     made = ti.compile(f).cost()
     assert made.bytes_read
     np.testing.assert_array_equal(ti.reference.run(passes(f), **given)["y"], ti.reference.run(f, **given)["y"])

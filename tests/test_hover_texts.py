@@ -19,11 +19,11 @@ from tensorir.fieldview import MATHEMATICS
 from tensorir.ir.types import tensor
 
 FUNCTIONS = {name: inspect.getdoc(getattr(ti, name)) for name in dir(ti) if inspect.isfunction(getattr(ti, name))}
-OF_NO_ARRAYS = {"compiler_options", "dims", "fencil", "keep_compilations", "loop_plan", "tensor"}
+OF_NO_ARRAYS = {"dims", "fencil", "loop_plan", "tensor"}
 WITH_UNITS = {
-    *MATHEMATICS, "as_field", "as_offset", "astype", "broadcast", "concat_where", "coord", "dirichlet", "extend",
-    "field_operator", "from_xarray", "grad", "iterate", "jit", "map_blocks", "max_over", "min_over", "neighbor_sum",
-    "neumann", "scan_operator", "value_and_grad", "where", "with_boundary",
+    *MATHEMATICS, "as_field", "as_offset", "astype", "broadcast", "concat_where", "coord", "extend",
+    "field_operator", "grad", "iterate", "jit", "map_blocks", "max_over", "min_over", "neighbor_sum",
+    "scan_operator", "value_and_grad", "where", "with_boundary",
 }  # fmt: skip
 
 

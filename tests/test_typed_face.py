@@ -11,6 +11,8 @@ import runpy
 import shutil
 import subprocess
 import sys
+import warnings
+from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
 
@@ -27,12 +29,11 @@ IMPORTED = {
     alias.asname: node.module for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
     if alias.asname
 }  # fmt: skip
-MODULES = {name for name, module in IMPORTED.items() if module == "tensorir"}
 DECLARED = {
     n.target.id for n in STUB.body
     if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name) and not re.match(r"_[A-Z]", n.target.id)
 }  # fmt: skip
-RENAMED = {
+SHORT = {
     t.id: ast.unparse(n.value) for n in STUB.body if isinstance(n, ast.Assign) for t in n.targets
     if not t.id.startswith("_")
 }  # fmt: skip
@@ -57,7 +58,7 @@ def there(function):
 
 
 def test_the_stub_has_the_names_that_there_are():
-    assert sorted({*DEFINED, *IMPORTED, *DECLARED, *CLASSES, *RENAMED}) == dir(ti)
+    assert sorted({*DEFINED, *IMPORTED, *DECLARED, *CLASSES, *SHORT}) == dir(ti) == ti.__all__
 
 
 @pytest.mark.parametrize("name", DEFINED)
@@ -69,9 +70,9 @@ def test_a_function_of_the_stub_is_called_and_described_as_the_function_is(name)
     assert ast.get_docstring(DEFINED[name]) == text
 
 
-@pytest.mark.parametrize("name", RENAMED)
-def test_a_module_with_another_name_is_that_module(name):
-    assert getattr(ti, name) is importlib.import_module(RENAMED[name])
+def test_a_module_with_a_short_name_is_that_module():
+    assert SHORT == {"tt": "tenstorrent"}
+    assert ti.tt is ti.tenstorrent
 
 
 @pytest.mark.parametrize("name", IMPORTED)
@@ -100,7 +101,35 @@ def test_a_name_stays_what_it_is_when_a_module_of_that_name_is_imported():
     for module in pkgutil.iter_modules(ti.__path__):
         if module.name in dir(ti):
             importlib.import_module(f"tensorir.{module.name}")
-    assert {name for name in dir(ti) if inspect.ismodule(getattr(ti, name))} == {*MODULES, *RENAMED}
+    modules = {name for name in dir(ti) if inspect.ismodule(getattr(ti, name))}
+    assert modules == {
+        "boundary", "build", "config", "inspect", "iterator", "passes", "reference", "tenstorrent", "tile", "tir", "tt",
+    }  # fmt: skip
+
+
+BEFORE = {
+    "caches": "config.caches", "compiler_options": "config.compiler_options",
+    "keep_compilations": "config.keep_compilations", "kept_memory": "config.kept_memory",
+    "DEFAULT_PASSES": "passes.DEFAULT_PASSES", "Pipeline": "passes.Pipeline", "explain": "passes.explain",
+    "restrict": "passes.restrict", "dirichlet": "boundary.dirichlet", "linear": "boundary.extrapolate",
+    "neumann": "boundary.neumann", "periodic": "boundary.periodic", "from_xarray": "as_field",
+    "positional": "drop_indexes",
+}  # fmt: skip
+"""Names of release 0.1 and those of now."""
+
+
+@pytest.mark.parametrize("old", BEFORE)
+def test_an_old_name_is_the_new_one_and_says_so_once_at_each_place(old):
+    places = compile(f"for _ in range(3): values.append(ti.{old})\nvalues.append(ti.{old})", "user.py", "exec")
+    names = {"values": [], "ti": ti}
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("default")
+        exec(places, names)
+    assert all(value is attrgetter(BEFORE[old])(ti) for value in names["values"])
+    assert old not in dir(ti)
+    text = f"ti.{old} is ti.{BEFORE[old]} now, and the old name goes with release 0.3."
+    said = [(w.category, str(w.message), w.filename, w.lineno) for w in warned]
+    assert said == [(DeprecationWarning, text, "user.py", line) for line in (1, 2)]
 
 
 def test_a_name_that_python_has_too_stays_python_s_in_the_file_of_the_package():
@@ -123,7 +152,7 @@ I, J = ti.dims("I J")
 
 @ti.field_operator
 def rise(h: ti.Field[[I, J], ti.float64]) -> ti.Field[[I, J], ti.float64]:
-    inner = ti.extend(h, {I: 1}, ti.periodic())
+    inner = ti.extend(h, {I: 1}, ti.boundary.periodic())
     steps = inner(I + 1) - 2.0 * inner + ti.sqrt(inner(I - 1) ** 2)
     return ti.where((steps > 0.0) & ti.isfinite(steps), steps, ti.maximum(0.0, -steps))
 
@@ -139,8 +168,8 @@ def energy(h: xr.DataArray, dt: float) -> float:
 
 a = xr.DataArray(np.zeros((3, 3)), dims=("I", "J"))
 f = ti.zeros({I: 3})
-reveal_type(ti.extend(a, {I: 1}, ti.periodic()))
-reveal_type(ti.with_boundary(f, {I: 1}, (ti.periodic(), ti.neumann())))
+reveal_type(ti.extend(a, {I: 1}, ti.boundary.periodic()))
+reveal_type(ti.with_boundary(f, {I: 1}, (ti.boundary.periodic(), ti.boundary.neumann())))
 reveal_type(rise(a))
 reveal_type(rise(h=f, domain={I: (0, 2)}))
 reveal_type(rise(np.zeros((3, 3))))

@@ -11,18 +11,14 @@ from typing import Any
 
 import jax
 
-from lowering.calls import executable as host_results
+from lowering.calls import executable
 from lowering.calls.executable import Executable, Options
 from lowering.context import Chosen
 from lowering.gradients import checkpointed_loop
 from lowering.kernels import custom_calls, equations, native, regions, stages, sweeps, told
-from lowering.raising import NAMES, RULES, contractions
-from lowering.raising import contractions as convolutions
-from lowering.raising import reductions as prefixes
+from lowering.raising import NAMES, RULES, contractions, reductions
 from lowering.raising.windows import MOST_POINTS
 from lowering.rules import folds, indirect, neighbours, structure
-from lowering.rules import folds as reduction
-from lowering.rules import neighbours as reads_per_loop
 from lowering.rules.neighbours import padding_of
 from tensorir.analysis import cost
 from tensorir.analysis.cost import bytes_of, predicted
@@ -69,7 +65,7 @@ CHOICES: Mapping[str, LoweringChoice] = {
         "neighbours are read again in each loop", "what is made of neighbours is stored for all loops",
         "XLA fuses a gather only into a single reader", "so many gathers take longer than to store it",
         Threshold(
-            "MOST_REPEATED", reads_per_loop.MOST_REPEATED, "gathers for each pass over memory",
+            "MOST_REPEATED", neighbours.MOST_REPEATED, "gathers for each pass over memory",
             f"{PAGE}, Neighbour tables",
         ),
     ),
@@ -117,7 +113,7 @@ _SET = "set, and not measured"
 
 THRESHOLDS: tuple[Threshold, ...] = (
     *(c.threshold for c in CHOICES.values() if c.threshold is not None),
-    Threshold("COPIED", host_results.COPIED, "bytes of results from which on memory is handed on", f"{PAGE}, Memory"),
+    Threshold("COPIED", executable.COPIED, "bytes of results from which on memory is handed on", f"{PAGE}, Memory"),
     Threshold("MOST_READERS", neighbours.MOST_READERS, "readers of a source", f"{PAGE}, Neighbour tables"),
     Threshold(
         "MOST_BY_SLOT", neighbours.MOST_BY_SLOT, "times the gathers of joined slots", f"{PAGE}, Neighbour tables"
@@ -125,14 +121,14 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("PER_BYTE", cost.PER_BYTE, "additions per byte", f"{PAGE}, Pointwise stencils"),
     Threshold("CACHE", cost.CACHE, "bytes that a cache holds", f"{PAGE}, Pointwise stencils"),
     Threshold("BEYOND", cost.BEYOND, "times as dear are bytes beyond", f"{PAGE}, Pointwise stencils"),
-    Threshold("LIBRARY", reduction.LIBRARY, "elements from which on XLA reduces by a library", _SUMS),
-    Threshold("COLUMNS", reduction.COLUMNS, "columns from which on rows are combined", _SUMS),
-    Threshold("MADE", reduction.MADE, "the same of an array that is made", _SUMS),
+    Threshold("LIBRARY", folds.LIBRARY, "elements from which on XLA reduces by a library", _SUMS),
+    Threshold("COLUMNS", folds.COLUMNS, "columns from which on rows are combined", _SUMS),
+    Threshold("MADE", folds.MADE, "the same of an array that is made", _SUMS),
     Threshold("SHORTEST", contractions.SHORTEST, "products from which on a sum is a contraction", _RULES),
-    Threshold("FEWEST_CHANNELS", convolutions.FEWEST_CHANNELS, "channels of a convolution", _RULES),
-    Threshold("MOST_GROUPS", convolutions.MOST_GROUPS, "convolutions side by side", _RULES),
-    Threshold("MOST_COLUMNS", prefixes.MOST_COLUMNS, "columns of a scan that is cumulative on GPUs", _SET),
-    Threshold("FEWEST_LEVELS", prefixes.FEWEST_LEVELS, "levels of such a scan", _SET),
+    Threshold("FEWEST_CHANNELS", contractions.FEWEST_CHANNELS, "channels of a convolution", _RULES),
+    Threshold("MOST_GROUPS", contractions.MOST_GROUPS, "convolutions side by side", _RULES),
+    Threshold("MOST_COLUMNS", reductions.MOST_COLUMNS, "columns of a scan that is cumulative on GPUs", _SET),
+    Threshold("FEWEST_LEVELS", reductions.FEWEST_LEVELS, "levels of such a scan", _SET),
     Threshold("MOST_POINTS", MOST_POINTS, "points of a window that is sliced", _RULES),
     Threshold("DEEPEST", conditionals.DEEPEST, "conditionals inside of each other", _SET),
     Threshold("OFTEN", conditionals.OFTEN, "times that a choice is traced", _SET),
@@ -150,7 +146,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
     Threshold("SHORT", native.SHORT, "variables at positions in steps of wide blocks", _SET),
     Threshold(
         "WORTH_A_GRID",
-        host_results.WORTH_A_GRID,
+        executable.WORTH_A_GRID,
         "bytes of the largest array of stencils in a kernel",
         f"{PAGE}, Kernels on CPUs",
     ),

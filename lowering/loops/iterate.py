@@ -65,9 +65,9 @@ def iterate(
 ) -> Any:
     """Steps in XLA; its arguments are those of `ti.iterate`, where each is described.
 
-    A loop is compiled once for a step, what it reads outside, and a kind of state (`ti.caches`). Inside of somebody's
-    transformation there are no callbacks and no bar, what is kept is stacked along a first axis, and a forcing is whole
-    in memory.
+    A loop is compiled once for a step, what it reads outside, and a kind of state (`ti.config.caches`). Inside of a
+    transformation of JAX there are no callbacks and no bar, what is kept is stacked along a first axis, and a forcing
+    is whole in memory.
 
     >>> import jax.numpy as jnp
     >>> iterate(lambda x: 0.5 * x, jnp.ones(2), 3)

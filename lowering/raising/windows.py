@@ -22,7 +22,7 @@ from tensorir.ir.nodes import Call, Expr, Literal
 #
 # `gather(I)(x, 2 × pos(Y) + pos(R))` reads no table: for each point of R it is a slice of x with stride 2. Windows of
 # few points stay apart, one slice per point, so that a fold over them is a sum (or a maximum) of shifted slices,
-# which XLA fuses; the same window times weights is a convolution (`convolutions`).
+# which XLA fuses; the same window times weights is a convolution (`contractions.py`).
 
 MOST_POINTS = 32
 """Windows with more points along a dim are gathered."""
@@ -251,7 +251,7 @@ def _last_wins(start: jax.Array, numbers: Any, points: Dims, updates: Updates, r
 # Zeros between the elements of an array.
 #
 # `if p % 2 = 0 then x[p / 2] else 0` is `lax.pad` with zeros between, and no gather; where a convolution reads it,
-# its input is dilated, which takes half of the time (`convolutions`): a transposed convolution is written like this.
+# its input is dilated, which takes half of the time (`contractions.py`): a transposed convolution is written like this.
 
 Step = tuple[str, int]
 """A dim, and what its coordinate is a multiple of, or divided by."""

@@ -26,7 +26,7 @@ from tensorir.ir.types import NEIGHBOUR, TensorType
 #
 # The transpose of a gather is a scatter-add, several times slower than gathers (`docs/lowering.md`, "Neighbour
 # tables"). With the inverse table, which lists for each source the places that read it, the transpose is one gather
-# per reader. `read` and `collect` are a pair of primitives, each the transpose of the other, with differentiation,
+# per reader. `_read` and `_collect` are a pair of primitives, each the transpose of the other, with differentiation,
 # batching and lowering rules, so that forward and reverse mode, `vmap` and `hessian` all keep the inverse table.
 
 MOST_READERS = 64

@@ -186,7 +186,7 @@ def run(
     from tensorir.fieldview.operator import FieldOperator
 
     keep_existing((None if chunks and resume else out, plot), overwrite, ask)
-    given = (*(arrays or ()), *(input or ()))
+    inputs = (*(arrays or ()), *(input or ()))
     named = modules.named_object(str(program)) if modules.is_named(program) else None
     if isinstance(named, FieldOperator):
         refuse_given(program, "an operator", {
@@ -195,7 +195,7 @@ def run(
             "--chunks": chunks,
         })  # fmt: skip
         request = Request(
-            program, None, given, out, tuple(set or ()), steps, tuple(next or ()), False, plot, "jax", every,
+            program, None, inputs, out, tuple(set or ()), steps, tuple(next or ()), False, plot, "jax", every,
             tuple(rename or ()), None, Devices.of(devices, dims, processes, heartbeat), dt, start,
             forcing=tuple(forcing or ()), forcing_method=forcing_method, checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
@@ -211,7 +211,7 @@ def run(
             "--devices": devices, "--dims": dims, "--processes": processes, "--checkpoint": checkpoint,
             "--checkpoint-every": checkpoint_every,
         })  # fmt: skip
-        iterators.run(program, given, out, tuple(set or ()), say)
+        iterators.run(program, inputs, out, tuple(set or ()), say)
         return
     if tiles.is_tile(program):
         refuse_given(program, "Tile IR", {
@@ -221,7 +221,7 @@ def run(
             "--devices": devices, "--dims": dims, "--processes": processes, "--checkpoint": checkpoint,
             "--checkpoint-every": checkpoint_every,
         })  # fmt: skip
-        tiles.run(program, func, given, out, tuple(set or ()), grid, checked, seed, say)
+        tiles.run(program, func, inputs, out, tuple(set or ()), grid, checked, seed, say)
         return
     refuse_given(program, "no Tile IR", {"--grid": grid, "--seed": seed})
     if kernels.is_kernel(program):
@@ -232,13 +232,13 @@ def run(
             "--devices": devices, "--dims": dims, "--processes": processes, "--checkpoint": checkpoint,
             "--checkpoint-every": checkpoint_every,
         })  # fmt: skip
-        kernels.run(program, func, given, out, tuple(set or ()), tuple(name or ()), random, checked, say)
+        kernels.run(program, func, inputs, out, tuple(set or ()), tuple(name or ()), random, checked, say)
         return
 
     refuse_given(program, "a program", {"--func": func, "--name": name, "--checked": checked, "--random": random})
     execute(
         Request(
-            program, fencil, given, out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
+            program, fencil, inputs, out, tuple(set or ()), steps, tuple(next or ()), cast, plot,
             backend or "jax", every, tuple(rename or ()), resume, Devices.of(devices, dims, processes, heartbeat),
             dt, start, tuple(chunks or ()), tuple(forcing or ()), forcing_method, checkpoint, checkpoint_every,
         ),
@@ -253,7 +253,7 @@ def check(programs: Programs, fencil: Name = None, name: Constants = None) -> No
     from stencils.cli import kernels, look, tiles
     from stencils.cli.options import refuse_given
 
-    found: list[Diagnostic] = []
+    findings: list[Diagnostic] = []
     for program in programs:
         try:
             if tiles.is_tile(program):
@@ -266,9 +266,9 @@ def check(programs: Programs, fencil: Name = None, name: Constants = None) -> No
                 refuse_given(program, "a program", {"--name": name})
                 look.check(program, fencil, say)
         except DiagnosticError as wrong:
-            found += wrong.diagnostics
-    if found:
-        raise DiagnosticError(tuple(found))
+            findings += wrong.diagnostics
+    if findings:
+        raise DiagnosticError(tuple(findings))
 
 
 @app.command("print")
@@ -419,8 +419,8 @@ def tt(
 
     if out is not None:
         keep_existing([out / name for name in tensix.files_for(card)], overwrite, ask)
-    given = tuple(input or ()), tuple(set or ()), tuple(name or ())
-    tensix.program(kernel, func, cores, capacity, out, *given, random, order, seed, passes, card, mcast, say)
+    options = tuple(input or ()), tuple(set or ()), tuple(name or ())
+    tensix.program(kernel, func, cores, capacity, out, *options, random, order, seed, passes, card, mcast, say)
 
 
 @app.command()

@@ -181,7 +181,7 @@ class BlockPrograms:
 #
 # What a block needs follows from the program (`tensorir/passes/restrict.py`), so halos, regions and boundaries are
 # the program's own. All results of a block are computed at once from what is read once, and written to their places
-# in a Zarr store; a file beside it counts the blocks that are there, for `--resume` (`block_marks.py`).
+# in a Zarr store; a file beside it counts the blocks that are there, for `--resume` (`mark`).
 
 
 class Halted(Exception):

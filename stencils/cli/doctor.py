@@ -26,7 +26,7 @@ def examine(processes: str | None, folder: Path | None, say: Callable[[str], Non
     first = Devices({}, processes).join()
     from lowering.distribution.meshes import of_all, taking_part
 
-    place, count, own, kind = taking_part()
+    place, count, devices, kind = taking_part()
     good = True
 
     def report(right: bool, text: str) -> None:
@@ -40,7 +40,7 @@ def examine(processes: str | None, folder: Path | None, say: Callable[[str], Non
     reason = f"started by {by}" if by else "no launcher around this process" if count == 1 else "as --processes says"
     report(count > 1 or not launched(os.environ), f"{count} process{'es' if count > 1 else ''}: {reason}")
     machines = of_all(platform.node())
-    counts = [int(n) for n in of_all(str(own))]
+    counts = [int(n) for n in of_all(str(devices))]
     report(min(counts) > 0 and len(set(counts)) == 1, f"devices of each: {', '.join(map(str, counts))} ({kind})")
     report(len(machines) == count, f"the coordinator answers on {', '.join(dict.fromkeys(machines))}")
     versions = of_all(" ".join(map(_version, PACKAGES)))

@@ -49,34 +49,37 @@ class Names:
 
     pairs: Mapping[str, str]
     told: tuple[str, ...] = ()
-    """What was found without being said, a sentence each."""
+    """What attributes of arrays told, a sentence each."""
 
     @staticmethod
-    def of(dims: Mapping[str, Sequence[str]], arrays: Mapping[str, Any], given: Sequence[str]) -> Names:
+    def of(dims: Mapping[str, Sequence[str]], arrays: Mapping[str, Any], options: Sequence[str]) -> Names:
         """The names for the dims of each parameter and the arrays that are passed, with options such as `lat=J`.
 
         Raises C13 for options that say nothing, C14 for a dim that no dim of an array is.
         """
         known = list(dict.fromkeys(d for names in dims.values() for d in names))
         labelled = {n: v for n, v in arrays.items() if kind_of(v) == "xarray" and n in dims}
-        pairs = _given(given, known, labelled)
-        told: list[str] = []
+        pairs = _given(options, known, labelled)
+        sentences: list[str] = []
         for name, array in labelled.items():
             have = [pairs.get(str(d), str(d)) for d in array.dims]
             for dim in [d for d in dims[name] if d not in have]:
                 free = [str(d) for d in array.dims if str(d) not in known and str(d) not in pairs]
                 axis = AXES.get(dim.upper())
-                found = [d for d in free if axis in _axes_of(array, d)] if axis else []
-                if len(found) != 1:
-                    raise _missing(name, dim, array, free)
-                pairs[found[0]] = dim
-                told.append(f"{found[0]} is {dim}: it is the axis {axis} by its attributes.")
-        return Names(pairs, tuple(told))
+                alike = [d for d in free if axis in _axes_of(array, d)] if axis else []
+                if len(alike) != 1:
+                    have = " and ".join(map(str, array.dims)) or "none"
+                    message = f"'{name}' needs the dim {dim}, and the dims of its array are {have}."
+                    hint = f"say which it is: --rename {free[0]}={dim}." if free else "give an array that has it."
+                    raise refuse("C14", message, hint)
+                pairs[alike[0]] = dim
+                sentences.append(f"{alike[0]} is {dim}: it is the axis {axis} by its attributes.")
+        return Names(pairs, tuple(sentences))
 
     def inside(self, array: Any) -> Any:
         """An array with the dims of the program."""
-        own = {d: n for d, n in self.pairs.items() if d in getattr(array, "dims", ())}
-        return array.rename(own) if own else array
+        names = {d: n for d, n in self.pairs.items() if d in getattr(array, "dims", ())}
+        return array.rename(names) if names else array
 
     def outside(self, result: Any) -> Any:
         """A result with the dims of the files, members of tuples too."""
@@ -89,10 +92,10 @@ class Names:
         return result.rename(back) if back else result
 
 
-def _given(given: Sequence[str], known: Sequence[str], arrays: Mapping[str, Any]) -> dict[str, str]:
+def _given(options: Sequence[str], known: Sequence[str], arrays: Mapping[str, Any]) -> dict[str, str]:
     have = list(dict.fromkeys(str(d) for a in arrays.values() for d in a.dims))
     pairs: dict[str, str] = {}
-    for text in given:
+    for text in options:
         dim, _, name = text.partition("=")
         if not dim or not name:
             raise refuse("C13", f"'--rename {text}' does not say which dim is which.", "write --rename latitude=J.")
@@ -104,22 +107,16 @@ def _given(given: Sequence[str], known: Sequence[str], arrays: Mapping[str, Any]
     return pairs
 
 
-def _missing(name: str, dim: str, array: Any, free: Sequence[str]) -> Exception:
-    have = " and ".join(map(str, array.dims)) or "none"
-    hint = f"say which it is: --rename {free[0]}={dim}." if free else "give an array that has it."
-    return refuse("C14", f"'{name}' needs the dim {dim}, and the dims of its array are {have}.", hint)
-
-
 def _axes_of(array: Any, dim: str) -> set[str]:
     """The axes that the coordinates along a dim say it is."""
     needed("cf_xarray", "cli", "axes by their attributes")
     import cf_xarray  # noqa: F401  # puts `cf` on arrays
 
     along = {str(n) for n, c in array.coords.items() if c.dims == (dim,)}
-    found = {a for a, n in COORDINATES.items() if along & {*array.cf.axes.get(a, ()), *array.cf.coordinates.get(n, ())}}
+    axes = {a for a, n in COORDINATES.items() if along & {*array.cf.axes.get(a, ()), *array.cf.coordinates.get(n, ())}}
     if any(array.coords[n].dtype.kind == "M" for n in along):
-        found.add("T")
-    return found
+        axes.add("T")
+    return axes
 
 
 # Arrays through pipes: `--input -` takes what standard input holds, `--out -` writes NetCDF to standard output.
@@ -140,8 +137,8 @@ def _arrived(stream: Any) -> Path:
     held: bytes = stream.buffer.read()
     suffix = next((s for start, s in BEGINNINGS.items() if held.startswith(start)), None)
     if suffix is None:
-        told = "standard input holds nothing" if not held else "what standard input holds is neither NetCDF nor npz"
-        raise refuse("F02", f"{told}.", "pipe a file of arrays to it: tensorir run ... --input - < x.nc.")
+        message = "standard input holds nothing" if not held else "what standard input holds is neither NetCDF nor npz"
+        raise refuse("F02", f"{message}.", "pipe a file of arrays to it: tensorir run ... --input - < x.nc.")
     folder = tempfile.mkdtemp(prefix="tensorir")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, f"input{suffix}")
@@ -202,10 +199,10 @@ def open_arrays(path: Path) -> dict[str, Any]:
         hint = "give a Zarr store, or NetCDF."
         raise refuse("F03", f"'{path}' ends in '{path.suffix}', and it is read in parts.", hint)
     with _opened(path, keep=True) as data:
-        found = {str(name): data[name] for name in data.data_vars}
-    for array in found.values():
+        arrays = {str(name): data[name] for name in data.data_vars}
+    for array in arrays.values():
         array.encoding["source"] = str(path)  # which those of Zarr do not say
-    return found
+    return arrays
 
 
 def opened_or_read(path: Path) -> dict[str, Any]:
@@ -321,16 +318,16 @@ def _labelled(name: str, value: Any, axes: Sequence[str] | None) -> Any:
 
 def apart(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Variables that one file can hold: a dim on which they differ is one of each, `I_out`."""
-    found = dict(arrays)
+    renamed = dict(arrays)
     for dim in {d: None for a in arrays.values() for d in a.dims}:
         having = [a for a in arrays.values() if dim in a.dims]
         if all(a[dim].equals(having[0][dim]) for a in having):
             continue
-        for name, array in found.items():
+        for name, array in renamed.items():
             if dim in array.dims:
-                own = {c: f"{c}_{name}" for c, v in array.coords.items() if dim in v.dims}
-                found[name] = array.rename({**own, dim: f"{dim}_{name}"})
-    return found
+                coordinates = {c: f"{c}_{name}" for c, v in array.coords.items() if dim in v.dims}
+                renamed[name] = array.rename({**coordinates, dim: f"{dim}_{name}"})
+    return renamed
 
 
 def _flat(results: Mapping[str, Any]) -> Any:

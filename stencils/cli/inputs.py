@@ -29,13 +29,15 @@ def arrays_for(
     The only variable of a file, but for bounds and the like, goes to the first of `alone`, whatever its name is. Raises
     A08 and C05 for names that are not there.
     """
-    name, given, place = text.partition("=")
-    if not given:
+    name, sign, place = text.partition("=")
+    if not sign:
         arrays = read(Path(text))
-        found = {n: v for n, v in arrays.items() if n in params}
-        if found or not arrays:
-            return found
-        main = [n for n in arrays if n not in _auxiliary(arrays)]
+        named = {n: v for n, v in arrays.items() if n in params}
+        if named or not arrays:
+            return named
+        labelled = [a for a in arrays.values() if hasattr(a, "coords")]
+        auxiliary = auxiliary_names(v for a in labelled for v in (a.variable, *a.coords.variables.values()))
+        main = [n for n in arrays if n not in auxiliary]
         if len(main) == 1 and alone:
             return {alone[0]: arrays[main[0]]}
         raise refuse(
@@ -58,20 +60,14 @@ def arrays_for(
     return {name: arrays[variable]}
 
 
-def _auxiliary(arrays: Mapping[str, Any]) -> frozenset[str]:
-    """The variables that others name as their bounds, errors or grid mapping."""
-    labelled = [a for a in arrays.values() if hasattr(a, "coords")]
-    return auxiliary_names(v for a in labelled for v in (a.variable, *a.coords.variables.values()))
-
-
 def file_of(text: str) -> Path:
     """The file of an option.
 
     >>> str(file_of("inp=x.nc:height")), str(file_of("x.nc"))
     ('x.nc', 'x.nc')
     """
-    name, given, place = text.partition("=")
-    return Path(place.partition(":")[0] if given else name)
+    name, sign, place = text.partition("=")
+    return Path(place.partition(":")[0] if sign else name)
 
 
 # What a kernel is called with: arrays of files, numbers that are set, random arrays for the rest.
@@ -116,54 +112,46 @@ class Parameters:
 
 def arguments(of: Parameters, inputs: tuple[str, ...], settings: tuple[str, ...], random: bool) -> list[Any]:
     """One argument per parameter; raises A11 for one that nothing gives, C08 for a size that nothing tells."""
-    given: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for text in inputs:
-        given.update(arrays_for(text, of.owner, of.order))
+        arrays.update(arrays_for(text, of.owner, of.order))
     numbers = numbers_set(of, settings)
-    sizes = {**_told(of, given), **numbers}
+    sizes = {
+        extent.name: int(size) for name, value in arrays.items() if name in of.arrays
+        for extent, size in zip(of.arrays[name].shape, np.shape(value), strict=False) if isinstance(extent, Var)
+    } | numbers  # fmt: skip
     rng = np.random.default_rng(0)
-    found: list[Any] = []
+    values: list[Any] = []
     for name in of.order:
-        if name in given:
-            found.append(given[name])
+        if name in arrays:
+            values.append(arrays[name])
         elif name in of.numbers and name in sizes:
-            found.append(sizes[name])
+            values.append(sizes[name])
         elif name in of.arrays and random:
-            found.append(_random(rng, name, of.arrays[name], sizes))
+            values.append(_random(rng, name, of.arrays[name], sizes))
         else:
             number = f"write --set {name}=1."
             array = "pass it in a file, --input arrays.npz, or write --random."
             raise refuse("A11", f"'{name}' of '{of.owner}' is not given.", number if name in of.numbers else array)
-    return found
+    return values
 
 
 def numbers_set(of: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
     """The numbers that are set, of their types; raises A08 for an unknown name, C04 for what is no number."""
     known = {**of.numbers, **of.sizes}
-    given = pairs(settings, "value", "n=8")
-    only_known(given, known, of.owner, "number or size")
-    found: dict[str, Any] = {}
-    for name, text in given.items():
+    texts = pairs(settings, "value", "n=8")
+    only_known(texts, known, of.owner, "number or size")
+    numbers: dict[str, Any] = {}
+    for name, text in texts.items():
         whole = known[name].code in ("int", "uint")
         try:
-            found[name] = int(text, 0) if whole else float(text)
+            numbers[name] = int(text, 0) if whole else float(text)
         except ValueError:
             kind = "whole number" if whole else "number"
             raise refuse("C04", f"'--set {name}={text}' gives no {kind}.", f"write --set {name}=8.") from None
-        if name in of.sizes and found[name] < 0:
+        if name in of.sizes and numbers[name] < 0:
             raise refuse("C04", f"the size '{name}' is {text}.", "a size is 0 or more.")
-    return found
-
-
-def _told(of: Parameters, given: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes that given arrays tell."""
-    return {
-        extent.name: int(size)
-        for name, value in given.items()
-        if name in of.arrays
-        for extent, size in zip(of.arrays[name].shape, np.shape(value), strict=False)
-        if isinstance(extent, Var)
-    }
+    return numbers
 
 
 def _random(rng: Any, name: str, described: Any, sizes: Mapping[str, int]) -> Any:

@@ -33,17 +33,17 @@ def run(
     offsets = {
         n: o for n, o in module.items() if hasattr(o, "source") and isinstance(getattr(o, "target", None), tuple)
     }
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for text in inputs:
-        found.update(arrays_for(text, function.program.name, [*params, *offsets]))
+        arrays.update(arrays_for(text, function.program.name, [*params, *offsets]))
     numbers = pairs(settings, "value", "dt=0.1")
     only_known(numbers, params, function.program.name, "parameter")
     for name, text in numbers.items():
-        found[name] = _number(name, text, params[name])
-    tables = {n: _table(module[n], found.pop(n)) for n in offsets if n in found}
+        arrays[name] = _number(name, text, params[name])
+    tables = {n: _table(module[n], arrays.pop(n)) for n in offsets if n in arrays}
     if tables:
         function = ti.as_jax(source, offset_provider=tables)
-    results = function(**found, **_begun(function, params, found))
+    results = function(**arrays, **_begun(function, params, arrays))
     outcome = results if isinstance(results, dict) else {"out": results}
     with together() as write:
         if out is not None:
@@ -66,14 +66,14 @@ def _number(name: str, text: str, kind: Any) -> Any:
         raise refuse("C04", f"'{text}' is not {kind.element}, which '{name}' is.", f"write --set {name}=1.") from None
 
 
-def _begun(function: Any, params: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def _begun(function: Any, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Zeros for what is stored and not given, on the dims of the fields that are given."""
     import xarray
 
     stored = {str(getattr(s.target, "name", "")) for s in function.program.body if hasattr(s, "target")}
-    sizes = {d: n for array in found.values() if hasattr(array, "dims") for d, n in array.sizes.items()}
+    sizes = {d: n for array in arrays.values() if hasattr(array, "dims") for d, n in array.sizes.items()}
     begun: dict[str, Any] = {}
-    for name in stored & params.keys() - found.keys():
+    for name in stored & params.keys() - arrays.keys():
         kind = params[name]
         if isinstance(kind, FieldType) and all(a.name in sizes for a in kind.dims):
             dims = [a.name for a in kind.dims]

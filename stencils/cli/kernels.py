@@ -29,9 +29,9 @@ def _module(path: Path, names: tuple[str, ...] = ()) -> Any:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise refuse("F02", f"'{path}' is not UTF-8.", "save the file as UTF-8.") from None
-    if found := operators_in(text):
-        told = f"'{path}' has field operators ({', '.join(found)}), and no kernel of TVMScript."
-        raise refuse("C09", told, f"run one on arrays: tensorir run {path}:{found[0]} --input arrays.nc.")
+    if operators := operators_in(text):
+        message = f"'{path}' has field operators ({', '.join(operators)}), and no kernel of TVMScript."
+        raise refuse("C09", message, f"run one on arrays: tensorir run {path}:{operators[0]} --input arrays.nc.")
     return ti.tir.parse(text, name=str(path), names=constants(names))
 
 
@@ -57,22 +57,22 @@ def run(
     chosen = function_of(path, function, names)
     check_target(out, (".npz",))
     params = Parameters.of(chosen)
-    given = arguments(params, inputs, settings, random)
-    results = ti.tir.interpret(chosen, *given, checked=checked)
+    passed = arguments(params, inputs, settings, random)
+    results = ti.tir.interpret(chosen, *passed, checked=checked)
     # a PrimFunc gives its parameters back, a function of Relax its results
     parameters = list(params.order) if hasattr(chosen, "buffer_map") else []
     labelled = parameters or [f"result{k}" for k in range(len(results))]
-    told: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
     for k, (label, value) in enumerate(zip(labelled, results, strict=True)):
-        before = given[k] if labelled is parameters else None
+        before = passed[k] if labelled is parameters else None
         if before is None or not np.array_equal(np.asarray(before), np.asarray(value)):
             array = np.asarray(value)
             low_high = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iufb" else ""
             say(f"{label}: {' × '.join(map(str, array.shape)) or 'a number'}, {array.dtype}{low_high}")
-            told[label] = array
+            changed[label] = array
     if out is not None:
         with together() as write:
-            write_arrays(out, told, {}, write)
+            write_arrays(out, changed, {}, write)
         say(f"written to {out}")
 
 

@@ -27,11 +27,11 @@ def text_of(path: Path) -> tuple[str, str]:
     if path == STANDARD:
         return sys.stdin.read(), "<standard input>"
     if is_named(path):
-        found = named_object(str(path))
-        if not isinstance(found, Fencil):
-            told = f"'{path}' is of type {type(found).__name__}, and this command takes a program."
-            raise refuse("C09", told, f"operators are run on arrays: tensorir run {path} --input arrays.nc.")
-        return print_fencil(found), str(path)
+        program = named_object(str(path))
+        if not isinstance(program, Fencil):
+            message = f"'{path}' is of type {type(program).__name__}, and this command takes a program."
+            raise refuse("C09", message, f"operators are run on arrays: tensorir run {path} --input arrays.nc.")
+        return print_fencil(program), str(path)
     check_source(path)
     if path.suffix == ".py":
         hint = f"print the kernel as a program first: tensorir lift {path}."
@@ -67,10 +67,10 @@ def show(path: Path, fencil: str | None, ascii: bool, say: Callable[[str], None]
 def _sized(path: Path, fencil: str | None, settings: tuple[str, ...]) -> Iterator[tuple[str, Any, dict[str, int]]]:
     """Every program with those of the sizes that are its own; a size that none has is refused."""
     programs = programs_of(path, fencil)
-    own = {n: () if isinstance(p, Fencil) else p.sizes for n, p in programs.items()}
-    given = sizes(settings, [s for names in own.values() for s in names], ", ".join(programs))
+    names_of = {n: () if isinstance(p, Fencil) else p.sizes for n, p in programs.items()}
+    values = sizes(settings, [s for names in names_of.values() for s in names], ", ".join(programs))
     for name, program in programs.items():
-        yield name, program, {s: given[s] for s in own[name] if s in given}
+        yield name, program, {s: values[s] for s in names_of[name] if s in values}
 
 
 def lower(path: Path, fencil: str | None, to: str, settings: tuple[str, ...], say: Callable[[str], None]) -> None:
@@ -78,21 +78,21 @@ def lower(path: Path, fencil: str | None, to: str, settings: tuple[str, ...], sa
     forms = ("stablehlo", "jaxpr", "hlo", "plan")
     if to not in forms:
         raise refuse("C06", f"there is no form '{to}'.", f"use {', '.join(forms)}.")
-    for _, program, given in _sized(path, fencil, settings):
-        say(str(getattr(ti.compile(program), to)(**given)))
+    for _, program, known in _sized(path, fencil, settings):
+        say(str(getattr(ti.compile(program), to)(**known)))
 
 
 def info(path: Path, fencil: str | None, settings: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Print a program's parameters with their types, its halos, and what it costs."""
-    for name, program, given in _sized(path, fencil, settings):
+    for name, program, known in _sized(path, fencil, settings):
         if not isinstance(program, Fencil):
-            if set(program.sizes) - set(given):
+            if set(program.sizes) - set(known):
                 say(f"{name}, for sizes {', '.join(program.sizes)}")
                 for p in program.params:
                     say(f"  {print_param(p)}")
                 say(f"  give sizes to see halos and costs: {' '.join(f'--set {n}=100' for n in program.sizes)}")
                 continue
-            program = program.specialise(**given)
+            program = program.specialise(**known)
         say(f"{name}")
         outputs, inputs = {p.name for p in program.outputs}, {p.name for p in program.inputs}
         for p in program.params:
@@ -121,50 +121,43 @@ def equal(
 ) -> bool:  # fmt: skip
     """Say the verdict on two programs; a counterexample is written. Whether they may be the same."""
     check_target(out, (".npz", ".nc"))
-    sizes, shapes = _sizes(settings)
+    numbers = pairs(settings, "value", "n=64", "--size")
+    sizes = {name: int(text) for name, text in numbers.items() if text.isdecimal()}
+    shapes = tuple(s for s in settings if s.partition("=")[0] not in sizes)  # of arrays of Tile IR
     constants = _by_file((one, other), names)
-    found = ti.equivalent(
-        *(_program(where, shapes, grid, own) for where, own in zip((one, other), constants, strict=True)),
+    verdict = ti.equivalent(
+        *(_program(where, shapes, grid, names_of) for where, names_of in zip((one, other), constants, strict=True)),
         match=pairs(match, "name", "x=a", "--match") or None, sizes=sizes or None,
     )  # fmt: skip
-    say(str(found))
-    for condition in found.unvisited:
+    say(str(verdict))
+    for condition in verdict.unvisited:
         say(f"note: {condition}.")
-    if found.counterexample is not None:
-        for name, array in found.counterexample.items():
+    if verdict.counterexample is not None:
+        for name, array in verdict.counterexample.items():
             if array.size <= 32:
                 say(f"{name} = {array.tolist()}")
         if out is not None:
             with together() as write:
-                write_arrays(out, dict(found.counterexample), {}, write)
+                write_arrays(out, dict(verdict.counterexample), {}, write)
             say(f"written to {out}")
-    return bool(found.agree)
-
-
-def _sizes(settings: tuple[str, ...]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Numbers by name, and what gives the shape of an array of Tile IR."""
-    known: dict[str, int] = {}
-    for name, text in pairs(settings, "value", "n=64", "--size").items():
-        if text.isdecimal():
-            known[name] = int(text)
-    return known, tuple(s for s in settings if s.partition("=")[0] not in known)
+    return bool(verdict.agree)
 
 
 def _by_file(files: tuple[str, ...], names: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The constants whose names each text holds; one that none holds goes to the first kernel, which refuses it."""
     paths = [_parted(where)[0] for where in files]
     of_kernels = [k for k, path in enumerate(paths) if kernels.is_kernel(path) and path.is_file()]
-    found: list[tuple[str, ...]] = [()] * len(paths)
+    held: list[tuple[str, ...]] = [()] * len(paths)
     if not names:
-        return found
+        return held
     if not of_kernels:
         refuse_given(paths[0], "no kernel (.py)", {"--name": names})
     for k in of_kernels:
         words = set(re.findall(r"\w+", paths[k].read_text(errors="replace")))
-        found[k] = tuple(n for n in names if n.partition("=")[0].rpartition(".")[2] in words)
+        held[k] = tuple(n for n in names if n.partition("=")[0].rpartition(".")[2] in words)
     first = of_kernels[0]
-    found[first] = tuple(n for n in names if n in found[first] or not any(n in own for own in found))
-    return found
+    held[first] = tuple(n for n in names if n in held[first] or not any(n in other for other in held))
+    return held
 
 
 def _program(where: str, shapes: tuple[str, ...], grid: str | None, names: tuple[str, ...]) -> Any:
@@ -175,11 +168,14 @@ def _program(where: str, shapes: tuple[str, ...], grid: str | None, names: tuple
         return tiles.lifted(path, name, shapes, grid, numerics="exact")
     if kernels.is_kernel(path):
         return kernels.function_of(path, name, names)
-    found: Mapping[str, Any] = programs_of(path, name)
-    if len(found) > 1:
-        message = f"'{path}' has several programs: {', '.join(found)}."
-        raise refuse("C07", message, f"say which: {path}:{next(iter(found))}.")
-    return next(iter(found.values()))
+    programs: Mapping[str, Any] = programs_of(path, name)
+    if len(programs) > 1:
+        raise refuse(
+            "C07",
+            f"'{path}' has several programs: {', '.join(programs)}.",
+            f"say which: {path}:{next(iter(programs))}.",
+        )
+    return next(iter(programs.values()))
 
 
 def _parted(where: str) -> tuple[Path, str | None]:

@@ -25,11 +25,11 @@ def is_named(program: Path) -> bool:
 def named_object(where: str) -> Any:
     """The object that a module has by a name; raises C11 if it has none."""
     module, _, name = where.rpartition(":")
-    found = vars(module_of(where))
-    if name not in found:
-        public = [n for n, value in found.items() if not n.startswith("_") and callable(value)]
+    names = vars(module_of(where))
+    if name not in names:
+        public = [n for n, value in names.items() if not n.startswith("_") and callable(value)]
         raise refuse("C11", f"'{module}' has no program '{name}'.", did_you_mean(name, public))
-    return found[name]
+    return names[name]
 
 
 def module_of(where: str) -> Any:
@@ -37,10 +37,8 @@ def module_of(where: str) -> Any:
     module, _, name = where.rpartition(":")
     if not module or not name:
         raise refuse("C11", f"'{where}' names no program.", "write module:program, or model.py:program.")
-    return _of_file(Path(module)) if module.endswith(".py") else _imported(module)
-
-
-def _imported(module: str) -> Any:
+    if module.endswith(".py"):
+        return _of_file(Path(module))
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:

@@ -120,10 +120,10 @@ def _by_name(results: Any) -> dict[str, Any]:
 
 
 def _feedback(
-    name: str, given: tuple[str, ...], arrays: Mapping[str, Any], results: Mapping[str, Any]
+    name: str, settings: tuple[str, ...], arrays: Mapping[str, Any], results: Mapping[str, Any]
 ) -> dict[str, str]:
     """The pairs of arrays and the results that they take for the next step."""
-    said = pairs(given, "result", "h=out", "--next")
+    said = pairs(settings, "result", "h=out", "--next")
     only_known(said, arrays, name, "array")
     for source in said.values():
         if source not in results:

@@ -1,13 +1,10 @@
-"""Values of options: sizes, devices, inputs, arguments of kernels, and programs of Python modules.
+"""Values of options: sizes, devices, inputs, arguments of kernels, and which output feeds which input.
 
-What diagnostics advise, in the words of the command line: `--set n=10` where a script writes `n=10`.
+What diagnostics advise is said in the words of the command line: `--set n=10` where a script writes `n=10`.
 
 >>> from tensorir.runtime.errors import Diagnostic
 >>> spelled(Diagnostic("B01", "the size 'n' is not bound.", help="give it a value: n=10.")).help
 'give it a value: --set n=10.'
-
-What options say: `--set` as names with values, and options that do not go with what they are given for.
-
 >>> pairs(("n=5", "dt=0.1"), "number", "n=8")
 {'n': '5', 'dt': '0.1'}
 """
@@ -49,23 +46,23 @@ _SPELLINGS: dict[str, list[tuple[str, str | Callable[[re.Match[str]], str]]]] = 
 """By the code of a diagnostic what its help says to a script, and what that is on the command line."""
 
 
-def spelled(found: Diagnostic) -> Diagnostic:
+def spelled(diagnostic: Diagnostic) -> Diagnostic:
     """A diagnostic whose help names options."""
-    help = found.help
-    for python, option in _SPELLINGS.get(found.code, ()):
+    help = diagnostic.help
+    for python, option in _SPELLINGS.get(diagnostic.code, ()):
         help = re.sub(python, option, help)
-    return replace(found, help=help)
+    return replace(diagnostic, help=help)
 
 
 def pairs(settings: Iterable[str], what: str, example: str, option: str = "--set") -> dict[str, str]:
     """The names of an option, each with the text of its value; raises C04 where there is none."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in settings:
         name, _, value = text.partition("=")
         if not name or not value:
             raise refuse("C04", f"'{option} {text}' gives no {what}.", f"write {option} {example}.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def constants(settings: Iterable[str]) -> dict[str, object]:
@@ -74,19 +71,19 @@ def constants(settings: Iterable[str]) -> dict[str, object]:
     >>> constants(["n=128", "scale=0.5", "causal=true", "dtype=float16", "layout='row major'", "shape=(8, 8)"])
     {'n': 128, 'scale': 0.5, 'causal': True, 'dtype': 'float16', 'layout': 'row major', 'shape': (8, 8)}
     """
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, text in pairs(settings, "value", "n=128", "--name").items():
         if text in ("true", "false"):
-            found[name] = text == "true"
+            values[name] = text == "true"
             continue
         try:
-            found[name] = ast.literal_eval(text)
+            values[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):
             if not text.isidentifier():
-                told = f"'--name {name}={text}' gives neither a number nor a string."
-                raise refuse("C04", told, f"write --name {name}=128, or --name {name}=float16.") from None
-            found[name] = text
-    return found
+                message = f"'--name {name}={text}' gives neither a number nor a string."
+                raise refuse("C04", message, f"write --name {name}=128, or --name {name}=float16.") from None
+            values[name] = text
+    return values
 
 
 def sizes(settings: Iterable[str], known: Collection[str], owner: str) -> dict[str, int]:
@@ -95,17 +92,17 @@ def sizes(settings: Iterable[str], known: Collection[str], owner: str) -> dict[s
     >>> sizes(["n=5"], ["n"], "smooth")
     {'n': 5}
     """
-    given = pairs(settings, "size", "n=100")
-    only_known(given, known, owner, "size")
-    for name, value in given.items():
+    values = pairs(settings, "size", "n=100")
+    only_known(values, known, owner, "size")
+    for name, value in values.items():
         if not value.isdecimal():
             raise refuse("C04", f"'--set {name}={value}' gives no size.", f"write --set {name}=100.")
-    return {name: int(value) for name, value in given.items()}
+    return {name: int(value) for name, value in values.items()}
 
 
-def only_known(given: Iterable[str], known: Collection[str], owner: str, what: str) -> None:
+def only_known(names: Iterable[str], known: Collection[str], owner: str, what: str) -> None:
     """Raise A08 for the first name that nothing has."""
-    for name in given:
+    for name in names:
         if name not in known:
             hint = did_you_mean(name, known) if known else "leave it out."
             raise refuse("A08", f"'{owner}' has no {what} '{name}'.", hint)
@@ -113,11 +110,11 @@ def only_known(given: Iterable[str], known: Collection[str], owner: str, what: s
 
 def refuse_given(path: Path, kind: str, options: Mapping[str, object]) -> None:
     """Raise C10 for options that were given and say nothing about a file of this kind."""
-    given = [name for name, value in options.items() if value is not None and value is not False and value != []]
-    if given:
-        one = len(given) == 1
-        told = f"'{path}' is {kind}, and {', '.join(given)} {'is' if one else 'are'} not for one."
-        raise refuse("C10", told, f"leave {'it' if one else 'them'} out.")
+    names = [name for name, value in options.items() if value is not None and value is not False and value != []]
+    if names:
+        one = len(names) == 1
+        message = f"'{path}' is {kind}, and {', '.join(names)} {'is' if one else 'are'} not for one."
+        raise refuse("C10", message, f"leave {'it' if one else 'them'} out.")
 
 
 # `--devices 2x2 --dims I,J`: which dims of a program are parted over how many devices, of one process or several.
@@ -150,12 +147,12 @@ class Devices:
             devices = taking_part[1]
         if devices is None or not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", devices):
             alone = "--processes" if dims is None else "--dims"
-            given = f"{alone} alone" if devices is None else f"--devices {devices}"
-            raise refuse("C03", f"{given} does not say how many devices there are.", "write --devices 2x2 --dims I,J.")
+            said = f"{alone} alone" if devices is None else f"--devices {devices}"
+            raise refuse("C03", f"{said} does not say how many devices there are.", "write --devices 2x2 --dims I,J.")
         counts = [int(n) for n in devices.split("x")]
         if len(set(names)) != len(counts):
-            told = f"--devices {devices} is for {len(counts)} dims, and --dims {dims or ''} names {len(set(names))}."
-            raise refuse("C03", told.replace("1 dims", "1 dim"), f"write --dims {','.join('IJK'[: len(counts)])}.")
+            message = f"--devices {devices} is for {len(counts)} dims, and --dims {dims or ''} names {len(set(names))}."
+            raise refuse("C03", message.replace("1 dims", "1 dim"), f"write --dims {','.join('IJK'[: len(counts)])}.")
         return cls(dict(zip(names, counts, strict=True)), processes, heartbeat)
 
     def join(self) -> bool:
@@ -167,23 +164,23 @@ class Devices:
             return True
         asked = re.fullmatch(r"auto|(\S+:\d+),([1-9]\d*),(\d+)", processes)
         if asked is None or (asked[2] and int(asked[3]) >= int(asked[2])):
-            told = f"--processes {self.processes} does not say who takes part."
+            message = f"--processes {self.processes} does not say who takes part."
             hint = "write --processes 4 for four on this machine, HOST:PORT,4,0 for the first of four, or auto."
-            raise refuse("C03", told, hint)
+            raise refuse("C03", message, hint)
         count, place = (None, None) if asked[2] is None else (int(asked[2]), int(asked[3]))
         try:
             return join(asked[1], count, place, prod(self.along.values()), self.heartbeat)
-        except ValueError as found:
-            told = f"--processes auto finds no launcher of processes: {found}"
-            raise refuse("C03", told, "write --processes HOST:PORT,4,0 for the first of four.") from None
+        except ValueError as problem:
+            message = f"--processes auto finds no launcher of processes: {problem}"
+            raise refuse("C03", message, "write --processes HOST:PORT,4,0 for the first of four.") from None
 
     def distributed(self, program: Any) -> Any:
         """The program on a mesh of the devices; C03 where there are fewer."""
         from lowering.distribution.meshes import available, mesh_of
 
         extents = tuple(self.along.values())
-        if (found := available(prod(extents))) < prod(extents):
-            there = "is 1" if found == 1 else f"are {found}"
+        if (count := available(prod(extents))) < prod(extents):
+            there = "is 1" if count == 1 else f"are {count}"
             raise refuse("C03", f"--devices {self} asks for more devices than there are: there {there}.")
         mesh = mesh_of(extents)
         axes = {d: f"p{k}" for k, together in enumerate(self.along) for d in together.split("+")}
@@ -199,7 +196,7 @@ class Devices:
 # input that it feeds, the rows around it are kept.
 
 
-def feedback(program: Fencil, given: Sequence[str]) -> dict[str, str]:
+def feedback(program: Fencil, settings: Sequence[str]) -> dict[str, str]:
     """Input by output from options such as `inp=out`; outputs that are inputs feed themselves.
 
     Raises C01 for a pair that cannot be, C02 if nothing is fed back.
@@ -207,11 +204,12 @@ def feedback(program: Fencil, given: Sequence[str]) -> dict[str, str]:
     outputs = {p.name: p for p in program.outputs}
     names = [p.name for p in program.params]
     pairs: dict[str, str] = {p.name: p.name for p in program.outputs if p in program.inputs}
-    for text in given:
-        target, found, source = text.partition("=")
-        if not found:
-            message = f"'--next {text}' does not say which input takes which output."
-            raise refuse("C01", message, "write --next inp=out.")
+    for text in settings:
+        target, sign, source = text.partition("=")
+        if not sign:
+            raise refuse(
+                "C01", f"'--next {text}' does not say which input takes which output.", "write --next inp=out."
+            )
         if source not in outputs:
             raise refuse("C01", f"'{source}' is not an output of '{program.name}'.", did_you_mean(source, outputs))
         if target not in names:
@@ -223,17 +221,15 @@ def feedback(program: Fencil, given: Sequence[str]) -> dict[str, str]:
             raise refuse("C01", f"'{source}' on {what.dims} is larger than '{target}' on {to.dims}.")
         pairs[target] = source
     if not pairs:
-        first = next(iter(outputs))
-        message = f"'{program.name}' cannot be repeated: no output feeds an input."
-        raise refuse("C02", message, f"say which: --next {_guess(program)}={first}.")
+        first = next(iter(outputs.values()))
+        like = (first.type.element, set(first.type.dims))
+        alike = [p for p in program.inputs if (p.type.element, set(p.type.dims)) == like] or program.inputs
+        raise refuse(
+            "C02",
+            f"'{program.name}' cannot be repeated: no output feeds an input.",
+            f"say which: --next {alike[0].name}={first.name}.",
+        )
     return pairs
-
-
-def _guess(program: Fencil) -> str:
-    """The input that is most like the first output."""
-    first = program.outputs[0].type
-    alike = [p.name for p in program.inputs if p.type.element == first.element and set(p.type.dims) == set(first.dims)]
-    return alike[0] if alike else program.inputs[0].name
 
 
 def stepped(program: Fencil, pairs: Mapping[str, str]) -> Fencil:

@@ -83,15 +83,15 @@ class Steps:
             options |= {"forcing": dict(self.forcing), "forcing_method": self.method}
         look = bar and (lambda k, _: bar.move(k))
         try:
-            made = ti.iterate(self._once, dict(self.state), self.count, callback=look, progress=False, **options)
+            outcome = ti.iterate(self._once, dict(self.state), self.count, callback=look, progress=False, **options)
         except Interrupted as stopped:
             return Progress(stopped.steps, _held(stopped.state), (), stopped.signal)
         finally:
             if bar:
                 bar.close()
         if not self.every:
-            return Progress(self.count, _held(made))
-        last, stored = made
+            return Progress(self.count, _held(outcome))
+        last, stored = outcome
         snapshots: list[tuple[int, State]] = []
         for k in range(self.every, self.count + 1, self.every):
             now = stored.isel({next(iter(stored.data_vars.values())).dims[0]: k // self.every})
@@ -114,8 +114,8 @@ class Steps:
                 # snapshots are taken after as many steps of the whole run, wherever it was stopped
                 some = self.every - done % self.every if self.every and done % self.every else self.count - done
                 some = min(some, self.count - done)
-                made, state, signal = self._some(state, done, some, look)
-                done += made
+                count, state, signal = self._some(state, done, some, look)
+                done += count
                 if signal:
                     break
         finally:
@@ -130,8 +130,8 @@ class Steps:
 
         def once(now: State, forcing: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
             forced = {n: (x.data,) for n, x in (forcing or {}).items()}
-            given = {n: nested(program[n].type.element, v) for n, v in {**constants, **now, **forced}.items()}
-            results = {**run(**given), **{n: v for n, v in now.items() if n not in pairs}}
+            arguments = {n: nested(program[n].type.element, v) for n, v in {**constants, **now, **forced}.items()}
+            results = {**run(**arguments), **{n: v for n, v in now.items() if n not in pairs}}
             return {n: results[n] if isinstance(results[n], tuple) else (results[n],) for n in now}
 
         return once
@@ -172,12 +172,12 @@ def _held(state: State) -> dict[str, tuple[Any, ...]]:
 
 def identity(step: Fencil, arrays: State, every: object) -> str:
     """The identity of a run."""
-    found = hashlib.sha256(f"{print_fencil(step)} {every}".encode())
+    digest = hashlib.sha256(f"{print_fencil(step)} {every}".encode())
     for name, leaves in sorted(arrays.items()):
         for leaf in leaves:
-            found.update(f"{name}{leaf.shape}{leaf.dtype}".encode())
-            found.update(repr(leaf.tolist()).encode() if leaf.dtype.hasobject else leaf.tobytes())
-    return found.hexdigest()
+            digest.update(f"{name}{leaf.shape}{leaf.dtype}".encode())
+            digest.update(repr(leaf.tolist()).encode() if leaf.dtype.hasobject else leaf.tobytes())
+    return digest.hexdigest()
 
 
 # Files
@@ -190,10 +190,10 @@ def _entries(progress: Progress) -> Iterator[tuple[str, Any]]:
                 yield f"{place}.{name}.{j}", leaf
 
 
-def keep(stopped: Stopped, path: Path, own: Path | None) -> Path:
+def keep(stopped: Stopped, path: Path, resumed_from: Path | None) -> Path:
     """Write how far a run is, in place of what it went on from itself, and of no other file; where that is."""
     place, k = path, 1
-    while place.exists() and not (own is not None and place.samefile(own)):
+    while place.exists() and not (resumed_from is not None and place.samefile(resumed_from)):
         k += 1
         place = path.with_name(f"{path.stem.removesuffix('.resume')}-{k}.resume.npz")
     entries = {n: np.frombuffer(np.asarray(a).tobytes(), np.uint8) for n, a in _entries(stopped.progress)}
@@ -217,8 +217,8 @@ def resumed(path: Path, run: str, steps: Steps) -> Progress:
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
         raise refuse("F10", f"'{path}' holds no run that was stopped.", "leave --resume out.") from None
     if theirs != run:
-        told = f"'{path}' was left by another run: of another program, other arrays, or another --every"
-        raise refuse("F10", f"{told}.", "repeat the command that was stopped, or leave --resume out.")
+        message = f"'{path}' was left by another run: of another program, other arrays, or another --every"
+        raise refuse("F10", f"{message}.", "repeat the command that was stopped, or leave --resume out.")
     if done > steps.count:
         raise refuse("F10", f"'{path}' has {done:,} steps done, and {steps.count:,} are asked for.")
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from lowering.loops.snapshots import Clock, clock_of
+from lowering.loops.snapshots import clock_of
 from stencils.cli.files import (
     ARRAYS,
     STANDARD,
@@ -58,16 +58,16 @@ def with_auxiliary(results: Mapping[str, Any], inputs: Sequence[str]) -> dict[st
     """Results, and on their points the variables of files that they name as bounds, errors or grid mapping."""
     arrays = [v for v in results.values() if kind_of(v) == "xarray"]
     wanted = auxiliary_names(v for a in arrays for v in (a.variable, *a.coords.variables.values())) - set(results)
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for path in {file_of(text) for text in inputs} if wanted else ():
         for name, array in read_arrays(path).items() if path.suffix != ".npz" and path != STANDARD else ():
             having = [a for a in arrays if set(array.dims) & set(a.dims)]
             if name in wanted and (having or not array.dims):
                 try:
-                    found[name] = cut_to(name, array, having[0]) if having else array
+                    variables[name] = cut_to(name, array, having[0]) if having else array
                 except DiagnosticError:  # not on all of their points
                     continue
-    return {**results, **found}
+    return {**results, **variables}
 
 
 KEPT = ("zlib", "complevel", "shuffle", "fletcher32", "chunksizes", "original_shape")
@@ -83,9 +83,9 @@ def encoded(result: Any, arguments: Mapping[str, Any]) -> Any:
         return result
     sources = [v for v in arguments.values() if kind_of(v) == "xarray"]
     model = next((v for v in sources if set(v.dims) == set(result.dims)), None)
-    own = getattr(model, "encoding", {})
-    fill = own.get("_FillValue")
-    result.encoding = {k: own[k] for k in KEPT if k in own}
+    encoding = getattr(model, "encoding", {})
+    fill = encoding.get("_FillValue")
+    result.encoding = {k: encoding[k] for k in KEPT if k in encoding}
     if isinstance(fill, (float, np.floating)) and result.dtype.kind == "f":
         fill = result.dtype.type(fill)
         if not (result.values == fill).any():  # a number that was computed is not missing
@@ -151,8 +151,8 @@ class Request:
     @property
     def often(self) -> int | str:
         """The number of steps between two checkpoints, or a length of time."""
-        given = self.checkpoint_every or "5 s"
-        return int(given) if given.isdecimal() else given
+        every = self.checkpoint_every or "5 s"
+        return int(every) if every.isdecimal() else every
 
     @property
     def command(self) -> str:
@@ -184,8 +184,8 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     if request.chunks:
         _check_chunks(request)
     if request.devices is not None and request.backend != "jax":
-        told = f"--devices is for programs that XLA runs, and --backend {request.backend} is given."
-        raise refuse("C03", told, "leave one of them out.")
+        message = f"--devices is for programs that XLA runs, and --backend {request.backend} is given."
+        raise refuse("C03", message, "leave one of them out.")
     if request.program == STANDARD and any(file_of(text) == STANDARD for text in request.inputs):
         raise refuse("C03", "the program and an input are both -, and standard input is one.", "give one as a file.")
     text, name = text_of(request.program)
@@ -203,19 +203,22 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         say(sentence)
     begin = time.perf_counter()
     # what a program writes into has no encoding afterwards, and that of the file is asked for
-    own = {n: v.copy(deep=False) if kind_of(v) == "xarray" else v for n, v in arguments.items()}
-    inside = {n: names.inside(v) for n, v in own.items()}
+    copies = {n: v.copy(deep=False) if kind_of(v) == "xarray" else v for n, v in arguments.items()}
+    inside = {n: names.inside(v) for n, v in copies.items()}
     if "time" in _unknown_dims(program, inside) and (request.dt or request.start):
-        told = "--dt and --start make an axis 'time', and the input has one that the program does not know"
-        help = "leave them out, give one of its times, or give it to the steps: --forcing instead of --input."
-        raise refuse("C03", f"{told}.", help)
+        message = "--dt and --start make an axis 'time', and the input has one that the program does not know"
+        raise refuse(
+            "C03",
+            f"{message}.",
+            "leave them out, give one of its times, or give it to the steps: --forcing instead of --input.",
+        )
     for dim, extent in _unknown_dims(program, inside).items():
         say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
     if request.chunks:
         _in_blocks(program, inside, names, request, say, warn)
         return
     try:
-        found = _mapped(program, inside, {n: names.inside(v) for n, v in forcing.items()}, request)
+        results = _mapped(program, inside, {n: names.inside(v) for n, v in forcing.items()}, request)
     except Stopped as stopped:
         if request.checkpoint is not None:
             warn(f"{stopped}; the same command goes on from there.")
@@ -224,13 +227,15 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
         kept = keep(stopped, place, request.resume)
         warn(f"{stopped}; add --resume {kept} to the same command, and it goes on from there.")
         raise SystemExit(128 + stopped.progress.signal) from None
-    whole = found if request.devices is None else on_host(found)
+    whole = results if request.devices is None else on_host(results)
     outcome = {n: encoded(names.outside(v), arguments) for n, v in whole.items()}
     seconds = time.perf_counter() - begin
     with leaving(request.out or Path(program.name)) as place, together() as write:
         if request.out is not None:
             whole = with_auxiliary(outcome, request.inputs)
-            write_arrays(place, whole, attributes(request.inputs, request.command), write, _axes(program, outcome))
+            dims = {p.name: _dims_of(p) for p in program.params}
+            axes = {n: dims.get(n, dims.get(n.rpartition("_")[0], ())) for n in _members_of(outcome)}
+            write_arrays(place, whole, attributes(request.inputs, request.command), write, axes)
         if request.plot is not None:
             from stencils.cli.plot import plot
 
@@ -257,8 +262,8 @@ def on_host(results: Any) -> Any:
 def check_steps(request: Request) -> None:
     """Refuse what says nothing without steps, and numbers of them that are none."""
     if request.steps is not None and not 1 <= request.steps <= MOST_STEPS:
-        told = f"--steps {request.steps} is no number of steps, which are 1 to {MOST_STEPS:,}."
-        raise refuse("C03", told, "write --steps 100.")
+        message = f"--steps {request.steps} is no number of steps, which are 1 to {MOST_STEPS:,}."
+        raise refuse("C03", message, "write --steps 100.")
     if request.every is not None and request.every < 1:
         raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
     for option, value in {"--checkpoint": request.checkpoint, "--checkpoint-every": request.checkpoint_every}.items():
@@ -267,8 +272,8 @@ def check_steps(request: Request) -> None:
     if request.checkpoint_every is not None and request.checkpoint is None:
         raise refuse("C03", "--checkpoint-every is given, and no folder for them.", "add --checkpoint checkpoints.")
     if request.checkpoint is not None and request.backend != "jax":
-        told = f"--checkpoint is for programs that XLA runs, and --backend {request.backend} is given."
-        raise refuse("C03", told, "leave one of them out.")
+        message = f"--checkpoint is for programs that XLA runs, and --backend {request.backend} is given."
+        raise refuse("C03", message, "leave one of them out.")
     if request.resume is not None:
         if request.steps is None and not request.chunks:
             raise refuse("C03", "--resume is about steps, and no number of them is given.", "add --steps 100.")
@@ -356,18 +361,19 @@ def _arguments(program: Any, request: Request) -> dict[str, Any]:
     """Parameters and sizes by name, from files and settings."""
     params = {p.name: _element_of(p) for p in program.params}
     sizes = () if isinstance(program, Fencil) else program.sizes
-    inputs = [n for n in params if _is_input(program, n)]
-    found: dict[str, Any] = {}
+    written = {c.output.name if hasattr(c.output, "name") else str(c.output) for c in program.closures}
+    inputs = [n for n in params if n not in written]
+    values: dict[str, Any] = {}
     read = open_arrays if request.chunks else read_arrays if request.devices is None else opened_or_read
     for text in request.inputs:
-        found.update(arrays_for(text, program.name, params, inputs, read))
+        values.update(arrays_for(text, program.name, params, inputs, read))
     settings = pairs(request.settings, "value", "dt=0.1")
     only_known(settings, [*params, *sizes], program.name, "parameter")
     for name, value in settings.items():
-        found[name] = _number(name, value, SCALARS["int64"] if name in sizes else params[name])
+        values[name] = _number(name, value, SCALARS["int64"] if name in sizes else params[name])
     if request.cast:
-        found = {n: _cast(n, v, params.get(n)) for n, v in found.items()}
-    return found
+        values = {n: _cast(n, v, params.get(n)) for n, v in values.items()}
+    return values
 
 
 def _element_of(param: Any) -> Any:
@@ -388,11 +394,6 @@ def _number(name: str, text: str, element: Any) -> Any:
     if not element.holds(value):
         raise refuse("C04", f"'{name}' is {element}, which cannot hold {value}.")
     return np.asarray(value, DTYPES[element])
-
-
-def _is_input(program: Any, name: str) -> bool:
-    written = {c.output.name if hasattr(c.output, "name") else str(c.output) for c in program.closures}
-    return name not in written
 
 
 def _cast(name: str, value: Any, element: Any) -> Any:
@@ -432,9 +433,9 @@ def _mapped(program: Any, arguments: dict[str, Any], forcing: dict[str, Any], re
             }
             for some in (arguments, forcing)
         )
-        own = request if request.checkpoint is None else replace(request, checkpoint=request.checkpoint / f"{dim}-{k}")
+        one = request if request.checkpoint is None else replace(request, checkpoint=request.checkpoint / f"{dim}-{k}")
         last = len(extra) == 1
-        inner = _stepped(program, at, forced, own, False) if last else _mapped(program, at, forced, own)
+        inner = _stepped(program, at, forced, one, False) if last else _mapped(program, at, forced, one)
         parts.append(inner)
         if bar:
             bar.move(k + 1)
@@ -460,12 +461,6 @@ def _unknown_dims(program: Any, arguments: Mapping[str, Any]) -> dict[str, int]:
 def _dims_of(param: Any) -> tuple[str, ...]:
     """The names of the dims of a parameter, of a program or of a template."""
     return param.type.dims.names if isinstance(param, Var) else tuple(r.dim for r in param.type.ranges)
-
-
-def _axes(program: Any, results: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The names of the axes of each result; of a tuple those of its members."""
-    own = {p.name: _dims_of(p) for p in program.params}
-    return {n: own.get(n, own.get(n.rpartition("_")[0], ())) for n in _members_of(results)}
 
 
 def _members_of(results: Mapping[str, Any]) -> Iterator[str]:
@@ -497,9 +492,9 @@ def _at_sizes(program: Any, arguments: dict[str, Any]) -> tuple[Fencil, dict[str
     bound = BoundProgram.of(program)
     if isinstance(bound.program, Fencil):
         return bound.program, arguments
-    given = {n: int(v) for n, v in arguments.items() if n in bound.size_names}
-    values = {n: v for n, v in arguments.items() if n not in given}
-    return bound.program.specialise(**solve_sizes(bound.program, values, given)), values
+    sizes = {n: int(v) for n, v in arguments.items() if n in bound.size_names}
+    values = {n: v for n, v in arguments.items() if n not in sizes}
+    return bound.program.specialise(**solve_sizes(bound.program, values, sizes)), values
 
 
 def _repeat(
@@ -520,7 +515,9 @@ def _repeat(
     forced: dict[str, Any] = {}
     for name, array in forcing.items():
         forced[name] = _records(step, values, name, array)
-    clock = None if request.dt is None and request.start is None and not forced else _clock(request, values)
+    clock = None
+    if forced or request.dt is not None or request.start is not None:
+        clock = clock_of(*clock_from(request), dict(values), request.steps)
     # what devices read by block lies in the state, where steps hand it on
     read = {n: _named(step[n], v) for n, v in ready.arrays.items() if n not in forced}
     state = {n: v for n, v in read.items() if n in pairs or v is not ready.arrays[n]}
@@ -551,10 +548,13 @@ def _repeat(
         # a field that feeds the next step is shown where it is read: with the rows around it
         # results go into the buffers that are passed: each time into new ones
         buffers = {n: v.copy() if hasattr(v, "copy") and not Unread.in_file(v) else v for n, v in values.items()}
-        made = prepare_call(step, buffers, lambda _: True, tuple(pairs) if by_block else (), by_block).finish(
-            {p.name: now[p.name] if p.name in now else _blank(p) for p in step.outputs}
+        results = prepare_call(step, buffers, lambda _: True, tuple(pairs) if by_block else (), by_block).finish(
+            {
+                p.name: now.get(p.name) or tuple(np.zeros(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
+                for p in step.outputs
+            }
         )
-        return {source: made[shown[source]] for source in shown}
+        return {source: results[shown[source]] for source in shown}
 
     if not request.every:
         return finished(end.state) if clock is None else clock.dated(finished(end.state), request.steps)
@@ -596,18 +596,13 @@ def _records(step: Fencil, values: Mapping[str, Any], name: str, array: Any) -> 
     return xr.DataArray(part.variable, {c: array[c].variable for c in {"time"} & {*array.coords}})
 
 
-def _clock(request: Request, values: Mapping[str, Any]) -> Clock:
-    """The length of a step, and the start of the first: a number of steps without a unit is one of numbers."""
-    return clock_of(*clock_from(request), dict(values), request.steps or 0)
-
-
 def clock_from(request: Request) -> tuple[Any, str | None]:
     """The length of a step, a number or a text with a unit, and the date of the first state."""
-    given = request.dt or "1"
+    length = request.dt or "1"
     try:
-        return float(given), request.start
+        return float(length), request.start
     except ValueError:
-        return given, request.start
+        return length, request.start
 
 
 def _bar(total: int, label: str) -> Any:
@@ -615,7 +610,3 @@ def _bar(total: int, label: str) -> Any:
     from lowering.loops.progress import Bar
 
     return Bar(total, label=label) if sys.stderr.isatty() else None
-
-
-def _blank(param: Var) -> tuple[np.ndarray, ...]:
-    return tuple(np.zeros(param.type.dims.shape, DTYPES[s]) for s in param.type.leaves)

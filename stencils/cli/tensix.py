@@ -41,11 +41,11 @@ def program(
     kernel = function_of(path, function, names)
     kernel, settings = _sized(kernel, settings)
     stages = ti.tt.pipeline(kernel, cores)
-    made = stages.result
+    shared = stages.result
     if passes:
         say(str(stages))
-    split = ti.tt.split(made, capacity)
-    plan = schedule_of(made)
+    split = ti.tt.split(shared, capacity)
+    plan = schedule_of(shared)
     busy = sum(count > 0 for _, count in plan.shares)
     say(f"{kernel.name}: {tiles(plan.tiles)} on {busy} of {len(plan.shares)} cores")
     for queue in split.buffers:
@@ -55,10 +55,10 @@ def program(
     say("protocol: no fault in the text, and every core comes to its end")
     if inputs or random:
         params = Parameters.of(kernel)
-        given = arguments(params, inputs, settings, random)
-        run = ti.tt.simulate(split, given, order=order, seed=seed, mcast=mcast)
+        arrays = arguments(params, inputs, settings, random)
+        run = ti.tt.simulate(split, arrays, order=order, seed=seed, mcast=mcast)
         say(f"simulated: {run}")
-        for name, before, after in zip(params.order, given, run.arrays, strict=True):
+        for name, before, after in zip(params.order, arrays, run.arrays, strict=True):
             if not np.array_equal(np.asarray(before), np.asarray(after)):
                 array: Any = np.asarray(after)
                 say(f"{name}: {' × '.join(map(str, array.shape))}, {array.dtype}, {array.min()} to {array.max()}")
@@ -69,7 +69,7 @@ def program(
         out.mkdir(parents=True, exist_ok=True)
         with together() as write:
             for name, text in files.items():
-                write(out / name, _writing(text))
+                write(out / name, lambda place, text=text: Path(place).write_text(text, encoding="utf-8"))
         say(f"written to {out}: {', '.join(files)}")
 
 
@@ -77,10 +77,6 @@ def _sized(kernel: Any, settings: tuple[str, ...]) -> tuple[Any, tuple[str, ...]
     """The kernel with the sizes that are set as numbers, and the settings that are none."""
     params = Parameters.of(kernel)
     known = sizes_of(kernel)
-    given = {name: value for name, value in numbers_set(params, settings).items() if name in known}
+    numbers = {name: value for name, value in numbers_set(params, settings).items() if name in known}
     rest = tuple(text for text in settings if text.partition("=")[0].strip() not in known)
-    return (ti.tt.sized(kernel, **given) if given else kernel), rest
-
-
-def _writing(text: str) -> Callable[[str], object]:
-    return lambda place: Path(place).write_text(text, encoding="utf-8")
+    return (ti.tt.sized(kernel, **numbers) if numbers else kernel), rest

@@ -1,17 +1,15 @@
 """Output to a terminal, and the libraries that only parts of this package need.
 
-Libraries that only parts of this package need, and that an installation may lack.
+Control characters of names are shown, and never obeyed; a library that an installation lacks is named with the extra
+that has it.
 
+>>> printable("a name with \\x1b[31m in it\\n")
+'a name with \\\\x1b[31m in it\\n'
 >>> needed("numpy", "cli", "arrays")
 >>> needed("no_such_library", "plot", "pictures")
 Traceback (most recent call last):
 tensorir.runtime.errors.DiagnosticError: error[C12]: pictures need no_such_library, which is not installed.
 help: pip install 'tensorir[plot]'
-
-What goes to a terminal: control characters of names are shown, and never obeyed.
-
->>> printable("a name with \\x1b[31m in it\\n")
-'a name with \\\\x1b[31m in it\\n'
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ from tensorir.runtime.errors import refuse
 def needed(module: str, extra: str, purpose: str) -> None:
     """Raise C12 where a library is missing: what it is for, and the extra of the package that has it."""
     if find_spec(module) is None:
-        told = f"{purpose} need {module}, which is not installed."
-        raise refuse("C12", told, f"pip install 'tensorir[{extra}]'")
+        message = f"{purpose} need {module}, which is not installed."
+        raise refuse("C12", message, f"pip install 'tensorir[{extra}]'")
 
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -37,7 +35,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def printable(text: str) -> str:
     """A text with its control characters, but for ends of lines and tabs, as escapes."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 _MARKS = (

@@ -72,23 +72,24 @@ def run(
     """
     check_target(out, (".npz",))
     module, name, params = _entry(path, entry)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for text in inputs:
-        given.update(read_arrays(Path(text)))
+        values.update(read_arrays(Path(text)))
     for key, text in pairs(settings, "value", "n=8").items():
-        given[key] = _number(key, text)
-    only_known(given, params, name, "parameter")
-    arguments = {key: given[key] for key in params if key in given}
+        values[key] = _number(key, text)
+    only_known(values, params, name, "parameter")
+    arguments = {key: values[key] for key in params if key in values}
     blocks = _grid(grid)
     after = ti.tile.interpret(module, name, list(arguments.values()), blocks, checked, seed)
     arrays = [key for key, value in arguments.items() if np.ndim(value)]
-    told = {key: value for key, value in zip(arrays, after, strict=True) if not _same(arguments[key], value)}
-    for key, array in told.items():
+    both = {key: (np.asarray(arguments[key]), array) for key, array in zip(arrays, after, strict=True)}
+    changed = {key: array for key, (before, array) in both.items() if before.tobytes() != array.tobytes()}
+    for key, array in changed.items():
         low_high = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iuf" else ""
         say(f"{key}: {' × '.join(map(str, array.shape))}, {array.dtype}{low_high}")
     if out is not None:
         with together() as write:
-            write_arrays(out, told, {}, write)
+            write_arrays(out, changed, {}, write)
         say(f"written to {out}")
 
 
@@ -120,26 +121,24 @@ def lifted(
 ) -> Any:  # fmt: skip
     """An entry on a grid as a pure tensor program."""
     module, name, params = _entry(path, entry)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, text in pairs(settings, "value", "p=1024x64").items():
         kind = getattr(params.get(key), "element", None)
         if isinstance(kind, Pointer):
             try:
-                given[key] = Shape(tuple(int(n) for n in text.split("x")), kind.pointee.numpy)
+                values[key] = Shape(tuple(int(n) for n in text.split("x")), kind.pointee.numpy)
             except ValueError:
                 raise refuse("C04", f"'--set {key}={text}' gives no shape.", f"write --set {key}=1024x64.") from None
         else:
             number = _number(key, text)
-            given[key] = number if isinstance(number, int) else np.float32(number)
-    only_known(given, params, name, "parameter")
+            values[key] = number if isinstance(number, int) else np.float32(number)
+    only_known(values, params, name, "parameter")
     arrays = [key for key, kind in params.items() if isinstance(getattr(kind, "element", None), Pointer)]
-    missing = [key for key in arrays if key not in given]
+    missing = [key for key in arrays if key not in values]
     if missing:
         raise refuse("C08", f"the shape of '{missing[0]}' is not known.", f"say it: --set {missing[0]}=1024x64.")
-    return ti.lift(
-        module, entry=name, grid=_grid(grid), args=[given[key] for key in params if key in given], on_hazard=on_hazard,
-        numerics=numerics,
-    )  # fmt: skip
+    args = [values[key] for key in params if key in values]
+    return ti.lift(module, entry=name, grid=_grid(grid), args=args, on_hazard=on_hazard, numerics=numerics)
 
 
 def _entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, Any]]:
@@ -161,10 +160,6 @@ def _number(key: str, text: str) -> int | float:
         return float(text) if any(c in text for c in ".en") else int(text, 0)
     except ValueError:
         raise refuse("C04", f"'--set {key}={text}' gives no number.", f"write --set {key}=8.") from None
-
-
-def _same(before: Any, after: Any) -> bool:
-    return np.asarray(before).tobytes() == np.asarray(after).tobytes()
 
 
 def _grid(text: str | None) -> tuple[int, ...]:

@@ -14,8 +14,9 @@ order. Nothing but NumPy is needed; xarray is imported when a DataArray or a Dat
 """
 
 from stencils.meshes.files import read
-from stencils.meshes.geometry import QUANTITIES, Geometry, Plane, Quantity, Sphere
+from stencils.meshes.geometry import QUANTITIES, Geometry, Quantity
 from stencils.meshes.mesh import Mesh
+from stencils.meshes.surfaces import Plane, Sphere
 from stencils.meshes.triangulations import EARTH_RADIUS, icosahedral, rectangle
 
 __all__ = [

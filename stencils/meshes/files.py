@@ -1,25 +1,19 @@
-"""Meshes in files of other programs: UGRID, grids of ICON, MPAS; which coordinate is which.
-
-Which coordinate of a file is which, and in what unit: what CF's attributes say, and nothing that they do not.
-
-Latitudes and longitudes are known by units alone (CF 4.1 and 4.2), or by `standard_name` or `axis` beside a unit of
-angle; coordinates of a plane by a unit of length. What says too little, or two things, is refused.
-
->>> import xarray as xr
->>> north = xr.DataArray([60.0], dims="n", name="a", attrs={"units": "degrees_north"})
->>> east = xr.DataArray([180.0], dims="n", name="b", attrs={"units": "degree", "axis": "X"})
->>> horizontal("'grid.nc'", north, east)[::2]
-((array([3.14159265]), array([1.04719755])), True)
-
-Meshes of other programs' files: UGRID, grids of ICON, MPAS.
+"""Meshes in files of other programs: UGRID, grids of ICON, MPAS.
 
 What is read is what a mesh is made of (points, triangles, edges); tables and geometry follow from these as for every
-other mesh, with the numbers of vertices, edges and cells, and the direction of edges, that the file has.
+other mesh, with the numbers of vertices, edges and cells, and the direction of edges, that the file has. Latitudes and
+longitudes are known by units alone (CF 4.1 and 4.2), or by `standard_name` or `axis` beside a unit of angle;
+coordinates of a plane by a unit of length. What says too little, or two things, is refused.
 
 >>> from stencils.meshes import rectangle
 >>> mesh = rectangle(3, 2)
 >>> read(mesh.to_ugrid()).tables["E2C2V"].tolist() == mesh.tables["E2C2V"].tolist()
 True
+>>> import xarray as xr
+>>> north = xr.DataArray([60.0], dims="n", name="a", attrs={"units": "degrees_north"})
+>>> east = xr.DataArray([180.0], dims="n", name="b", attrs={"units": "degree", "axis": "X"})
+>>> horizontal("'grid.nc'", north, east)[::2]
+((array([3.14159265]), array([1.04719755])), True)
 """
 
 from __future__ import annotations
@@ -36,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stencils.cli.terminal import needed
-from stencils.meshes.geometry import Plane, Sphere
-from stencils.meshes.mesh import Mesh, Unoriented
+from stencils.meshes.connectivity import Unoriented
+from stencils.meshes.mesh import Mesh
+from stencils.meshes.surfaces import Plane, Sphere
 from stencils.meshes.triangulations import EARTH_RADIUS
 from tensorir.runtime.errors import refuse
 
@@ -70,8 +65,8 @@ def decoded(variable: Any) -> Floats:
     """The numbers of a variable, unpacked if it is not yet."""
     from xarray.conventions import decode_cf_variable
 
-    found = decode_cf_variable(variable.name, variable.variable.to_base_variable(), decode_times=False)
-    return np.asarray(found.values, float)
+    unpacked = decode_cf_variable(variable.name, variable.variable.to_base_variable(), decode_times=False)
+    return np.asarray(unpacked.values, float)
 
 
 def number(value: Any) -> float:
@@ -88,21 +83,21 @@ def horizontal(file: str, a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[
     Those are in radians, others in metres. Raises F08 where attributes do not say which is which, or in what unit.
     """
     pair = (a, b)
-    found = [_meaning(file, c) for c in pair]
-    if found[0][1] is not found[1][1]:
+    meanings = [_meaning(file, c) for c in pair]
+    if meanings[0][1] is not meanings[1][1]:
         raise _refused(file, b, f"and '{a.name}' are an angle and a length")
-    first, second = (axis for axis, *_ in found)
-    spherical = found[0][1] is ANGLES
+    first, second = (axis for axis, *_ in meanings)
+    spherical = meanings[0][1] is ANGLES
     if first is None and second is None:
         if spherical:
             names = " and ".join(f"'{c.name}'" for c in pair)
-            told = f"{file} does not say which of {names} is the longitude"
-            raise refuse("F08", f"{told}.", f"say it: data['{a.name}'].attrs['standard_name'] = 'longitude'.")
+            message = f"{file} does not say which of {names} is the longitude"
+            raise refuse("F08", f"{message}.", f"say it: data['{a.name}'].attrs['standard_name'] = 'longitude'.")
         first = "X"  # UGRID has x in front of y
     if first == second:
         raise _refused(file, b, f"is the axis {second}, and so is '{a.name}'")
     swapped = first == "Y" or second == "X"
-    values = [decoded(c) * scale for c, (_, _, scale) in zip(pair, found, strict=True)]
+    values = [decoded(c) * scale for c, (_, _, scale) in zip(pair, meanings, strict=True)]
     order = (1, 0) if swapped else (0, 1)
     x, y = (values[k] for k in order)
     return (x, y), (str(pair[order[0]].name), str(pair[order[1]].name)), spherical
@@ -134,9 +129,9 @@ def _meaning(file: str, coordinate: Any) -> tuple[str | None, Mapping[str, float
     return next(iter(axes), None), units, units[unit]
 
 
-def _refused(file: str, coordinate: Any, told: str) -> Exception:
+def _refused(file: str, coordinate: Any, why: str) -> Exception:
     hint = f"say what it is: data['{coordinate.name}'].attrs['units'] = 'degrees_east', 'degrees_north' or 'm'."
-    return refuse("F08", f"'{coordinate.name}' of {file} {told}.", hint)
+    return refuse("F08", f"'{coordinate.name}' of {file} {why}.", hint)
 
 
 Ints = NDArray[np.int64]
@@ -152,8 +147,8 @@ class Source:
 
     def __getitem__(self, variable: str) -> Any:
         if variable not in self.data.variables:
-            told = f"{self.name} has no '{variable}', which a mesh of {self.convention} needs"
-            raise refuse("F08", f"{told}.", "read the file of the grid: that of fields alone has no mesh.")
+            message = f"{self.name} has no '{variable}', which a mesh of {self.convention} needs"
+            raise refuse("F08", f"{message}.", "read the file of the grid: that of fields alone has no mesh.")
         return self.data[variable]
 
     def attribute(self, name: str, default: Any) -> Any:
@@ -205,13 +200,15 @@ def _mesh(data: Any, name: str, radius: float | None) -> Mesh:
     for convention, (hints, reader) in CONVENTIONS.items():
         if any(map(data.variables.__contains__, hints)) or (convention == "UGRID" and _topology(data) is not None):
             return reader(Source(data, name, convention), radius)
-    told = f"{name} has no mesh: no variable with cf_role 'mesh_topology' (UGRID), no 'vertex_of_cell' (ICON), and no "
-    raise refuse("F08", f"{told}'cellsOnVertex' (MPAS).", "read the file of the grid.")
+    message = (
+        f"{name} has no mesh: no variable with cf_role 'mesh_topology' (UGRID), no 'vertex_of_cell' (ICON), and no "
+    )
+    raise refuse("F08", f"{message}'cellsOnVertex' (MPAS).", "read the file of the grid.")
 
 
 def _topology(data: Any) -> Any:
-    found = [v for v in data.variables.values() if v.attrs.get("cf_role") == "mesh_topology"]
-    return found[0] if found else None
+    topologies = [v for v in data.variables.values() if v.attrs.get("cf_role") == "mesh_topology"]
+    return topologies[0] if topologies else None
 
 
 def _ugrid(source: Source, radius: float | None) -> Mesh:
@@ -225,8 +222,8 @@ def _ugrid(source: Source, radius: float | None) -> Mesh:
         if key not in names:
             raise refuse("F08", f"{source.name} says no '{key}' of its mesh, which one of UGRID needs.")
     if len(names["node_coordinates"]) < 2:
-        told = f"{source.name} names '{mesh.attrs['node_coordinates']}' as 'node_coordinates' of its mesh"
-        raise refuse("F08", f"{told}, and two are needed.", "name both: 'lon lat'.")
+        message = f"{source.name} names '{mesh.attrs['node_coordinates']}' as 'node_coordinates' of its mesh"
+        raise refuse("F08", f"{message}, and two are needed.", "name both: 'lon lat'.")
     corners = source[names[role][0]]
     faces = str(mesh.attrs.get("face_dimension", corners.dims[0]))
     cells = source.numbers(names[role][0], int(number(corners.attrs.get("start_index", 0))), faces)
@@ -253,8 +250,8 @@ def _icon(source: Source, radius: float | None) -> Mesh:
         width, height = (source.attribute(k, None) for k in ("domain_length", "domain_height"))
         period = (None if width is None else number(width), None if height is None else number(height))
         return _of(source, np.stack(points, axis=-1), cells, edges, Plane(period))
-    own = source.attribute("sphere_radius", source.attribute("semi_major_axis", EARTH_RADIUS))
-    surface = Sphere(radius or number(own))
+    stated = source.attribute("sphere_radius", source.attribute("semi_major_axis", EARTH_RADIUS))
+    surface = Sphere(radius or number(stated))
     lon, lat = (in_radians(source.name, source[name]) for name in ("vlon", "vlat"))
     points = _on_sphere(source, lon, lat, "vlat", surface.radius)
     return _of(source, points, cells, edges, surface)
@@ -265,8 +262,8 @@ def _mpas(source: Source, radius: float | None) -> Mesh:
     cells, edges = _whole(source, cells, edges)
     position = [decoded(source[f"{c}Cell"]) for c in "xyz"]
     if str(source.attribute("on_a_sphere", "YES")).upper() == "YES":
-        own = number(source.attribute("sphere_radius", EARTH_RADIUS)) or EARTH_RADIUS
-        surface = Sphere(radius or own)
+        stated = number(source.attribute("sphere_radius", EARTH_RADIUS)) or EARTH_RADIUS
+        surface = Sphere(radius or stated)
         points = np.stack(position, axis=-1)
         points *= surface.radius / np.linalg.norm(points, axis=-1, keepdims=True)
         return _of(source, points, cells, edges, surface)
@@ -281,8 +278,8 @@ def _whole(source: Source, cells: Ints, edges: Ints) -> tuple[Ints, Ints]:
     kept = cells[whole]
     count = int(max(cells.max(), edges.max())) + 1
     sides = np.sort(np.stack([kept, np.roll(kept, -1, axis=1)], axis=-1).reshape(-1, 2), axis=1)
-    own = np.sort(edges, axis=1)
-    used = np.isin(own[:, 0] * count + own[:, 1], sides[:, 0] * count + sides[:, 1]) & (edges >= 0).all(axis=1)
+    ends = np.sort(edges, axis=1)
+    used = np.isin(ends[:, 0] * count + ends[:, 1], sides[:, 0] * count + sides[:, 1]) & (edges >= 0).all(axis=1)
     if not (whole.all() and used.all()):
         left_out = f"{int((~whole).sum())} triangles and {int((~used).sum())} edges"
         warnings.warn(f"{source.name} is cut out of a larger mesh, and {left_out} are left out", stacklevel=5)
@@ -301,8 +298,8 @@ def _on_sphere(source: Source, lon: Floats, lat: Floats, latitude: str, radius: 
     """Points of longitudes and latitudes in radians; raises F09 for a latitude beyond the poles."""
     most = float(np.abs(lat).max(initial=0.0))
     if most > np.pi / 2 + 1e-4:
-        told = f"'{latitude}' of {source.name} goes to {np.degrees(most):.6g} degrees, and latitudes end at 90"
-        raise refuse("F09", f"{told}.", f"correct its units: data['{latitude}'].attrs['units'] = 'degrees_north'.")
+        message = f"'{latitude}' of {source.name} goes to {np.degrees(most):.6g} degrees, and latitudes end at 90"
+        raise refuse("F09", f"{message}.", f"correct its units: data['{latitude}'].attrs['units'] = 'degrees_north'.")
     return radius * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
 
 
@@ -310,8 +307,8 @@ def _of(source: Source, points: Floats, cells: Ints, edges: Ints | None, surface
     corners = (cells >= 0).sum(axis=1)
     if (corners != 3).any():
         k = int(np.flatnonzero(corners != 3)[0])
-        told = f"cell {k} of {source.name} has {corners[k]} corners, and meshes here are of triangles"
-        raise refuse("F09", f"{told}.", "cut its polygons into triangles first.")
+        message = f"cell {k} of {source.name} has {corners[k]} corners, and meshes here are of triangles"
+        raise refuse("F09", f"{message}.", "cut its polygons into triangles first.")
     triangles = np.take_along_axis(cells, np.argsort(cells < 0, axis=1, kind="stable"), axis=1)[:, :3]
     if triangles.max() >= len(points):
         message = f"a cell of {source.name} has corner {triangles.max()}, and there are {len(points)} points."
@@ -323,7 +320,7 @@ def _of(source: Source, points: Floats, cells: Ints, edges: Ints | None, surface
         return Mesh.of_triangles(points, triangles, surface, edges)
     except Unoriented:
         kind = "a sphere" if isinstance(surface, Sphere) else "a plane"
-        told = f"triangles of {source.name} lie over each other on {kind}"
-        raise refuse("F09", f"{told}.", "see the units of its coordinates, and its tables.") from None
+        message = f"triangles of {source.name} lie over each other on {kind}"
+        raise refuse("F09", f"{message}.", "see the units of its coordinates, and its tables.") from None
     except ValueError as problem:
         raise refuse("F09", f"{source.name} is no triangulation: {problem}") from None

@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stencils.meshes.geometry import Plane, Sphere
-from stencils.meshes.mesh import Mesh, connect
+from stencils.meshes.connectivity import connect
+from stencils.meshes.mesh import Mesh
+from stencils.meshes.surfaces import Plane, Sphere
 
 # Icosahedral meshes: twenty triangles around the sphere, cut into smaller ones.
 #

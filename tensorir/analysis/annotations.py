@@ -38,8 +38,8 @@ from tensorir.ir.types import TensorType
 #
 # Where all that an operation computes has a part in a result, slopes are what they are by hand. Elsewhere 0 comes
 # back to what nobody reads, and 0 times the slope that 1 / x has at 0, or that a product with infinity has, is not a
-# number (`safe_derivatives`). What is needed is what `tensorir.analysis.uses` says; factors and divisors that are
-# finite constants need no look at it.
+# number (`lowering/gradients/in_place_adjoints.py`). What is needed is what `tensorir.analysis.uses` says; factors
+# and divisors that are finite constants need no look at it.
 
 
 def finite_derivatives(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[int]:
@@ -180,7 +180,7 @@ class Annotations:
     finite: frozenset[int] = frozenset()
     """Operations whose derivatives need no care where their result is not needed (`finite_derivatives`)."""
     written: frozenset[int] = frozenset()
-    """Operations that are rounded as they are written (`exact_rounding`)."""
+    """Operations that are rounded as they are written (`towards_whole_numbers`)."""
     invariants: Mapping[int, tuple[Expr, ...]] = field(default_factory=dict[int, tuple[Expr, ...]])
     """Loops that are computed where a function stands, and not in its body (`loop_invariants`)."""
     unseen: frozenset[int] = frozenset()

@@ -1,7 +1,7 @@
 """Exact domains: which points of every parameter and of every intermediate value a program reads.
 
 The analysis goes backward, from what is stored to what is passed: a rule per builtin says which points of its
-operands the needed points of a node read. A set of points is exact (see `points`); a buffer needs its hull. Both
+operands the needed points of a node read. A set of points is exact (`IntegerSet`); a buffer needs its hull. Both
 branches of `if` are read. A table whose entries are known (it is bound, or computed from what is) reads the elements
 that it holds; an index that is known only at run time reads all of its dim.
 

@@ -300,7 +300,7 @@ def signed_period(dim: str, period: float, around: Round | None) -> float:
     slack = 0.05 * (turn - span)  # of labels that are written with a few digits
     if not (abs(period - turn) <= slack if around.even else span < period <= turn):
         again = f"{dim} has its first point twice: x.isel({dim}=slice(None, -1))"
-        theirs = f"say that of the labels: ti.periodic({turn:.9g})" if around.even else "both have one unit"
+        theirs = f"say that of the labels: ti.boundary.periodic({turn:.9g})" if around.even else "both have one unit"
         kind = f"its labels go round in {turn:.9g}" if around.even else f"its labels span {span:.9g}"
         raise refuse("V42", f"{says}, and {kind}.", f"{again if abs(period - span) <= slack else theirs}.")
     return -period if around.span < 0 else period

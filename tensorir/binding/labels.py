@@ -26,7 +26,8 @@ make points up are refused where labels differ (A28). The parameters of a fencil
 Traceback (most recent call last):
     ...
 tensorir.runtime.errors.DiagnosticError: error[A25]: the labels along lat differ: 'a' has 50.0 where 'b' has 55.0.
-help: xr.align(a, b, join='inner') aligns them, b.drop_vars('lat') leaves labels out, ti.positional(b) goes by position.
+help: xr.align(a, b, join='inner') aligns them, b.drop_vars('lat') leaves labels out, ti.drop_indexes(b) goes by
+position.
 """
 
 from __future__ import annotations
@@ -94,19 +95,19 @@ def labels_of(value: Any, dim: str) -> Any:
     return labels if getattr(labels.dtype, "isnative", True) else type(labels)(native(labels.to_numpy()))
 
 
-def positional(array: Any, *dims: Any) -> Any:
+def drop_indexes(array: Any, *dims: Any) -> Any:
     """The DataArray without its indexes along dims (all by default): others meet it by position, not by label.
 
     Its coordinates stay, for what is computed of it; `array.drop_vars(dim)` leaves them out.
 
     >>> import xarray as xr
     >>> x = xr.DataArray([1.0, 2.0], dims="I", coords={"I": [0.5, 0.7]})
-    >>> dict(positional(x).xindexes), positional(x).I.values
+    >>> dict(drop_indexes(x).xindexes), drop_indexes(x).I.values
     ({}, array([0.5, 0.7]))
     """
     if not hasattr(array, "drop_indexes"):
         message = f"'array' is {article(type(array).__name__)}, which has no labels."
-        raise refuse("A01", message, "the DataArray comes first: ti.positional(x, 'I').")
+        raise refuse("A01", message, "the DataArray comes first: ti.drop_indexes(x, 'I').")
     names = [str(d) for d in dims] or [str(d) for d in array.dims]
     return array.drop_indexes([n for n in names if n in array.xindexes])
 
@@ -250,7 +251,7 @@ def _beside(
         raise refuse(
             "A45", f"{told}: the ones do not lie between the others.",
             f"point i of {dim} is half a point {'before' if half.shift < 0 else 'after'} i of {half.whole}; "
-            f"ti.positional({b.name}, '{dim}') goes by position.",
+            f"ti.drop_indexes({b.name}, '{dim}') goes by position.",
         )  # fmt: skip
     by = starts[half.whole][a.name] + first - round(half.shift + 0.5) - starts[dim][b.name]
     return None if not by else (half.whole, -by) if fixed[1] else (dim, by)
@@ -320,7 +321,7 @@ def _unlike(dim: str, a: Operand, b: Operand, x: Any, y: Any) -> DiagnosticError
         "A25",
         told,
         f"xr.align({a.name}, {b.name}, join='inner') aligns them, {b.name}.drop_vars('{dim}') leaves labels out, "
-        f"ti.positional({b.name}) goes by position.",
+        f"ti.drop_indexes({b.name}) goes by position.",
     )
 
 
@@ -495,7 +496,8 @@ def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
             if dim in o.extents and dim not in read and dim in SHIFTED.of(fencil, _shifted):
                 raise refuse(
                     "A27", f"'{fencil.name}' reads neighbours along {dim}, and the labels of '{o.name}' {told}.",
-                    f"{o.name}.reindex(...) fills what is missing, ti.positional({o.name}, '{dim}') goes by position.",
+                    f"{o.name}.reindex(...) fills what is missing, "
+                    f"ti.drop_indexes({o.name}, '{dim}') goes by position.",
                 )  # fmt: skip
 
 

@@ -352,7 +352,7 @@ def _origin(
 
 SLAB = 1 << 22
 """Bytes of the largest argument of a slab: what XLA holds beside the arrays of dask is a few of these, and with all its
-temporaries a slab stays below the blocks that `KeptMemory` keeps."""
+temporaries a slab stays below the blocks that `ti.config.kept_memory` keeps."""
 
 
 @dataclass(frozen=True)

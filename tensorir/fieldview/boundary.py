@@ -10,7 +10,7 @@ sees the halo of the earlier one.
 >>> import tensorir as ti
 >>> (I,) = dims("I")
 >>> x = ti.as_field({I: (0, 3)}, np.array([1.0, 2.0, 4.0]))
->>> [extend(x, {I: (1, 2)}, bc).data.tolist() for bc in (periodic(), neumann(), linear())]
+>>> [extend(x, {I: (1, 2)}, bc).data.tolist() for bc in (periodic(), neumann(), extrapolate())]
 [[4.0, 1.0, 2.0, 4.0, 1.0, 2.0], [1.0, 1.0, 2.0, 4.0, 4.0, 4.0], [0.0, 1.0, 2.0, 4.0, 6.0, 8.0]]
 """
 
@@ -29,6 +29,8 @@ from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.dimensions import Dimension
 from tensorir.runtime.errors import refuse
 from tensorir.runtime.locations import here
+
+__all__ = ["BoundaryCondition", "dirichlet", "extrapolate", "neumann", "periodic"]
 
 Halo = Callable[[Traced, str, int, bool], Traced]
 """From a field, a dim, a width and a side (low or not) to the field on the halo of that side."""
@@ -104,7 +106,7 @@ def neumann(slope: Any = 0.0) -> BoundaryCondition:
     return BoundaryCondition("Neumann", halo, 1)
 
 
-def linear() -> BoundaryCondition:
+def extrapolate() -> BoundaryCondition:
     """Linear extrapolation of the two outermost values.
 
     Of floats; the field's interval has two points at least.
@@ -182,12 +184,12 @@ def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) 
     """The function as an operator of its own, for a field outside of any; raises V30 for arguments in another order."""
     if not hasattr(widths, "items"):
         message = f"widths are {article(type(widths).__name__)}, and they are numbers of points by dim."
-        raise refuse("V30", message, "write ti.extend(x, {I: 1}, ti.periodic()).")
+        raise refuse("V30", message, "write ti.extend(x, {I: 1}, ti.boundary.periodic()).")
 
     def boundary(x: Any) -> Any:
         if not isinstance(x, Traced):
             message = f"x is {article(type(x).__name__)}, and not a field."
-            raise refuse("V30", message, "write ti.extend(x, {I: 1}, ti.periodic()).")
+            raise refuse("V30", message, "write ti.extend(x, {I: 1}, ti.boundary.periodic()).")
         return function(x, widths, bc)
 
     return field_operator(boundary)
@@ -212,13 +214,17 @@ def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
     if hasattr(bc, "items"):
         found: Any = next((c for d, c in bc.items() if str(d) == dim), None)
         if found is None:
-            message = f"there is no boundary condition for {dim}."
-            raise refuse("V31", message, f"give one: {{{dim}: periodic()}}.", at=here())
+            raise refuse(
+                "V31",
+                f"there is no boundary condition for {dim}.",
+                f"give one: {{{dim}: ti.boundary.periodic()}}.",
+                at=here(),
+            )
         bc = found
     low, high = bc if is_tuple(bc) else (bc, bc)
     for side in (low, high):
         if not isinstance(side, BoundaryCondition):
-            kinds = "use periodic(), dirichlet(0.0), neumann() or linear()."
+            kinds = "use one of ti.boundary: periodic(), dirichlet(0.0), neumann() or extrapolate()."
             raise refuse("V31", f"{type(side).__name__} is no boundary condition.", kinds, at=here())
     if (low.name == "periodic") != (high.name == "periodic"):
         message = f"one side of {dim} is periodic and the other is not."

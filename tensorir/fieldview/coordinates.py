@@ -29,7 +29,7 @@ from tensorir.binding.coordinates import AROUND, Coordinate, Coordinates, in_uni
 from tensorir.binding.labels import DATED, calendar_of
 from tensorir.binding.units import is_degrees
 from tensorir.fieldview.array_types import Value
-from tensorir.fieldview.boundary import extend, linear, periodic
+from tensorir.fieldview.boundary import extend, extrapolate, periodic
 from tensorir.fieldview.folds import sum
 from tensorir.fieldview.trace import Tracing, current
 from tensorir.fieldview.traced import Traced, binary, make
@@ -247,10 +247,14 @@ def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval
         return _round(field, dim, have, needed, signed_period(dim, period, found.round))
     if not found.even:
         told = f"'{dim}' is known on {dim}{have}, this field is on {dim}{needed}, and its steps are not equal"
-        help = f"a periodic boundary says how it goes on, ti.periodic(360.0); or extend '{dim}' too."
-        raise refuse("V38", f"{told}.", help, at=here())
+        raise refuse(
+            "V38",
+            f"{told}.",
+            f"a periodic boundary says how it goes on, ti.boundary.periodic(360.0); or extend '{dim}' too.",
+            at=here(),
+        )
     before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
-    return extend(field, {dim: (before, after)}, linear())
+    return extend(field, {dim: (before, after)}, extrapolate())
 
 
 def _moved(field: Traced, dim: str, part: Interval, by: Any) -> Traced:

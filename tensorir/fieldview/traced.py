@@ -601,7 +601,7 @@ def spread(results: Any, out: Any, name: str) -> dict[str, Any]:
 
 
 def at_path(out: Any, path: tuple[int, ...]) -> Any:
-    """The buffer for one member of a result, None where there is none (`_spread` says so)."""
+    """The buffer for one member of a result, None where there is none (`spread` says so)."""
     for k in path:
         out = out[k] if is_tuple(out) and k < len(out) else None
     return out

@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Any
 from tensorir.inspect.intermediates import Inspection, Intermediate, inspect, observed
 
 if TYPE_CHECKING:
+    from tensorir.inspect.devices import distribution
     from tensorir.inspect.flow import before_after, dataflow
-    from tensorir.inspect.footprints import domains, footprint
+    from tensorir.inspect.footprints import footprint
     from tensorir.inspect.formulas import Equations, latex
-    from tensorir.inspect.meshes import distribution, table
+    from tensorir.inspect.needed_points import domains
     from tensorir.inspect.picture import Picture
+    from tensorir.inspect.tables import table
 
 __all__ = [
     "Equations", "Inspection", "Intermediate", "Picture", "before_after", "dataflow", "distribution", "domains",
@@ -38,8 +40,8 @@ __all__ = [
 
 _PICTURES = {
     "Equations": "formulas", "Picture": "picture", "before_after": "flow", "dataflow": "flow",
-    "distribution": "meshes", "domains": "footprints", "footprint": "footprints", "latex": "formulas",
-    "table": "meshes",
+    "distribution": "devices", "domains": "needed_points", "footprint": "footprints", "latex": "formulas",
+    "table": "tables",
 }  # fmt: skip
 """What loads on first use, and the files that it is in."""
 

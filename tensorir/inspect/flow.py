@@ -1,8 +1,7 @@
-"""The picture of how values flow, and of a pass: a program before and after it.
+"""Pictures of programs: how values flow in one, and what a pass changes in it.
 
-The picture of how values flow: parameters, named values and folds with their types, an arrow per use.
-
-An arrow is as thick as there are bytes in what flows along it, in steps of powers of ten.
+Parameters, named values and folds stand with their types, and an arrow for each use is as thick as there are bytes in
+what flows along it, in steps of powers of ten. A program before and after a pass has what changed marked, and its cost.
 
 >>> import tensorir as ti
 >>> f = ti.parse('''f(out: tensor<float, I[1:9]>, inp: tensor<float, I[0:10]>) {
@@ -10,10 +9,6 @@ An arrow is as thick as there are bytes in what flows along it, in steps of powe
 >>> print(dataflow(f))
 inp (80 bytes) → lap through ⟪I, -1⟫, ⟪I, 1⟫
 lap (64 bytes) → out
-
-The picture of a pass: a program before and after it, with what changed marked, and what it costs.
-
->>> import tensorir as ti
 >>> f = ti.parse("f(out: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { out ← x × 1.0; }")
 >>> print(before_after("simplify", f))
 simplify: 1 line of 3 changed; 3 operations before and 0 after.
@@ -27,9 +22,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.analysis.cost import bytes_of
+from tensorir.binding.calls import fencil_of, subject
 from tensorir.inspect.pages import spelled
 from tensorir.inspect.picture import INK, LINE, PALE, Drawing, Picture, hue, middle, width_of
-from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
+from tensorir.ir.nodes import Call, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import TensorType
 
@@ -88,8 +84,6 @@ def dataflow(program: Any) -> Picture:
     x (80 bytes) → ⟪I, 1⟫ through ⟪I, 1⟫
     ⟪I, 1⟫ (80 bytes) → out
     """
-    from tensorir.inspect.picture import fencil_of
-
     fencil = fencil_of(program)
     nodes = list(postorder(*(c.value for c in fencil.closures)))
     plain = not any(n.label for n in nodes) and len(nodes) <= MAX_NODES // 2
@@ -129,41 +123,31 @@ def _graph(fencil: Fencil, plain: bool) -> _Graph:
         inner = {p for n in postorder(closure.value) if isinstance(n, Lambda) for p in n.params}
         reads: dict[int, dict[int, dict[str, None]]] = {}
         for node in postorder(closure.value):
-            found: dict[int, dict[str, None]] = {}
+            sources: dict[int, dict[str, None]] = {}
             if isinstance(node, Var):
                 if node in holds and node not in inner:
-                    found[holds[node]] = {"": None}
+                    sources[holds[node]] = {"": None}
             else:
-                step = _step(node)
+                shifts = isinstance(node, Call) and node.op in ("cartesian_shift", "unstructured_shift", "shift_init")
+                step = spelled(node) if shifts else ""
                 for k, child in enumerate(node.children):
-                    own = "" if step and k == 0 and len(node.children) == 2 else step
+                    passed = "" if step and k == 0 and len(node.children) == 2 else step
                     for source, chains in reads.get(id(child), {}).items():
-                        known = found.setdefault(source, {})
-                        for chain in list(chains)[:8]:
-                            known[_short(own + chain)] = None
-                if _is_drawn(node, plain) and node is not closure.value and node.free.isdisjoint(inner):
-                    made = graph.add(_Value(node.label or spelled(node), node.tensor, "value"))
-                    graph.edges.update({(source, made): via for source, via in found.items()})
-                    found = {made: {"": None}}
-            reads[id(node)] = found
+                        known = sources.setdefault(source, {})
+                        for chain in (passed + c for c in list(chains)[:8]):
+                            known[chain if len(chain) <= MAX_CHAIN else f"{chain[:MAX_CHAIN].rstrip('…')}…"] = None
+                drawn = isinstance(node, Call) and (
+                    node.label or node.op in ("scan", "reduce", "loop", "cond") or plain
+                )
+                if drawn and node is not closure.value and node.free.isdisjoint(inner):
+                    box = graph.add(_Value(node.label or spelled(node), node.tensor, "value"))
+                    graph.edges.update({(source, box): via for source, via in sources.items()})
+                    sources = {box: {"": None}}
+            reads[id(node)] = sources
         stored = graph.add(_Value(closure.output.name, closure.target, "out"))
         graph.edges.update({(source, stored): via for source, via in reads[id(closure.value)].items()})
         holds[closure.output] = stored
     return graph
-
-
-def _short(chain: str) -> str:
-    return chain if len(chain) <= MAX_CHAIN else chain[:MAX_CHAIN].rstrip("…") + "…"
-
-
-def _is_drawn(node: Expr, plain: bool) -> bool:
-    return isinstance(node, Call) and (bool(node.label) or node.op in ("scan", "reduce", "loop", "cond") or plain)
-
-
-def _step(node: Expr) -> str:
-    if isinstance(node, Call) and node.op in ("cartesian_shift", "unstructured_shift", "shift_init"):
-        return spelled(node)
-    return ""
 
 
 def _place(graph: _Graph) -> dict[tuple[int, int], float]:
@@ -193,8 +177,8 @@ def _place(graph: _Graph) -> dict[tuple[int, int], float]:
         def wanted(member: tuple[int, bool], layer: int = layer) -> float:
             k, way = member
             sources = [k] if way else [a for a, b in graph.edges if b == k]
-            found = [at[s, layer - 1] for s in sources if (s, layer - 1) in at]
-            return sum(found) / len(found) if found else -1.0
+            heights = [at[s, layer - 1] for s in sources if (s, layer - 1) in at]
+            return sum(heights) / len(heights) if heights else -1.0
 
         members.sort(key=wanted)
         y = 0.0
@@ -291,7 +275,6 @@ def before_after(a_pass: Any, program: Any) -> Picture:
     inline, cse: nothing changes.
     """
     from tensorir.analysis.cost import count
-    from tensorir.inspect.picture import fencil_of, subject
     from tensorir.passes.pipeline import Pipeline
 
     chain = Pipeline(a_pass) if isinstance(a_pass, str) else a_pass

@@ -1,6 +1,4 @@
-"""Pictures of footprints and domains: which points an output reads, and which are needed.
-
-The picture of a footprint: which points of an input one point of an output reads, with weights where it is linear.
+"""The picture of a footprint: the points of inputs that one point of an output reads, with weights where it is linear.
 
 >>> import tensorir as ti
 >>> f = ti.parse('''lap(out: tensor<float, I[1:9], J[1:9]>, h: tensor<float, I[0:10], J[0:10]>) {
@@ -10,19 +8,6 @@ out at I = 4, J = 5 reads
 h: 5 points of I[3:6], J[4:7]; it is linear in them
 >>> footprint(f, at={"I": 4, "J": 5}).data["h"].weights[(4, 5)]
 -4.0
-
-The picture of domains: for every dim the intervals that are needed of everything, and of two dims nested boxes.
-
-Ends of intervals stand a little apart, whatever their distance, so that halos of one or two points can be seen around
-a thousand.
-
->>> import tensorir as ti
->>> f = ti.parse('''f(out: tensor<float, I[1:9]>, inp: tensor<float, I[0:10]>) {
-...   out ← let lap = ⟪I, 1⟫(inp) - ⟪I, -1⟫(inp); 2.0 × lap; }''')
->>> print(domains(f))
-out: I[1:9]
-lap: I[1:9]
-inp: I[0:10], one more before and one more after along I
 """
 
 from __future__ import annotations
@@ -30,15 +15,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import Any
 
 import numpy as np
 
+from tensorir.analysis.domains import domains
 from tensorir.binding.arrays import Array, accept
-from tensorir.binding.calls import BoundProgram
-from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, fencil_of, hue, middle, subject, width_of
-from tensorir.integers.dims import Dims, Interval
+from tensorir.binding.calls import BoundProgram, fencil_of, subject
+from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
+from tensorir.integers.dims import Interval
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir import build
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
@@ -47,11 +33,8 @@ from tensorir.passes.base import with_fencil
 from tensorir.passes.closures import Inline
 from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
 
-if TYPE_CHECKING:
-    from tensorir.analysis.domains import Domains
-
 MAX_POINTS = 300
-"""IntegerSet of an input whose weights are computed: each takes one run of the oracle on what one point needs."""
+"""Points of an input whose weights are computed: each takes one run of the oracle on what one point needs."""
 MAX_CELLS = 64
 """Cells along one side of a drawn grid."""
 _WIDE, _SMALL, _SHEET = 42, 13, 900
@@ -81,23 +64,20 @@ def footprint(
     >>> footprint(f, at={"I": 4}, given={"a": 0.5}).data["x"].weights
     {(4,): 0.5}
     """
-    found: Any = subject(program)
+    chosen: Any = subject(program)
     name, _, member = (out or "").partition("[")
     if member:
-        output = _output(fencil_of(found), name)
-        found = with_fencil(found, lambda fencil: _member(fencil, output, member.removesuffix("]")))
-    bound = BoundProgram.of(found)
-    fencil = fencil_of(found)
+        output = _output(fencil_of(chosen), name)
+        chosen = with_fencil(chosen, lambda fencil: _member(fencil, output, member.removesuffix("]")))
+    bound = BoundProgram.of(chosen)
+    fencil = fencil_of(chosen)
     output = _output(fencil, name or None)
-    _refuse_no_point(at)
-    point = _point(output, at or {})
-    from tensorir.analysis.domains import domains
-
+    point = _point(output, {} if at is None else at)
     where = {n: (p, p + 1) for n, p in point.items()}
     others = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in fencil.outputs if p is not output}
-    needs = domains(found, {**others, output.name: where}).params
+    needs = domains(chosen, {**others, output.name: where}).params
     reads = {n: points for n, points in needs.items() if points and n not in bound.constants}
-    weights = _weights(found, output, where, reads, given or {})
+    weights = _weights(chosen, output, where, reads, given or {})
     readings = {n: Reading(points, None if weights is None else weights.get(n)) for n, points in reads.items()}
     spot = ", ".join(f"{n} = {p}" for n, p in point.items())
     lines = [f"{out or output.name}{' at ' if spot else ''}{spot} reads"]
@@ -137,7 +117,9 @@ def _member(fencil: Fencil, output: Var, member: str) -> Fencil:
     one = build.var(output.name, output.type.of(element.members[k]))  # type: ignore[union-attr]
 
     def taken(value: Expr) -> Expr:
-        return value.args[k] if isinstance(value, Call) and value.op == "make_tuple" else _get(value, k)
+        if isinstance(value, Call) and value.op == "make_tuple":
+            return value.args[k]
+        return build.call("tuple_get", value, static=(k,))
 
     closures = [
         build.closure(one, taken(c.value), c.region) if c.output == output else c for c in Inline().run(fencil).closures
@@ -145,23 +127,16 @@ def _member(fencil: Fencil, output: Var, member: str) -> Fencil:
     return build.fencil(fencil.name, [one if p == output else p for p in fencil.params], closures)
 
 
-def _get(value: Expr, k: int) -> Expr:
-    return build.call("tuple_get", value, static=(k,))
-
-
-def _refuse_no_point(at: object) -> None:
-    if at is not None and not isinstance(at, Mapping):
-        raise refuse("A16", f"{at!r} is no point: a point has a number for each dim.", 'write at={"I": 4}.')
-
-
 def _point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
     """The point asked for, in the order of the output's dims."""
+    if not hasattr(at, "items"):
+        raise refuse("A16", f"{at!r} is no point: a point has a number for each dim.", 'write at={"I": 4}.')
     dims = output.type.dims
     for key in map(str, at):
         if key not in dims:
             raise refuse("A15", f"'{output.name}' has no dim {key}.", did_you_mean(key, dims.names))
-    given = {str(k): int(v) for k, v in at.items()}
-    point = {n: given.get(n, (i.start + i.stop) // 2) for n, i in dims.items}
+    asked = {str(k): int(v) for k, v in at.items()}
+    point = {n: asked.get(n, (i.start + i.stop) // 2) for n, i in dims.items}
     for n, p in point.items():
         if p not in dims[n]:
             raise refuse("A16", f"{n} = {p} is not inside of {n}{dims[n]}, all of '{output.name}'.")
@@ -184,7 +159,10 @@ def _weights(
     small: Any = restrict(program, {output.name: dict(where)})
     constants: Any = small.constants if isinstance(small, BoundProgram) else {}
     fencil = fencil_of(small)
-    free = {p.name: p for p in fencil.inputs if p.name in reads and p.name not in given and _is_float(p)}
+    free = {
+        p.name: p for p in fencil.inputs
+        if p.name in reads and p.name not in given and isinstance(e := p.type.element, Scalar) and e.is_float
+    }  # fmt: skip
     if sum(len(reads[n]) for n in free) > MAX_POINTS:
         return None
     fixed: dict[str, Any] = {}
@@ -202,14 +180,14 @@ def _weights(
 
     try:
         base = value(zeros())
-        found: dict[str, dict[tuple[int, ...], float]] = {}
+        weights: dict[str, dict[tuple[int, ...], float]] = {}
         for name, p in free.items():
             starts = [i.start for _, i in p.type.dims.items]
-            found[name] = {}
+            weights[name] = {}
             for q in reads[name].onto(p.type.dims.names):
                 unit = zeros()
                 unit[name][tuple(c - s for c, s in zip(q, starts, strict=True))] = 1.0
-                found[name][tuple(q)] = value(unit) - base
+                weights[name][tuple(q)] = value(unit) - base
         rng = np.random.default_rng(0)
         for scale in (1.0, -37.5):
             trial: dict[str, Array] = {
@@ -218,7 +196,7 @@ def _weights(
             expected, size = base, 0.0
             for name, p in free.items():
                 starts = [i.start for _, i in p.type.dims.items]
-                for q, w in found[name].items():
+                for q, w in weights[name].items():
                     term = w * float(trial[name][tuple(c - s for c, s in zip(q, starts, strict=True))])
                     expected, size = expected + term, size + abs(term)
             if not abs(value(trial) - expected) <= 1e-5 * max(size, abs(base), 1e-300):
@@ -226,7 +204,7 @@ def _weights(
     except DiagnosticError:
         return None
     return {
-        n: {tuple(q[p.type.dims.names.index(d)] for d in reads[n].names): w for q, w in found[n].items()}
+        n: {tuple(q[p.type.dims.names.index(d)] for d in reads[n].names): w for q, w in weights[n].items()}
         for n, p in free.items()
     }
 
@@ -238,10 +216,6 @@ def _part(value: Any, whole: Var, part: Var) -> Any:
     array = accept(value, whole.name, whole.type.element, whole.type.dims, any_integer=True).data
     cut = [(i, part.type.dims[n]) for n, i in whole.type.dims.items]
     return np.asarray(array)[tuple(slice(p.start - i.start, p.stop - i.start) for i, p in cut)]
-
-
-def _is_float(p: Var) -> bool:
-    return isinstance(p.type.element, Scalar) and p.type.element.is_float
 
 
 # Drawing
@@ -369,13 +343,13 @@ def _panels(name: str, reading: Reading, point: Mapping[str, int], fencil: Fenci
         return [_Panel(f"{name}, a number", "", (0,), "", (0,), {(0, 0): weights.get(())}, (None, None))]
     if not rows:
         return [_Panel(f"{name}: {len(points):,} points of {points.hull}", "", (), "", (), {}, (None, None))]
-    own = {n: sorted({q[k] for q in rows}) for k, n in enumerate(points.names)}
-    wide = sorted(points.names, key=lambda n: (len(own[n]) == 1, n))
+    used = {n: sorted({q[k] for q in rows}) for k, n in enumerate(points.names)}
+    wide = sorted(points.names, key=lambda n: (len(used[n]) == 1, n))
     across, up = wide[0], wide[1] if len(wide) > 1 else ""
     others = [n for n in points.names if n not in (across, up)]
     inside = fencil[name].type.dims
     panels: list[_Panel] = []
-    for rest in product(*[own[n] for n in others]):
+    for rest in product(*[used[n] for n in others]):
         some = [q for q in rows if all(q[points.names.index(n)] == r for n, r in zip(others, rest, strict=True))]
         if not some:
             continue
@@ -383,11 +357,11 @@ def _panels(name: str, reading: Reading, point: Mapping[str, int], fencil: Fenci
         b = points.names.index(up) if up else -1
         cells = {(q[a], q[b] if up else 0): weights.get(q) for q in some}
         fixed = "".join(f", {n} = {r}" for n, r in zip(others, rest, strict=True))
-        cut = ", a part" if any(len(own[n]) > MAX_CELLS for n in (across, up) if n) else ""
+        cut = ", a part" if any(len(used[n]) > MAX_CELLS for n in (across, up) if n) else ""
         panels.append(
             _Panel(
-                f"{name}{fixed}{cut}", across, _axis(own[across], inside[across], point, across),
-                up, _axis(own[up], inside[up], point, up) if up else (0,), cells,
+                f"{name}{fixed}{cut}", across, _axis(used[across], inside[across], point, across),
+                up, _axis(used[up], inside[up], point, up) if up else (0,), cells,
                 (point.get(across), point.get(up) if up else None),
             )
         )  # fmt: skip
@@ -401,204 +375,3 @@ def _axis(used: list[int], inside: Interval, point: Mapping[str, int], dim: str)
     if high - low <= MAX_CELLS and not (dim not in point and len(used) * 3 < high - low):
         return tuple(range(low, high))
     return tuple(used[:MAX_CELLS])
-
-
-MAX_BOXES = 24
-"""Boxes of one picture."""
-_ROW, _TICK, _STEP, _MARGIN = 22, 46, 32, 14
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """One value and the hull of the points that are needed of it."""
-
-    name: str
-    dims: Dims
-    role: str = "value"
-
-
-def domains(program: Any, out: Mapping[Any, Any] | None = None) -> Picture:
-    """Needed points of inputs and named values, for all outputs or for the part `out` of them.
-
-    The program is a fencil, a bound program, or an operator that was called. Raises I05 and B09 where its types are not
-    known, A15 and A16 for a part that is not there.
-
-    >>> import tensorir as ti
-    >>> f = ti.parse("f(out: tensor<float, I[0:9]>, x: tensor<float, I[0:12]>) { out ← ⟪I, 3⟫(x) + x; }")
-    >>> print(domains(f, {"I": (4, 6)}))
-    out: I[4:6]
-    x: I[4:9], three more after along I
-    """
-    from tensorir.analysis.domains import domains as infer
-    from tensorir.inspect.picture import subject
-
-    return domains_of(infer(subject(program), out))
-
-
-def domains_of(found: Domains) -> Picture:
-    """The picture of domains that are known."""
-    from tensorir.ir.rewrite import postorder
-
-    boxes = [Box(name, points.hull, "out") for name, points in found.written.items() if points]
-    outputs = {b.name for b in boxes}
-    for closure in reversed(found.fencil.closures):
-        for node in reversed(list(postorder(closure.value))):
-            points = found.nodes.get(id(node)) if node.label else None
-            if points and node.label not in {b.name for b in boxes}:
-                boxes.append(Box(node.label, points.hull))
-    boxes += [Box(name, points.hull, "in") for name, points in found.params.items() if points and name not in outputs]
-    return drawn(boxes)
-
-
-def drawn(boxes: list[Box]) -> Picture:
-    """Boxes as a picture; the first one is the one that halos are counted from."""
-    hidden = len(boxes) - MAX_BOXES
-    boxes = boxes[:MAX_BOXES]
-    words = [f"{b.name}: {b.dims if b.dims.items else 'its value'}{_more(b.dims, boxes[0].dims)}" for b in boxes]
-    boxes = [b for b in boxes if b.dims.items] or boxes[:1]
-    if hidden > 0:
-        words.append(f"{hidden} more are not drawn.")
-    names = list(dict.fromkeys(n for b in boxes for n in b.dims.names))
-    names.sort(key=lambda n: (-len(_ends(boxes, n)), n))
-    panels = [n for n in names if len(_ends(boxes, n)) > 2][:4] or names[:2]
-    pair = _pair(boxes, panels)
-    sheet = _Sheet(boxes, panels, pair)
-    return sheet.drawing(hidden).picture("\n".join(words), boxes)
-
-
-def _more(dims: Dims, base: Dims) -> str:
-    """The halo in words."""
-    found: list[str] = []
-    for name, i in dims.items:
-        have = base.get(name)
-        if have is None or i == have:
-            continue
-        sides = [(have.start - i.start, "before"), (i.stop - have.stop, "after")]
-        said = [f"{_count(k)} {'more' if k > 0 else 'fewer'} {side}" for k, side in sides if k]
-        found.append(f"{' and '.join(said)} along {name}")
-    return f", {'; '.join(found)}" if found else ""
-
-
-def _count(k: int) -> str:
-    return {1: "one", 2: "two", 3: "three", 4: "four"}.get(abs(k), str(abs(k)))
-
-
-def _ends(boxes: list[Box], name: str) -> list[int]:
-    found = [b.dims[name] for b in boxes if name in b.dims]
-    return sorted({i.start for i in found} | {i.stop for i in found})
-
-
-def _pair(boxes: list[Box], panels: list[str]) -> tuple[str, str] | None:
-    """The two dims that are drawn against each other: those that most boxes have and that differ most."""
-    both = [
-        (sum(a in x.dims and b in x.dims for x in boxes), a, b)
-        for a, b in combinations(panels, 2)
-        if len(_ends(boxes, a)) > 2 and len(_ends(boxes, b)) > 2
-    ]
-    if not both or max(both)[0] < 2:
-        return None
-    _, a, b = max(both, key=lambda x: x[0])
-    return a, b
-
-
-def _places(ends: list[int], step: float) -> dict[int, float]:
-    """Positions of the ends: a few points apart near each other, many points a little further."""
-    places, at = {ends[0]: 0.0}, 0.0
-    for before, end in pairwise(ends):
-        at += step * (0.8 if end - before <= 4 else 1.7)
-        places[end] = at
-    return places
-
-
-class _Sheet:
-    """The layout of a picture: nested boxes to the left, a bar per value and dim to the right."""
-
-    def __init__(self, boxes: list[Box], panels: list[str], pair: tuple[str, str] | None) -> None:
-        self.boxes, self.panels, self.pair = boxes, panels, pair
-        self.ends = {n: _ends(boxes, n) for n in panels}
-        self.places = {n: _places(ends, _TICK) for n, ends in self.ends.items()}
-        self.colours = {b.name: middle(round(360 * k / len(boxes) + 205) % 360, 0.42) for k, b in enumerate(boxes)}
-
-    def drawing(self, hidden: int) -> Drawing:
-        nested = self._nested_size() if self.pair else (0.0, 0.0)
-        names = max(width_of(b.name) for b in self.boxes) + 2 * _MARGIN if self.boxes else 0
-        bars = names + sum(self._bar_width(n) for n in self.panels)
-        height = max(nested[1], 40 + _ROW * len(self.boxes) + 20) + (_ROW if hidden > 0 else 0)
-        sheet = Drawing("domains", nested[0] + bars + _MARGIN, height)
-        if self.pair:
-            self._nested(sheet)
-        self._bars(sheet, nested[0], names)
-        if hidden > 0:
-            sheet.text(nested[0] + _MARGIN, height - 8, f"{hidden} more are not drawn", colour=PALE)
-        return sheet
-
-    def _bar_width(self, name: str) -> float:
-        return max(self.places[name].values()) + 1.2 * _TICK
-
-    def _at(self, name: str, end: int) -> float:
-        return self.places[name][end]
-
-    def _bars(self, sheet: Drawing, left: float, names: float) -> None:
-        top, at = 40.0, left + names
-        for name in self.panels:
-            x = at + _TICK / 2
-            sheet.text(x, 14, name, colour=middle(hue(name)), bold=True)
-            for end in self.ends[name]:
-                tick = x + self._at(name, end)
-                sheet.text(tick, 30, str(end), anchor="middle", colour=PALE, size=10)
-                sheet.line(tick, 34, tick, top + _ROW * len(self.boxes), stroke=LINE, thick=0.5)
-            for k, box in enumerate(self.boxes):
-                self._bar(sheet, box, name, x, top + _ROW * k)
-            at += self._bar_width(name)
-        for k, box in enumerate(self.boxes):
-            place = left + _MARGIN, top + _ROW * k + 13
-            sheet.text(*place, box.name, bold=box.role != "value")
-
-    def _bar(self, sheet: Drawing, box: Box, name: str, x: float, y: float) -> None:
-        i, base = box.dims.get(name), self.boxes[0].dims.get(name)
-        if i is None:
-            return
-        a, b = x + self._at(name, i.start), x + self._at(name, i.stop)
-        said = f"{box.name}: {name}{i}, {len(i)} points"
-        sheet.rect(a, y + 2, b - a, _ROW - 7, fill=self.colours[box.name], stroke="none", round=3, title=said)
-        for low, high in () if not base else ((i.start, base.start), (base.stop, i.stop)):
-            if i.start <= low < high <= i.stop:
-                centre = x + (self._at(name, low) + self._at(name, high)) / 2
-                sheet.text(centre, y + 14, f"+{high - low}", anchor="middle", size=10, colour="#ffffff", bold=True)
-
-    # Nested boxes
-
-    def _nested_size(self) -> tuple[float, float]:
-        assert self.pair
-        a, b = self.pair
-        return max(self.places[a].values()) + 1.6 * _TICK, max(_places(self.ends[b], _STEP).values()) + 1.9 * _TICK
-
-    def _nested(self, sheet: Drawing) -> None:
-        assert self.pair
-        a, b = self.pair
-        heights, left = _places(self.ends[b], _STEP), _TICK
-        bottom = self._nested_size()[1] - _TICK
-
-        def y(end: int) -> float:
-            return bottom - heights[end]
-
-        placed: dict[tuple[Interval, Interval], list[Box]] = {}
-        for box in self.boxes:
-            if a in box.dims and b in box.dims:
-                placed.setdefault((box.dims[a], box.dims[b]), []).append(box)
-        for (i, j), same in sorted(placed.items(), key=lambda item: -len(item[0][0]) * len(item[0][1])):
-            x, width = left + self._at(a, i.start), self._at(a, i.stop) - self._at(a, i.start)
-            colour = self.colours[same[0].name]
-            names = ", ".join(box.name for box in same)
-            sheet.rect(
-                x, y(j.stop), width, y(j.start) - y(j.stop), fill=colour, stroke="none", opacity=0.14, title=names
-            )
-            sheet.rect(x, y(j.stop), width, y(j.start) - y(j.stop), fill="none", stroke=colour, thick=2)
-        for end in self.ends[a]:
-            sheet.text(left + self._at(a, end), bottom + 16, str(end), anchor="middle", colour=PALE, size=10)
-        for end in self.ends[b]:
-            sheet.text(left - 6, y(end) + 4, str(end), anchor="end", colour=PALE, size=10)
-        centre = left + self._at(a, self.ends[a][-1]) / 2
-        sheet.text(centre, bottom + 34, a, anchor="middle", colour=middle(hue(a)), bold=True)
-        sheet.text(6, (y(self.ends[b][-1]) + bottom) / 2, b, colour=middle(hue(b)), bold=True)
-        sheet.text(6, 14, "(not to scale)", colour=PALE, size=10)

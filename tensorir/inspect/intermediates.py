@@ -87,13 +87,15 @@ class Inspection(Mapping[str, Any], Displayed):
 
     def placed(self, places: Mapping[tuple[str, Span], Span]) -> Inspection:
         """The same where some were assigned elsewhere than computed, by name and by where they were computed."""
-        found = [dataclasses.replace(i, place=places.get((i.label, i.span), NOWHERE)) for i in self.intermediates]
-        return Inspection(tuple(found), self.arrays)
+        intermediates = [
+            dataclasses.replace(i, place=places.get((i.label, i.span), NOWHERE)) for i in self.intermediates
+        ]
+        return Inspection(tuple(intermediates), self.arrays)
 
     def with_units(self, **units: str) -> Inspection:
         """The same with units for some intermediates; raises I01 for a name that is not there."""
-        given = {name: {**self[name].attrs, "units": unit} for name, unit in units.items()}
-        arrays = {n: a.assign_attrs(given[n]) if n in given else a for n, a in self.arrays.items()}
+        attrs = {name: {**self[name].attrs, "units": unit} for name, unit in units.items()}
+        arrays = {n: a.assign_attrs(attrs[n]) if n in attrs else a for n, a in self.arrays.items()}
         return Inspection(self.intermediates, arrays)
 
     def tree(self) -> Any:
@@ -124,18 +126,20 @@ def inspect(
     bound = BoundProgram.of(program)
     moved: Mapping[str, int] = {}
     if not isinstance(bound.program, Fencil):
-        given = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
-        arguments = {n: v for n, v in arguments.items() if n not in given}
-        bound, moved = at_sizes(bound, arguments, given)
+        sizes = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
+        arguments = {n: v for n, v in arguments.items() if n not in sizes}
+        bound, moved = at_sizes(bound, arguments, sizes)
     assert isinstance(bound.program, Fencil)
-    fencil, found = OBSERVED.of(bound.program, observed)
+    fencil, intermediates = OBSERVED.of(bound.program, observed)
     labels = Labels.of(fencil, arguments, Place.of(fencil, arguments, moved))
-    units = units_of(fencil, _given_units(arguments))
+    attrs: Any = {n: getattr(value, "attrs", None) for n, value in arguments.items()}
+    said = {n: a["units"] for n, a in attrs.items() if hasattr(a, "get") and isinstance(a.get("units"), str)}
+    units = units_of(fencil, said)
     if moved:
         arguments = {n: brought(v, moved) for n, v in arguments.items()}
     results = run(BoundProgram(fencil, bound.constants, bound.holes, {}, {}), arguments)
     values: dict[str, Any] = {}
-    for intermediate in found:
+    for intermediate in intermediates:
         for member in intermediate.members:
             param = fencil[member]
             array: Any = labels.attach(param, getattr(results[member], "data", results[member]))
@@ -146,18 +150,7 @@ def inspect(
             if member in units:
                 array.attrs["units"] = units[member]
             values[member] = array
-    return Inspection(found, values)
-
-
-def _given_units(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The units that DataArrays among the arguments say they have."""
-    found: dict[str, str] = {}
-    for name, value in arguments.items():
-        attrs: Any = getattr(value, "attrs", None)
-        unit = attrs.get("units") if hasattr(attrs, "get") else None
-        if isinstance(unit, str):
-            found[name] = unit
-    return found
+    return Inspection(intermediates, values)
 
 
 def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
@@ -171,7 +164,7 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
     tables = bool(analyse_absence(plain, {}).accesses)
     params = list(plain.params)
     closures: list[Closure] = []
-    found: list[Intermediate] = []
+    intermediates: list[Intermediate] = []
     for closure in plain.closures:
         named = {id(n) for n in _named(closure.value)}
         inner = {p.name for f in postorder(closure.value) if isinstance(f, Lambda) for p in f.params}
@@ -195,8 +188,8 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
                     params.append(variable)
                     closures.append(build.closure(variable, value))
                     members.append(variable)
-            own = tuple(m.name for m in members)
-            found.append(Intermediate(name, node.tensor, node.span, str(new), own, node.label))
+            names = tuple(m.name for m in members)
+            intermediates.append(Intermediate(name, node.tensor, node.span, str(new), names, node.label))
             if name in inner:
                 continue  # a function has a parameter of this name
             if isinstance(node.tensor.element, Scalar):
@@ -204,7 +197,7 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
             elif not tables and all(isinstance(m, Scalar) for m in node.tensor.element.members):
                 spelled[id(node)] = build.call("make_tuple", *members)
         closures.append(closure if tables else dataclasses.replace(closure, value=spelled[id(closure.value)]))
-    return build.fencil(plain.name, params, closures, plain.span), tuple(found)
+    return build.fencil(plain.name, params, closures, plain.span), tuple(intermediates)
 
 
 def _named(root: Expr) -> Iterator[Call]:

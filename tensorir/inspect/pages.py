@@ -1,39 +1,18 @@
 """Pages of types, programs, fields and diagnostics: foldable trees, listings, one style for light and dark.
 
-Pieces of HTML: a foldable tree, one style for light and dark, and the only place where text becomes markup.
-
 `Markup` is HTML that is safe to put on a page; everything else is escaped on its way there. Nothing is loaded from
-elsewhere and nothing runs: folding is HTML's own `<details>`.
+elsewhere and nothing runs: folding is HTML's own `<details>`. In the text of a program what each name and each piece is
+appears on hover, and dims have their colour; in its tree every node has its type, and what is shared is shown once.
 
 >>> markup("<b>{}</b>{}", "<script>", Markup("<i>kept</i>"))
 '<b>&lt;script&gt;</b><i>kept</i>'
 >>> "<summary>f</summary>" in page(Fold(markup("f"), (Fold(markup("x")),)))
 True
-
-The text of a program as a page shows it: what each name and each piece is appears on hover, dims have their colour.
-
 >>> import tensorir as ti
 >>> f = ti.parse("f(out: tensor<float, I[0:4]>, x: tensor<float, I[0:5]>) { out ← ⟪I, 1⟫(x) - x; }")
 >>> '<span title="tensor&lt;float, I[-1:4]&gt;">⟪' in listing(f)
 True
-
-Programs as foldable trees: every node with its type, what is shared shown once.
-
->>> import tensorir as ti
->>> f = ti.parse("f(out: tensor<float, I[0:4]>, x: tensor<float, I[0:5]>) { out ← ⟪I, 1⟫(x) - x; }")
 >>> "⟪I, 1⟫" in f._repr_html_()
-True
-
-Diagnostics and reports as pages.
-
->>> from tensorir.runtime.errors import Diagnostic
->>> "<b>" in Diagnostic("A01", "<b>")._repr_html_()
-False
-
-What a notebook shows of a type, an expression, a program or a field.
-
->>> from tensorir.integers.dims import Interval
->>> "[0:3]" in page_of(Interval(0, 3))
 True
 """
 
@@ -59,15 +38,15 @@ from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, use_counts
 from tensorir.ir.types import FunctionType, TensorType, Type
-from tensorir.runtime.errors import NOWHERE, Source, Span
+from tensorir.runtime.errors import NOWHERE, Source
 from tensorir.text import parse
 from tensorir.text.lexer import tokenize
 
 if TYPE_CHECKING:
     from tensorir.analysis.cost import Worth
-    from tensorir.inspect.explain import Explanation
     from tensorir.inspect.intermediates import Inspection
     from tensorir.passes.decisions import Plan
+    from tensorir.passes.explain import Explanation
     from tensorir.passes.pipeline import Pipeline
     from tensorir.runtime.errors import Diagnostic, DiagnosticError
 
@@ -177,8 +156,8 @@ def coloured(thing: Dims | Interval | Type) -> Markup:
             inner = markup(" {}", coloured(thing.dims)) if thing.dims.items else Markup("")
             return markup('<code class="type"><span class="element">{}</span>{}</code>', element, inner)
         case FunctionType():
-            made = joined((coloured(r) for r in thing.results), ", ")
-            shown = made if len(thing.results) == 1 else markup("{{{}}}", made)
+            results = joined((coloured(r) for r in thing.results), ", ")
+            shown = results if len(thing.results) == 1 else markup("{{{}}}", results)
             return markup("({}) → {}", joined((coloured(p) for p in thing.params), ", "), shown)
 
 
@@ -277,10 +256,10 @@ def _names(fencil: Fencil, text: str) -> Iterator[_Mark]:
             # the value of a let stands after its name
             bound = before.text == "let"
             known = [place for place in places if (place > token.start) == bound]
-            given = Markup(' class="name"' if bound or after.text == ":" else "")
+            bold = Markup(' class="name"' if bound or after.text == ":" else "")
             if known:
                 kind = places[min(known) if bound else max(known)]
-                yield _Mark(token.start, token.stop, markup('<span{} title="{}">', given, kind))
+                yield _Mark(token.start, token.stop, markup('<span{} title="{}">', bold, kind))
 
 
 def _nested(text: str, marks: list[_Mark]) -> Iterator[str]:
@@ -327,15 +306,14 @@ def fencil_tree(fencil: Fencil) -> Fold:
 def bound_values(bound: BoundProgram) -> Fold:
     """The bound values of a program."""
     fixed = [
-        *(markup('<span class="name">{}</span>{}', n, _shape(v[0])) for n, v in bound.constants.items()),
+        *(
+            markup('<span class="name">{}</span> {} {}', n, a.dtype, " × ".join(map(str, a.shape)) or "number")
+            for n, (a, *_) in bound.constants.items()
+        ),
         *(markup('<span class="name">{}</span> waits for sizes', n) for n in bound.pending),
         *(markup('<span class="name">{}</span> = {}', n, s) for n, s in bound.sizes.items()),
     ]
     return Fold(markup("{} bound", len(fixed)), tuple(map(Fold, fixed)))
-
-
-def _shape(array: Any) -> Markup:
-    return markup(" {} {}", array.dtype, " × ".join(map(str, array.shape)) or "number")
 
 
 def closure_tree(closure: Closure) -> Fold:
@@ -355,7 +333,7 @@ def expression_tree(root: Expr) -> Fold:
 
 def _expression(root: Expr, uses: dict[int, int], seen: dict[int, str]) -> Fold:
     """The part of a tree that a page shows: depth first, shared nodes unfolded where they are met first."""
-    made: dict[tuple[int, int], Fold] = {}
+    folds: dict[tuple[int, int], Fold] = {}
     children: dict[tuple[int, int], list[tuple[int, int]]] = {}
     # a place is a node and how many were met before it: what is shared stands in several places
     order: list[tuple[tuple[int, int], Expr, bool]] = []
@@ -366,18 +344,18 @@ def _expression(root: Expr, uses: dict[int, int], seen: dict[int, str]) -> Fold:
         siblings.append(place)
         again = id(node) in seen and bool(node.children)
         order.append((place, node, again))
-        own = children[place] = []
+        operands = children[place] = []
         if again or depth > MAX_DEPTH or len(order) > MAX_NODES:
             continue
         if node.children and uses.get(id(node), 0) > 1:
             seen[id(node)] = node.label or f"#{len(seen) + 1}"
-        stack.extend((child, depth + 1, own) for child in reversed(node.children))
+        stack.extend((child, depth + 1, operands) for child in reversed(node.children))
     for place, node, again in reversed(order):
-        below = tuple(made[c] for c in children[place])
+        below = tuple(folds[c] for c in children[place])
         if node.children and not below and not again:
             below = (Fold(markup('<span class="more">{}</span>', "… more is not shown")),)
-        made[place] = Fold(_head(node, seen.get(id(node), ""), again), below, open=len(order) <= 60)
-    return made[order[0][0]]
+        folds[place] = Fold(_head(node, seen.get(id(node), ""), again), below, open=len(order) <= 60)
+    return folds[order[0][0]]
 
 
 def _head(node: Expr, name: str, again: bool) -> Markup:
@@ -385,13 +363,10 @@ def _head(node: Expr, name: str, again: bool) -> Markup:
     label = markup('<span class="name">{}</span> = ', named) if named else Markup("")
     if again:
         return markup('<span class="name">{}</span>{} <span class="where">as above</span>', named, coloured(node.type))
-    # a variable's span is where it was declared
-    where = Markup("") if isinstance(node, (Var, Literal)) else _where(node.span)
-    return joined([label, markup('<span class="op">{}</span>{}', spelled(node), coloured(node.type)), where])
-
-
-def _where(span: Span) -> Markup:
-    return Markup("") if span is NOWHERE else markup(' <span class="where">line {}</span>', span.line)
+    shown = joined([label, markup('<span class="op">{}</span>{}', spelled(node), coloured(node.type))])
+    if node.span is NOWHERE or isinstance(node, (Var, Literal)):  # a variable's span is where it was declared
+        return shown
+    return joined([shown, markup(' <span class="where">line {}</span>', node.span.line)])
 
 
 def spelled(node: Expr) -> str:
@@ -437,9 +412,9 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 _OURS = tuple(os.path.join(_ROOT, package) + os.sep for package in ("tensorir", "lowering"))
 
 
-def diagnostic_page(found: Diagnostic) -> str:
+def diagnostic_page(diagnostic: Diagnostic) -> str:
     """One diagnostic."""
-    return diagnostics_page([found])
+    return diagnostics_page([diagnostic])
 
 
 def error_page(error: DiagnosticError) -> str:
@@ -447,9 +422,9 @@ def error_page(error: DiagnosticError) -> str:
     return diagnostics_page(error.diagnostics)
 
 
-def diagnostics_page(found: Iterable[Diagnostic]) -> str:
+def diagnostics_page(diagnostics: Iterable[Diagnostic]) -> str:
     """Every diagnostic: its sentence, the line with its mark, notes and help."""
-    return page(*map(_one, found))
+    return page(*map(_one, diagnostics))
 
 
 def _one(d: Diagnostic) -> Fold:
@@ -476,7 +451,7 @@ def traceback_of(error: DiagnosticError, trace: TracebackType | None) -> list[st
 
 def explanation_page(explanation: Explanation) -> str:
     """Who needs which points: a table, the words, and the domains as a picture."""
-    from tensorir.inspect.footprints import domains_of
+    from tensorir.inspect.needed_points import domains_of
 
     rows = [(markup("<code>{}</code>", n), str(p), f"{len(p):,}") for n, p in explanation.needs.items()]
     picture = Markup(domains_of(explanation.domains).svg) if explanation.needs else Markup("")

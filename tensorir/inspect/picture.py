@@ -1,27 +1,18 @@
 """A picture as SVG: few shapes, a colour per dim, light or dark as the page has it.
 
-Light or dark, as the page has it in which something stands, and only where a page says nothing as the system has it.
-
-Notebooks say it by an attribute (JupyterLab, VS Code), pages of documents by theirs (Sphinx, mkdocs-material), and
-xarray's own pages follow the same ones.
-
->>> print(themed({".a": "color:black"}, {".a": "color:white"}).splitlines()[0])
-@media (prefers-color-scheme: dark){.a{color:white}}
-
-A colour per dim, the same in every page and picture, readable on light and on dark paper.
-
->>> hue("I") != hue("J"), hue("Edge") == hue("_NB_Edge")
-(True, True)
->>> middle(210)
-'#2b7fd4'
-
-A picture as SVG: drawn from few shapes, readable on light and on dark paper, shown by notebooks and saved.
+Notebooks show it, and it is saved. It is light or dark as the page is in which it stands, and only where a page says
+nothing as the system is: notebooks say it by an attribute (JupyterLab, VS Code), pages of documents by theirs (Sphinx,
+mkdocs-material), and xarray's own pages follow the same ones. A dim has one colour in every page and picture.
 
 >>> drawing = Drawing("one box", 40, 20)
 >>> drawing.rect(1, 1, 38, 18, fill="none")
 >>> drawing.text(20, 14, "<a>", anchor="middle")
 >>> "&lt;a&gt;" in drawing.picture("a box").svg
 True
+>>> hue("I") != hue("J"), hue("Edge") == hue("_NB_Edge")
+(True, True)
+>>> print(themed({".a": "color:black"}, {".a": "color:white"}).splitlines()[0])
+@media (prefers-color-scheme: dark){.a{color:white}}
 """
 
 from __future__ import annotations
@@ -34,8 +25,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensorir.binding.calls import BoundProgram
-from tensorir.ir.nodes import Fencil
 from tensorir.ir.types import NEIGHBOUR
 from tensorir.runtime.errors import refuse
 
@@ -75,54 +64,6 @@ def middle(hue: int, lightness: float = 0.5) -> str:
     """A colour that stands out from white and from black."""
     red, green, blue = colorsys.hls_to_rgb(hue / 360, lightness, 0.66)
     return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
-
-
-# What a picture is of: a fencil, a bound program, a compiled or a lifted one, an operator as it was called last.
-
-
-def program_of(program: Any) -> Any:
-    """The fencil, or the program with sizes, that something runs; raises I05 for an operator that was not called.
-
-    >>> import tensorir as ti
-    >>> program_of(ti.parse("f(out: tensor<float, I[0:n]>) { out ← 1.0; }").bind(n=4)).name
-    'f'
-    """
-    return _bound(program).program
-
-
-def _bound(program: Any) -> BoundProgram:
-    engine: Any = getattr(program, "engine", None)
-    if engine is not None:
-        program = engine.program
-    plans: Any = getattr(program, "plans", None)
-    if plans is not None:
-        if not plans:
-            message = f"'{program.name}' was not called yet, so its types are not known."
-            raise refuse("I05", message, f"give its fencil: {program.name}.fencil(x).")
-        program = next(reversed(plans.values())).fencil
-    if hasattr(program, "report") and hasattr(program, "at"):
-        program = program.fencil  # of a lifted program; where only a call tells its sizes it says so
-    return BoundProgram.of(program)
-
-
-def subject(program: Any) -> Fencil | BoundProgram:
-    """The program with its sizes known; raises I05 for an operator that was not called, B09 where sizes are missing.
-
-    >>> import tensorir as ti
-    >>> subject(ti.parse("f(out: tensor<float, I[0:4]>) { out ← 1.0; }")).name
-    'f'
-    """
-    bound = _bound(program)
-    if not isinstance(bound.program, Fencil):
-        raise refuse("B09", f"'{bound.name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")
-    return bound if bound.constants else bound.program
-
-
-def fencil_of(program: Any) -> Fencil:
-    """The fencil alone."""
-    found = BoundProgram.of(subject(program)).program
-    assert isinstance(found, Fencil)
-    return found
 
 
 INK, PALE, LINE, PAPER = "#222222", "#777777", "#c4c4c4", "#ffffff"
@@ -246,8 +187,8 @@ def _paint(what: str, colour: str) -> str:
 def _classes(paints: dict[str, str]) -> str:
     """Colours as attributes, and as classes where dark paper changes them."""
     names = " ".join(f"{_CLASSES[c]}-{what}" for what, c in paints.items() if c in _CLASSES)
-    own = " ".join(f'{what}="{colour}"' for what, colour in paints.items())
-    return f'class="{names}" {own}' if names else own
+    attributes = " ".join(f'{what}="{colour}"' for what, colour in paints.items())
+    return f'class="{names}" {attributes}' if names else attributes
 
 
 def _escaped(text: str) -> str:

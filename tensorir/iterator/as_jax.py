@@ -80,7 +80,7 @@ class JaxFunction:
     domain: Any
     """An interval per dim, or of a tuple of results a tuple of these; None for the largest there is."""
     options: Options
-    made: RecentCache[Any, tuple[Specialised, Any, Any]] = field(
+    programs: RecentCache[Any, tuple[Specialised, Any, Any]] = field(
         default_factory=lambda: RecentCache("iterator programs as functions of arrays", SIZES)
     )
 
@@ -88,34 +88,34 @@ class JaxFunction:
         return f"<'{self.program.name}' as a function of {', '.join(p.name for p in self.params)}>"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        given = self._given(args, named)
-        if any(is_labelled(a) for value in given.values() for a in leaves(value)):
-            return self._labelled(given)
-        special, places, call = self.prepared(given)
+        arguments = self._bind(args, named)
+        if any(is_labelled(a) for value in arguments.values() for a in leaves(value)):
+            return self._call_labelled(arguments)
+        special, places, call = self.prepared(arguments)
         flat = {
             leaf.name: value
             for name, place in places.items()
-            if name in given
-            for leaf, value in zip(leaves(place), leaves(given[name]), strict=True)
+            if name in arguments
+            for leaf, value in zip(leaves(place), leaves(arguments[name]), strict=True)
         }
         if special.fencil is None:
             return None if self.operator else {}
         results = call(**{n: flat[n] for n in special.inputs})
-        return self._returned(special, places, results, flat)
+        return self._assemble(special, places, results, flat)
 
-    def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by the names of parameters."""
-        names, own = [p.name for p in self.params], f"'{self.program.name}'"
+        names, subject = [p.name for p in self.params], f"'{self.program.name}'"
         for word in named:
             if word in names:
                 continue
             if word in ("offset_provider", "domain"):
-                said = f"'{word}' is told when the function is made, and is no argument of {own}."
+                said = f"'{word}' is told when the function is made, and is no argument of {subject}."
                 raise refuse("TI11", said, f"ti.as_jax({self.program.name}, {word}=...)({', '.join(names)}).")
-            said = f"{own} has no parameter '{word}'."
+            said = f"{subject} has no parameter '{word}'."
             raise refuse("TI11", said, did_you_mean(word, names) or f"its parameters are {', '.join(names)}.")
         if len(args) > len(names):
-            said = f"{own} takes {len(names)} argument{'s' * (len(names) != 1)}, and {len(args)} are given."
+            said = f"{subject} takes {len(names)} argument{'s' * (len(names) != 1)}, and {len(args)} are given."
             raise refuse("TI11", said, f"its parameters are {', '.join(names)}; results are returned.")
         return {**dict(zip(names, args, strict=False)), **named}
 
@@ -124,21 +124,21 @@ class JaxFunction:
         """The parameters of a call: of an operator, all but its result."""
         return self.program.params[: -1 if self.operator else None]
 
-    def prepared(self, given: Mapping[str, Any]) -> tuple[Specialised, Any, Any]:
+    def prepared(self, arguments: Mapping[str, Any]) -> tuple[Specialised, Any, Any]:
         """The tensor program for arguments like these, the leaves of each parameter, and what runs it."""
-        missing = [p.name for p in self.params if p.name not in given]
+        missing = [p.name for p in self.params if p.name not in arguments]
         if missing:
             raise refuse("TI11", f"'{missing[0]}' of '{self.program.name}' is not given.", "pass an array.")
-        types = {p.name: _typed(p.name, given[p.name], p.type) for p in self.params}
-        return self.made.of(tuple(repr(t) for t in types.values()), lambda: self._made(types))
+        types = {p.name: _typed(p.name, arguments[p.name], p.type) for p in self.params}
+        return self.programs.of(tuple(repr(t) for t in types.values()), lambda: self._compile(types))
 
-    def _labelled(self, given: Mapping[str, Any]) -> Any:
+    def _call_labelled(self, arguments: Mapping[str, Any]) -> Any:
         """The call on arrays with names of axes: results have names and coordinates, too."""
         kinds = {p.name: p.type for p in self.params}
-        plain = {n: in_order(n, v, kinds.get(n)) for n, v in given.items()}
+        plain = {n: in_order(n, v, kinds.get(n)) for n, v in arguments.items()}
         results = self(**plain)
         _, places, _ = self.prepared(plain)
-        known = coordinates(given.values())
+        known = coordinates(arguments.values())
         if self.operator:
             return tree_map(lambda leaf, a: labelled(a, leaf.dims, known), places["out"], results)
         return {n: tree_map(lambda leaf, a: labelled(a, leaf.dims, known), places[n], r) for n, r in results.items()}
@@ -146,9 +146,9 @@ class JaxFunction:
     def specialised(self, *args: Any, **named: Any) -> Specialised:
         """The tensor program for arguments like these."""
         self(*args, **named)
-        return self.made.values()[-1][0]
+        return self.programs.values()[-1][0]
 
-    def _made(self, types: Mapping[str, Any]) -> tuple[Specialised, Any, Any]:
+    def _compile(self, types: Mapping[str, Any]) -> tuple[Specialised, Any, Any]:
         trees = {p.name: leaf_tree(p.name, types[p.name], p.type) for p in self.program.params if p.name in types}
         if self.operator:
             out = self.program.params[-1]
@@ -157,7 +157,7 @@ class JaxFunction:
         special = specialise(self.program, trees, self.provider, self.column, self.options)
         return special, trees, compiled(special) if special.fencil is not None else None
 
-    def _returned(self, special: Specialised, places: Any, results: Any, flat: Mapping[str, Any]) -> Any:
+    def _assemble(self, special: Specialised, places: Any, results: Any, flat: Mapping[str, Any]) -> Any:
         stored: dict[str, Any] = {}
         dims = {leaf.name: leaf.dims for place in places.values() for leaf in leaves(place)}
         for o in special.outputs:
@@ -181,9 +181,9 @@ def _set(base: Any, where: tuple[slice, ...], part: Any) -> Any:
         from tensorir.backends import backend
 
         return backend().on_device(base).at[where].set(part)
-    made = np.array(base)
-    made[where] = part
-    return made
+    array = np.array(base)
+    array[where] = part
+    return array
 
 
 def _typed(name: str, value: Any, kind: ParamType | None) -> Any:

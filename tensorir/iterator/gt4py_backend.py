@@ -29,11 +29,11 @@ _RELEASES = "1.1"
 def _check_release() -> None:
     """Raise TI12 where GT4Py is not there, or is of a release with another protocol."""
     try:
-        found = metadata.version("gt4py")
+        release = metadata.version("gt4py")
     except metadata.PackageNotFoundError:
         raise refuse("TI12", "GT4Py is not installed.", "pip install 'gt4py>=1.1,<1.2'.") from None
-    if not re.match(rf"{re.escape(_RELEASES)}(\.|$)", found):
-        said = f"this backend speaks to GT4Py {_RELEASES}, and {found} is installed."
+    if not re.match(rf"{re.escape(_RELEASES)}(\.|$)", release):
+        said = f"this backend speaks to GT4Py {_RELEASES}, and {release} is installed."
         raise refuse("TI12", said, "pip install 'gt4py>=1.1,<1.2'.")
 
 

@@ -1,6 +1,4 @@
-"""Programs of GT4Py, read: its nodes of iterator IR as ours.
-
-GT4Py's nodes of iterator IR as ours, one by one, by the names of their classes: nothing of GT4Py is imported.
+"""Programs of GT4Py, read: its nodes of iterator IR as ours, by the names of their classes, and nothing imported.
 
 >>> from types import SimpleNamespace
 >>> SymRef = type("SymRef", (SimpleNamespace,), {})
@@ -201,7 +199,7 @@ def from_gt4py(source: Any, *args: Any, sizes: Any = None, offset_provider: Any 
 
 def _field_offsets(source: Any) -> dict[str, Any]:
     """The offsets of a program or operator and of the operators that it calls."""
-    found: dict[str, Any] = {}
+    offsets: dict[str, Any] = {}
     seen: set[int] = set()
     stack = [source]
     while stack:
@@ -211,10 +209,10 @@ def _field_offsets(source: Any) -> dict[str, Any]:
         names: Any = getattr(one, "_all_closure_vars", None) or (called() if called is not None else None) or {}
         for value in names.values():
             if hasattr(value, "source") and hasattr(value, "target"):
-                found[str(value.value)] = value
+                offsets[str(value.value)] = value
             elif hasattr(value, "__gt_itir__") and id(value) not in seen:
                 stack.append(value)
-    return found
+    return offsets
 
 
 def _axes(kind: ParamType | None) -> list[Any]:
@@ -227,13 +225,13 @@ def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
     named = {str(getattr(d, "value", d)): ends for d, ends in dict(sizes).items()}
     match kind:
         case FieldType(dims, element) if dims:
-            found: list[tuple[str, Interval]] = []
+            intervals: list[tuple[str, Interval]] = []
             for axis in dims:
                 if axis.name not in named:
                     raise refuse("TI06", f"the size of {axis.name} is not given.", f"sizes={{'{axis.name}': 10}}.")
                 ends = named[axis.name]
-                found.append((axis.name, Interval(*ends) if isinstance(ends, tuple) else Interval(0, int(ends))))
-            return TensorType(element, Dims(tuple(found)))
+                intervals.append((axis.name, Interval(*ends) if isinstance(ends, tuple) else Interval(0, int(ends))))
+            return TensorType(element, Dims(tuple(intervals)))
         case FieldType():
             if p.name not in named:
                 raise refuse("TI06", f"the number '{p.name}' is not given.", f"sizes={{'{p.name}': ...}}.")
@@ -246,7 +244,8 @@ def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
 
 def _of_operator(source: Any) -> Program:
     """An operator as a program that stores what it returns in `out`."""
-    functions = [_definition(f) for f in _operators(source)]
+    lambdas = [f.__gt_itir__() for f in _operators(source)]
+    functions = [FunctionDefinition(str(n.id), tuple(str(p.id) for p in n.params), expression(n.expr)) for n in lambdas]
     definition = getattr(source.__gt_type__(), "definition", None)
     kinds = [param_type(t) for t in (*definition.pos_only_args, *definition.pos_or_kw_args.values())]  # type: ignore
     result = param_type(definition.returns)  # type: ignore[union-attr]
@@ -264,11 +263,6 @@ def _operators(source: Any) -> list[Any]:
         return [f for f in (one.__gt_closure_vars__() or {}).values() if hasattr(f, "__gt_itir__")]
 
     return list(nodes.postorder([source], called))
-
-
-def _definition(operator: Any) -> FunctionDefinition:
-    node = operator.__gt_itir__()
-    return FunctionDefinition(str(node.id), tuple(str(p.id) for p in node.params), expression(node.expr))
 
 
 def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:
@@ -289,5 +283,5 @@ def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:
             members = [
                 _stored(Call(Ref("tuple_get"), (Literal(str(k), INT32), place)), m) for k, m in enumerate(kind.members)
             ]
-            made = Ref("make_tuple")
-            return Call(made, tuple(t for t, _ in members)), Call(made, tuple(d for _, d in members))
+            maker = Ref("make_tuple")
+            return Call(maker, tuple(t for t, _ in members)), Call(maker, tuple(d for _, d in members))

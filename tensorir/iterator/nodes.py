@@ -1,34 +1,22 @@
-"""The nodes of iterator IR, its builtins on values, and steps of recursion that no depth ends.
-
-The table of iterator IR's builtins on values, and what each is in the tensor IR.
-
->>> ARITHMETIC["minimum"].core, ARITHMETIC["minus"].glyph
-('min', '-')
-
-The nodes of iterator IR: programs of statements over stencils, as GT4Py has them.
+"""The nodes of iterator IR: programs of statements over stencils, as GT4Py has them; and the table of its builtins.
 
 A stencil is a function of iterators, which are positions in fields: `deref` reads there, `shift` moves. Programs store
-fields, `SetAt`, that `as_fieldop` makes of stencils.
+fields, `SetAt`, that `as_fieldop` makes of stencils. The table says what each builtin on values is in the tensor IR.
 
 >>> Call(Ref("deref"), (Call(Call(Ref("shift"), (Offset("Ioff"), Offset(1))), (Ref("x"),)),)).args[0].args[0]
 Ref(name='x')
-
-Computations in steps: recursion that no depth of an expression ends.
-
->>> def depth(n):
-...     return 0 if n == 0 else 1 + (yield depth(n - 1))
->>> run(depth(20_000))
-20000
+>>> ARITHMETIC["minimum"].core, ARITHMETIC["minus"].glyph
+('min', '-')
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tensorir import nodes
 from tensorir.ir.types import SCALARS, Scalar
 from tensorir.runtime.assembly import print_iterator
 from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, refuse
@@ -277,23 +265,13 @@ def located(problem: DiagnosticError, program: str) -> DiagnosticError:
 DEEPEST = 300_000
 """How many computations may wait for one another: more are a function that is applied to itself."""
 
-Steps = Generator[Any, Any, Any]
-"""A computation in steps: it yields computations whose results it needs, so that no depth is too deep for Python."""
+Steps = nodes.Rule[Any]
+"""A computation that yields those whose results it needs, so that no depth is too deep for Python."""
 
 
 def run(steps: Steps) -> Any:
     """The result of a computation in steps."""
-    stack = [steps]
-    sent: Any = None
-    while stack:
-        try:
-            asked = stack[-1].send(sent)
-        except StopIteration as done:
-            stack.pop()
-            sent = done.value
-        else:
-            if len(stack) == DEEPEST:
-                raise refuse("TI04", "a function is applied to itself without end.", "use scan or reduce.")
-            stack.append(asked)
-            sent = None
-    return sent
+    try:
+        return nodes.run(steps, DEEPEST)
+    except RecursionError:
+        raise refuse("TI04", "a function is applied to itself without end.", "use scan or reduce.") from None

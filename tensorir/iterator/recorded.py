@@ -1,15 +1,6 @@
-"""A step of a model as one pure function: the programs that ran, on fields that share memory.
+"""A step of a model as one pure function: the programs that ran in a block, on all fields that they touched.
 
-Fields that share memory: one as a part of another.
-
->>> whole = np.arange(12.0).reshape(3, 4)
->>> part = window(whole, whole[1:, 2])
->>> part.index, part.shape
-((slice(1, 3, 1), slice(2, 3, 1)), (2,))
->>> part.of(whole)
-array([ 6., 10.])
-
-A step of a model as one pure function: the programs that ran in a block, on all fields that they touched.
+Fields may share memory, one as a part of another: a step has an entry for the whole, and windows for its parts.
 
 >>> step = record()
 >>> with step:
@@ -18,6 +9,12 @@ Traceback (most recent call last):
     ...
 tensorir.runtime.errors.DiagnosticError: error[TI16]: no program of this backend was called while the step was recorded.
 help: call programs with backend=xla_cpu inside of the block.
+>>> whole = np.arange(12.0).reshape(3, 4)
+>>> part = window(whole, whole[1:, 2])
+>>> part.index, part.shape
+((slice(1, 3, 1), slice(2, 3, 1)), (2,))
+>>> part.of(whole)
+array([ 6., 10.])
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -178,12 +175,12 @@ class Passed:
 
     first: str
     table: Table
-    given: Any
+    source: Any
     numbers: Any
 
     def refuse_changed(self) -> None:
         """Raise TI15 where the array that was passed holds something else by now."""
-        if not np.array_equal(_numbers(self.given), self.numbers):
+        if not np.array_equal(_numbers(self.source), self.numbers):
             raise _changed(self.table.name)
 
 
@@ -221,7 +218,8 @@ class Tape:
     def as_left(self, key: Any, reader: str) -> None:
         """Look whether a field holds what the last call left; other values are an error, or are kept."""
         one = self.known[key]
-        if _same(one.array, one.now):
+        bits = f"u{one.array.dtype.itemsize}"  # a NaN is equal to itself
+        if np.array_equal(one.array.view(bits), one.now.view(bits)):
             return
         if self.host_writes == "refuse":
             after = "it was met first" if one.last is None else f"call {one.last[0]}, of '{one.last[1]}',"
@@ -250,16 +248,16 @@ class Tape:
 
     def _same_tables(self, program: str, tables: Mapping[str, Table], provider: Any) -> None:
         for table in tables.values():
-            name, given = table.name, provider[table.name]
+            name, source = table.name, provider[table.name]
             if name not in self.tables:
-                current: Any = given if isinstance(given, Table) else offsets({name: given})[name]
+                current: Any = source if isinstance(source, Table) else offsets({name: source})[name]
                 if not _equal(table, current):
                     raise _changed(name)
                 self.tables[name] = Passed(
-                    f"call {self.calls}, of '{program}'", table, given, np.array(_numbers(given))
+                    f"call {self.calls}, of '{program}'", table, source, np.array(_numbers(source))
                 )
             known = self.tables[name]
-            if known.given is not given and not _equal(known.table, table):
+            if known.source is not source and not _equal(known.table, table):
                 said = f"'{name}' of call {self.calls}, of '{program}', is another table than that of {known.first}."
                 raise refuse("TI15", said, "record the programs of each grid as a step of its own.")
 
@@ -273,21 +271,15 @@ def _changed(name: str) -> DiagnosticError:
     return refuse("TI15", said, "make a connectivity of its own for another grid, and record again.")
 
 
-def _numbers(given: Any) -> Any:
+def _numbers(source: Any) -> Any:
     """The numbers of the array of a table; nothing where no array has them."""
-    if isinstance(given, Table):
-        return given.entries
-    return () if is_strided(given) else host_array(given.ndarray)
+    if isinstance(source, Table):
+        return source.entries
+    return () if is_strided(source) else host_array(source.ndarray)
 
 
 def _equal(a: Table, b: Table) -> bool:
     return a is b or (a.origin == b.origin and np.array_equal(a.entries, b.entries))
-
-
-def _same(a: Any, b: Any) -> bool:
-    """True if two arrays hold the same bits: a NaN is equal to itself."""
-    bits = f"u{a.dtype.itemsize}"
-    return np.array_equal(a.view(bits), b.view(bits))
 
 
 @dataclass(eq=False)
@@ -323,8 +315,8 @@ def _root(together: Mapping[Any, Known]) -> Root:
     for key, one in together.items():
         if key == largest:
             continue
-        windows[key] = found = window(whole.array, one.array)
-        if found is None:
+        windows[key] = piece = window(whole.array, one.array)
+        if piece is None:
             said = f"'{whole.leaf}' of '{whole.program}' and '{one.leaf}' of '{one.program}' share memory"
             raise refuse("TI17", f"{said}, and neither holds the other.", "allocate each field by itself.")
     # what was met before the whole was may be stored in by then; of two parts, the one that was met first is older
@@ -543,9 +535,9 @@ class RecordedStep:
         """An array for an entry; raises TI11 for another shape or element type."""
         entry = self._known()[name]
         array = getattr(value, "ndarray", value)
-        found = scalar_of(array.dtype) if hasattr(array, "dtype") else None
-        if np.shape(array) != entry.dims.shape or found is None or DTYPES[found] != entry.dtype:
-            kind = f"{found or type(array).__name__} of the shape {np.shape(array)}"
+        element = scalar_of(array.dtype) if hasattr(array, "dtype") else None
+        if np.shape(array) != entry.dims.shape or element is None or DTYPES[element] != entry.dtype:
+            kind = f"{element or type(array).__name__} of the shape {np.shape(array)}"
             said = f"'{name}' was recorded as {scalar_of(entry.dtype)} on {entry.dims}, and {kind} is passed."
             raise refuse("TI11", said, "record the step on fields of that size and type.")
         return array
@@ -585,36 +577,37 @@ class RecordedStep:
         """Entries to those that are written, as one program."""
         compiling = backend("jax")
         forms = {id(form): form for form in (event.form for event in self._events if isinstance(event, Call))}
-        runs = {k: compiling.part(self._called(form), checkpoint=self.checkpoint) for k, form in forms.items()}
 
-        def step(given: Mapping[str, Any]) -> dict[str, Any]:
-            env = dict(given)
+        def part(call: Any) -> Any:
+            placed = call if self._placed is None else self._placed(call)
+
+            def run(arrays: Mapping[str, Any]) -> Any:
+                return placed(**arrays)
+
+            return compiling.part(run, checkpoint=self.checkpoint)
+
+        runs = {k: part(form.call) for k, form in forms.items()}
+
+        def step(entries: Mapping[str, Any]) -> dict[str, Any]:
+            env = dict(entries)
             for event in self._events:
                 if isinstance(event, Set):
-                    self._put(env, self._places[event.key], None, given[self._set_name(event)])
+                    self._put(env, self._places[event.key], None, entries[self._set_name(event)])
                 else:
-                    self._run(env, event, runs[id(event.form)])
+                    arguments: dict[str, Any] = {}
+                    for name, k, dtype in event.form.inputs:
+                        if k in event.fields:
+                            place = self._places[event.fields[k]]
+                            whole = env[place.name]
+                            arguments[name] = whole if place.window is None else place.window.of(whole)
+                        else:
+                            arguments[name] = np.asarray(event.numbers[k], dtype)
+                    results = runs[id(event.form)](arguments)
+                    for name, k, where in event.form.outputs:
+                        self._put(env, self._places[event.fields[k]], where, results[name])
             return {n: env[n] for n in self.writes}
 
         return compiling.one_program(step)
-
-    def _called(self, form: Form) -> Callable[[Mapping[str, Any]], Any]:
-        call = form.call
-        if self._placed is not None:
-            call = self._placed(call)
-        return lambda arrays: call(**arrays)
-
-    def _run(self, env: dict[str, Any], event: Call, run: Any) -> None:
-        form, given = event.form, dict[str, Any]()
-        for name, k, dtype in form.inputs:
-            if k in event.fields:
-                place = self._places[event.fields[k]]
-                given[name] = env[place.name] if place.window is None else place.window.of(env[place.name])
-            else:
-                given[name] = np.asarray(event.numbers[k], dtype)
-        results = run(given)
-        for name, k, where in form.outputs:
-            self._put(env, self._places[event.fields[k]], where, results[name])
 
     def _put(self, env: dict[str, Any], place: _Place, where: tuple[slice, ...] | None, part: Any) -> None:
         """Another part of an entry."""

@@ -1,6 +1,6 @@
 """Programs that run on fields: where these lie in memory, specialisations per sizes, results.
 
-Why a program was compiled once more: what a call had that no call before it had.
+What a call had that no call before it had says why a program was compiled once more.
 
 >>> first = Call({"x": ("I[0:6]", (8,))}, {"n": 5}, {})
 >>> reason(first, []), reason(Call({"x": ("I[0:7]", (8,))}, {"n": 5}, {}), [first])
@@ -60,12 +60,12 @@ def in_order(name: str, value: Any, kind: ParamType | None) -> Any:
 
 def coordinates(values: Iterable[Any]) -> dict[str, Any]:
     """The coordinates along each dim, of the first array that has some."""
-    found: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     for array in (a for value in values for a in leaves(value) if is_labelled(a)):
         for d in array.dims:
             if d in array.coords:
-                found.setdefault(str(d), array.coords[d].values)
-    return found
+                known.setdefault(str(d), array.coords[d].values)
+    return known
 
 
 def labelled(array: Any, dims: Dims, known: Mapping[str, Any]) -> Any:
@@ -92,10 +92,10 @@ class Host:
 
         Such a view does not keep the memory: whoever remembers it looks whether the array is still there.
         """
-        made = _turned(np, array, order, shape)
-        own = np.may_share_memory(made, array) and made.flags.writeable
-        view = backend().view(_unowned(made) if own else made)
-        return view, own and view.unsafe_buffer_pointer() == made.ctypes.data
+        turned = _turned(np, array, order, shape)
+        is_own = np.may_share_memory(turned, array) and turned.flags.writeable
+        view = backend().view(_unowned(turned) if is_own else turned)
+        return view, is_own and view.unsafe_buffer_pointer() == turned.ctypes.data
 
     def store(self, target: Any, result: Any) -> None:
         np.copyto(target, np.asarray(result))
@@ -109,8 +109,8 @@ class Accelerator:
     """The module `cupy`."""
 
     def view(self, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, bool]:
-        made = _turned(self.arrays, array, order, shape)
-        return backend().view(made), made.data.ptr == array.data.ptr
+        turned = _turned(self.arrays, array, order, shape)
+        return backend().view(turned), turned.data.ptr == array.data.ptr
 
     def store(self, target: Any, result: Any) -> None:
         target[...] = self.arrays.from_dlpack(result)
@@ -160,8 +160,8 @@ def reason(call: Call, before: Sequence[Call]) -> str:
     """The differences to the call before that has the fewest."""
     if not before:
         return "its first call"
-    found = min((tuple(_differences(call, other)) for other in reversed(before)), key=lambda d: sum(w for w, _ in d))
-    return "; ".join(text for _, text in found) or "calls of more kinds than are kept"
+    each = (tuple(_differences(call, other)) for other in reversed(before))
+    return "; ".join(t for _, t in min(each, key=lambda d: sum(w for w, _ in d))) or "calls of more kinds than are kept"
 
 
 def _differences(call: Call, before: Call) -> Iterator[tuple[int, str]]:
@@ -279,8 +279,8 @@ class _Ready:
         seen = views.get(id(array))
         if seen is not None and seen[0]() is array:
             return seen[1]
-        view, own = self.memory.view(array, one.layout.order, one.layout.shape)
-        if own:
+        view, is_own = self.memory.view(array, one.layout.order, one.layout.shape)
+        if is_own:
             if len(views) >= VIEWS:
                 views.pop(next(iter(views)), None)
             views[id(array)] = weakref.ref(array), view
@@ -295,7 +295,7 @@ class Runner:
     options: Options
     column: str | None = None
     memory: Host | Accelerator = field(default_factory=Host)
-    made: RecentCache[Any, _Ready | None] = field(default_factory=lambda: RecentCache("iterator programs", SIZES))
+    programs: RecentCache[Any, _Ready | None] = field(default_factory=lambda: RecentCache("iterator programs", SIZES))
     scalars: dict[Any, tuple[int, ...]] = field(default_factory=dict[Any, tuple[int, ...]])
     """By the domains of the fields: the places of the scalars that tell programs apart."""
     variants: deque[Variant] = field(default_factory=lambda: deque[Variant](maxlen=SIZES))
@@ -309,15 +309,13 @@ class Runner:
     )
 
     def __call__(self, *args: Any, offset_provider: Any = None, **options: Any) -> None:
+        provider = offset_provider or {}
+        flat, began = flatten(args), perf_counter()
         try:
-            self._called(args, offset_provider or {})
+            ready, why = self.find(flat, args, provider)
+            self._run(ready, flat, provider)
         except DiagnosticError as problem:
             raise located(problem, self.program.name) from None
-
-    def _called(self, args: tuple[Any, ...], provider: Any) -> None:
-        flat, began = flatten(args), perf_counter()
-        ready, why = self.find(flat, args, provider)
-        self._run(ready, flat, provider)
         if why is not None:
             variant = Variant(self.program.name, why[0], why[1], perf_counter() - began)
             self.variants.append(variant)
@@ -344,13 +342,13 @@ class Runner:
         )
         places = self.scalars.get(key, ())
         full = (key, tuple([plain(flat[k]) for k in places]))
-        if full in self.made:
-            return self.made.get(full), None
-        found = self._make(key, flat, args, provider)
+        if full in self.programs:
+            return self.programs.get(full), None
+        every = self._make(key, flat, args, provider)
         full = (key, tuple([plain(flat[k]) for k in self.scalars[key]]))
-        fields = {o.name: (str(o.dims), array_of(a).strides) for o, a in zip(found, flat, strict=True) if o.dims}
-        call = Call(fields, {found[k].name: plain(flat[k]) for k in self.scalars[key]}, dict(key[1]))
-        return self.made.get(full), (reason(call, [v.call for v in self.variants]), call)
+        fields = {o.name: (str(o.dims), array_of(a).strides) for o, a in zip(every, flat, strict=True) if o.dims}
+        call = Call(fields, {every[k].name: plain(flat[k]) for k in self.scalars[key]}, dict(key[1]))
+        return self.programs.get(full), (reason(call, [v.call for v in self.variants]), call)
 
     def _kind(self, field: Any) -> int:
         """A number for the domain and the strides of a field: to compare domains takes longer than a small program."""
@@ -371,9 +369,9 @@ class Runner:
     def _make(self, key: Any, flat: list[Any], args: tuple[Any, ...], provider: Any) -> list[Leaf]:
         """Make the variant for a call; gives the leaves that its flat arguments are."""
         trees = {p.name: leaf_tree(p.name, a, p.type) for p, a in zip(self.program.params, args, strict=True)}
-        found = [leaf for tree in trees.values() for leaf in leaves(tree)]
-        layouts = [layout_of(array_of(a)) if leaf.dims else None for a, leaf in zip(flat, found, strict=True)]
-        laid = {leaf.name: _laid_out(leaf, layout) for leaf, layout in zip(found, layouts, strict=True)}
+        every = [leaf for tree in trees.values() for leaf in leaves(tree)]
+        layouts = [layout_of(array_of(a)) if leaf.dims else None for a, leaf in zip(flat, every, strict=True)]
+        laid = {leaf.name: _laid_out(leaf, layout) for leaf, layout in zip(every, layouts, strict=True)}
         turned = {name: tree_map(lambda leaf: laid[leaf.name], tree) for name, tree in trees.items()}
         target = self.target(provider)
 
@@ -381,15 +379,15 @@ class Runner:
             return specialise(self.program, trees, target, self.column, self.options)
 
         special = specialised(turned)
-        place = {leaf.name: k for k, leaf in enumerate(found)}
+        place = {leaf.name: k for k, leaf in enumerate(every)}
         used = {place[n] for n in special.used} | set(self.scalars.get(key, ()))
         self.scalars[key] = tuple(sorted(used))
         ready = None
         if special.fencil is not None:
             inputs = tuple(
                 _Input(
-                    n, place[n], DTYPES[found[place[n]].element],
-                    None if found[place[n]].dims is None else layouts[place[n]] or Layout((), ()),
+                    n, place[n], DTYPES[every[place[n]].element],
+                    None if every[place[n]].dims is None else layouts[place[n]] or Layout((), ()),
                 )
                 for n in special.inputs
             )  # fmt: skip
@@ -399,13 +397,16 @@ class Runner:
                 order = (layouts[k] or Layout(tuple(range(len(o.box))), ())).order
                 ends = list(o.box.values())
                 shape = tuple(ends[axis][1] - ends[axis][0] for axis in order)
-                outputs.append(_Output(o.name, k, _slices(found[k], o.box), order, shape, DTYPES[found[k].element]))
+                outputs.append(_Output(o.name, k, _slices(every[k], o.box), order, shape, DTYPES[every[k].element]))
             call = compiled(special, donate=[o.name for o in outputs])
-            same = all(layout is None or _is_plain(layout, leaf) for layout, leaf in zip(layouts, found, strict=True))
+            same = all(
+                at is None or leaf.dims is None or at == Layout(tuple(range(len(at.order))), leaf.dims.shape)
+                for at, leaf in zip(layouts, every, strict=True)
+            )
             in_order = (lambda: special) if same else (lambda: specialised(trees))
-            ready = _Ready(special, call, inputs, tuple(outputs), self.memory, tuple(found), in_order)
-        self.made.put((key, tuple([plain(flat[k]) for k in self.scalars[key]])), ready)
-        return found
+            ready = _Ready(special, call, inputs, tuple(outputs), self.memory, tuple(every), in_order)
+        self.programs.put((key, tuple([plain(flat[k]) for k in self.scalars[key]])), ready)
+        return every
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,11 +439,6 @@ def layout_of(array: Any) -> Layout:
     first, last = array.ctypes.data, array.ctypes.data + int(np.prod(padded)) * array.itemsize
     inside = owner.ctypes.data <= first and last <= owner.ctypes.data + owner.nbytes
     return Layout(order, tuple(padded)) if inside and owner.flags.c_contiguous else plain
-
-
-def _is_plain(layout: Layout, leaf: Leaf) -> bool:
-    """True if an array lies in the order of its dims, without padding."""
-    return leaf.dims is None or (layout.order, layout.shape) == (tuple(range(len(layout.order))), leaf.dims.shape)
 
 
 def _laid_out(leaf: Leaf, layout: Layout | None) -> Leaf:

@@ -1,18 +1,23 @@
-"""Traversal for all families of nodes, without recursion, by the children that a caller names.
+"""Traversal for all families of nodes, at any depth, by the children that a caller names, and recursive rules.
 
-It imports nothing of the package. Begin with `postorder`.
+It imports nothing of the package. Begin with `postorder`. A rule that recurses without Python's stack is a generator
+that yields the rules whose results it needs; `run` has its result.
 
 >>> halves = lambda k: [k // 2, k // 2] if k > 1 else []
 >>> list(postorder([4], halves)), list(preorder([4], halves))
 ([1, 2, 4], [4, 2, 1])
 >>> folded([4], halves, lambda k, below: 1 + sum(below))[id(4)]
 7
+>>> def depth(n):
+...     return 0 if n == 0 else 1 + (yield depth(n - 1))
+>>> run(depth(100_000))
+100000
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -63,3 +68,24 @@ def folded(
     for node in postorder(roots, below, key):
         values[key(node)] = rule(node, [values[key(child)] for child in below(node)])
     return values
+
+
+Rule = Generator[Any, Any, T]
+
+
+def run(rule: Rule[T], deepest: int | None = None) -> T:
+    """The result of a rule. Raises RecursionError where more rules than `deepest` wait for one another."""
+    stack: list[Rule[Any]] = [rule]
+    value: Any = None
+    while stack:
+        try:
+            asked = stack[-1].send(value)
+        except StopIteration as stop:
+            stack.pop()
+            value = stop.value
+        else:
+            if len(stack) == deepest:
+                raise RecursionError
+            stack.append(asked)
+            value = None
+    return value

@@ -3,7 +3,7 @@
 Caches: what is remembered between calls, in objects that can be listed, sized and emptied.
 
 `WeakCache` has one value per owner (a program), which dies with its owner; `RecentCache` keeps the entries used last,
-and `remembered` the results of a function. Every cache has a name, under which `ti.caches` counts it.
+and `remembered` the results of a function. Every cache has a name, under which `ti.config.caches` counts it.
 
 >>> sums = RecentCache("sums", limit=2)
 >>> [sums.of(n, lambda n=n: n * (n + 1) // 2) for n in (3, 4, 5)], len(sums), 3 in sums
@@ -49,12 +49,12 @@ class _Cache(Protocol):
 
 
 class Caches:
-    """All caches of the process by name, as long as they live: `ti.caches`.
+    """All caches of the process by name, as long as they live: `ti.config.caches`.
 
     >>> import tensorir as ti
     >>> f = ti.parse("f(y: tensor<float>, x: tensor<float>) { y ← x + 1.0; }")
-    >>> ti.caches.clear()
-    >>> float(f(x=1.0)["y"]), ti.caches["compiled programs"]
+    >>> ti.config.caches.clear()
+    >>> float(f(x=1.0)["y"]), ti.config.caches["compiled programs"]
     (2.0, 1)
     """
 
@@ -239,7 +239,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 
 
 class KeptMemory:
-    """The amount of freed memory that this process keeps for arrays to come: `ti.kept_memory`."""
+    """The amount of freed memory that this process keeps for arrays to come: `ti.config.kept_memory`."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._block = limit, 0

@@ -50,15 +50,15 @@ def parse_all(text: str, *, offset_provider: Mapping[str, Any] | None = None, na
     source = _source(name, text)
     programs = parse_programs(source)
     _chosen(programs, programs[0].name if programs else None, source)
-    found: list[Diagnostic] = []
+    findings: list[Diagnostic] = []
     result: dict[str, Any] = {}
     for program in programs:
         try:
             result[program.name] = _typed(program, offset_provider or {})
         except DiagnosticError as error:
-            found += error.diagnostics
-    if found:
-        raise DiagnosticError(found)
+            findings += error.diagnostics
+    if findings:
+        raise DiagnosticError(findings)
     return result
 
 

@@ -1,20 +1,13 @@
-"""A place in a list of tokens, and readers of the small parts of the notation and of static slots.
+"""A place in a list of tokens, and readers of the small parts of the notation: names, bounds, intervals, types, slots.
 
-A place in a list of tokens, and readers of the small parts of the notation: names, bounds, intervals, types.
-
-A reader that finds something else raises a diagnostic at the guilty token.
+A reader that finds something else raises a diagnostic at the guilty token. Static slots of builtins are what stands in
+a call and is no operand: the forms in `tensorir.ir.builtins` name them, and parser, printer and elaborator look up here
+how each kind is read and spelled.
 
 >>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.lexer import tokenize
 >>> print(tensor_type(Cursor(tokenize(Source("p", "tensor<(float, int), I[-1:2*n+1]>")))).ranges[0].stop)
 n*2 + 1
-
-Static slots of builtins: what stands in a call and is no operand, each kind with its reader and its spelling.
-
-The forms in `tensorir.ir.builtins` name the slots; parser, printer and elaborator look them up here.
-
->>> from tensorir.runtime.errors import Source
->>> from tensorir.text.lexer import tokenize
 >>> pairs = SLOTS["pairs"]
 >>> value = pairs.read(Cursor(tokenize(Source("p", "I -> J, J -> I"))))
 >>> value, pairs.spell(value, False)
@@ -134,12 +127,9 @@ class Cursor:
 
     def missing(self, what: str, help: str = "") -> NoReturn:
         """Something else stands where `what` is needed."""
-        found = "the end of the text" if self.token.kind == "end" else f"'{_short(self.token.text)}'"
-        self.fail("S01", f"{what} is needed here, and this is {found}.", self.token, help)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 30 else f"{text[:30]}…"
+        text = self.token.text
+        here = "the end of the text" if self.token.kind == "end" else f"'{text[:30]}{'…' * (len(text) > 30)}'"
+        self.fail("S01", f"{what} is needed here, and this is {here}.", self.token, help)
 
 
 def affine(c: Cursor, offset: bool = False) -> Affine:
@@ -191,12 +181,16 @@ def _whole(c: Cursor, offset: bool) -> int:
 
 def ranges(c: Cursor) -> tuple[Range, ...]:
     """`I[0:n], J[1:3]`, as long as names with brackets follow."""
-    found = [_range(c)]
+    written = [_range(c)]
     while c.at(",") and c.at_word(1) and c.ahead(2).text == "[":
         c.advance()
-        found.append(_range(c))
-    _check_distinct(c, found)
-    return tuple(found)
+        written.append(_range(c))
+    dims = set[str]()
+    for r in written:
+        if r.dim in dims:
+            c.fail("N02", f"the dim '{r.dim}' is written twice.", r.span, "write each dim once.")
+        dims.add(r.dim)
+    return tuple(written)
 
 
 def _range(c: Cursor) -> Range:
@@ -208,14 +202,6 @@ def _range(c: Cursor) -> Range:
     stop = affine(c)
     c.expect("]", help="an interval has a start and a stop: I[0:5].")
     return Range(dim, start, stop, c.since(first))
-
-
-def _check_distinct(c: Cursor, found: list[Range]) -> None:
-    seen: set[str] = set()
-    for r in found:
-        if r.dim in seen:
-            c.fail("N02", f"the dim '{r.dim}' is written twice.", r.span, "write each dim once.")
-        seen.add(r.dim)
 
 
 def element(c: Cursor, depth: int = 0) -> Element:
@@ -253,23 +239,13 @@ def tensor_type(c: Cursor) -> TensorType:
         return TensorType(element(c), (), c.since(first))
     c.advance()
     c.advance()
-    of = element(c)
-    found: tuple[Range, ...] = ()
-    if c.accept(","):
-        found = ranges(c)
+    scalar = element(c)
+    intervals = ranges(c) if c.accept(",") else ()
     c.expect(">", help="a type is written tensor<float, I[0:5], J[0:7]>.")
-    return TensorType(of, found, c.since(first))
+    return TensorType(scalar, intervals, c.since(first))
 
 
 Sizes = Mapping[str, int]
-
-
-def _same(value: Any, sizes: Sizes) -> Any:
-    return value
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +255,9 @@ class Slot:
     read: Callable[[Cursor], Any]
     spell: Callable[[Any, bool], str]
     """The text of a value, in Unicode or ASCII."""
-    fix: Callable[[Any, Sizes], Any] = _same
+    fix: Callable[[Any, Sizes], Any] = lambda value, sizes: value
     """From what is written to what the node holds, for given sizes."""
-    lift: Callable[[Any], Any] = _itself
+    lift: Callable[[Any], Any] = lambda value: value
     """The other way round."""
     default: Any = None
     """What an optional slot (`dim?`) holds when it is left out."""
@@ -321,22 +297,15 @@ def _truth(c: Cursor) -> bool:
     return c.expect("true", "false", "True", "False", help="write true or false.").text in ("true", "True")
 
 
-def _limit(c: Cursor) -> Affine | None:
-    return None if c.accept("none", "None") else affine(c)
-
-
 def _dims(c: Cursor) -> tuple[str, ...]:
-    found = [_dim(c)]
-    while (
-        c.at(",") and c.at_word(1) and not _is_mode(c, 1) and not (c.ahead().text == "over" and c.ahead(2).text == ":")
-    ):
+    dims = [_dim(c)]
+    while c.at(",") and c.at_word(1):
+        word, behind = c.ahead(1), c.ahead(2).text
+        if (word.kind == "name" and word.text in MODES and behind == ")") or (word.text, behind) == ("over", ":"):
+            break
         c.advance()
-        found.append(_dim(c))
-    return tuple(found)
-
-
-def _is_mode(c: Cursor, distance: int) -> bool:
-    return c.ahead(distance).kind == "name" and c.ahead(distance).text in MODES and c.ahead(distance + 1).text == ")"
+        dims.append(_dim(c))
+    return tuple(dims)
 
 
 def _over(c: Cursor) -> tuple[str, ...]:
@@ -344,22 +313,22 @@ def _over(c: Cursor) -> tuple[str, ...]:
     c.expect("over", help=usage)
     c.expect(":", help=usage)
     c.expect("(", help=usage)
-    found: list[str] = []
+    dims: list[str] = []
     while not c.at(")"):
-        found.append(_dim(c))
+        dims.append(_dim(c))
         if not c.accept(","):
             break
     c.expect(")", help=usage)
-    return tuple(found)
+    return tuple(dims)
 
 
 def _pairs(c: Cursor) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
-    while not found or c.accept(","):
+    pairs: list[tuple[str, str]] = []
+    while not pairs or c.accept(","):
         old = _dim(c)
         c.expect("→", "->", help="a renaming is written rename(I → J)(x).")
-        found.append((old, _dim(c)))
-    return tuple(found)
+        pairs.append((old, _dim(c)))
+    return tuple(pairs)
 
 
 def _string(c: Cursor) -> str:
@@ -394,25 +363,27 @@ def _constant(value: int | None) -> Affine | None:
     return None if value is None else number(value)
 
 
-def _intervals(value: tuple[Range, ...], sizes: Sizes) -> Dims:
-    return Dims(tuple((r.dim, Interval(r.start.at(sizes), r.stop.at(sizes))) for r in value))
-
-
-def _ranges(value: Dims) -> tuple[Range, ...]:
-    return tuple(Range(dim, number(i.start), number(i.stop)) for dim, i in value.items)
-
-
 SLOTS: dict[str, Slot] = {
     "dim": Slot(_dim, quoted_name),
     "dim?": Slot(_dim, quoted_name),
     "int": Slot(affine, spell_affine, _at, _constant),
-    "int?": Slot(_limit, lambda v, ascii: "none" if v is None else spell_affine(v, ascii), _at, _constant),
+    "int?": Slot(
+        lambda c: None if c.accept("none", "None") else affine(c),
+        lambda v, ascii: "none" if v is None else spell_affine(v, ascii),
+        _at,
+        _constant,
+    ),
     "bool": Slot(_truth, _truth_text),
     "bool?": Slot(_truth, _truth_text, default=False),
     "element": Slot(element, spell_element),
     "dims": Slot(_dims, _spell_dims),
     "over": Slot(_over, lambda v, ascii: f"over: ({', '.join(quoted_name(name, ascii) for name in v)})"),
-    "intervals": Slot(ranges, spell_ranges, _intervals, _ranges),
+    "intervals": Slot(
+        ranges,
+        spell_ranges,
+        lambda v, sizes: Dims(tuple((r.dim, Interval(r.start.at(sizes), r.stop.at(sizes))) for r in v)),
+        lambda v: tuple(Range(dim, number(i.start), number(i.stop)) for dim, i in v.items),
+    ),
     "pairs": Slot(_pairs, _spell_pairs),
     "mode?": Slot(lambda c: c.word("a rule for indices")[0], quoted_name, default="checked"),
     "string": Slot(_string, quoted_string),

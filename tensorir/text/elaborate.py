@@ -1,32 +1,18 @@
 """Syntax trees to typed fencils: names are looked up, sizes put in, types of functions inferred.
 
-The types of a function's parameters where the notation leaves them out: they follow from what it is applied to.
-
->>> from tensorir.integers.dims import Dims
->>> from tensorir.ir.types import FLOAT64
->>> x = TensorType(FLOAT64, Dims.of(V=(0, 5), _NB_0=(0, 7)))
->>> parameter_types("reduce", (None,), (TensorType(FLOAT64), x), ())
-(tensor<float, V[0:5]>, tensor<float, V[0:5]>)
-
-Expressions of syntax trees to typed ones: names are looked up, sizes put in, types checked as nodes are built.
-
->>> from tensorir.runtime.errors import Source
->>> from tensorir.text.parser import parse_expression
->>> from tensorir.text.layout import run
->>> e = Elaboration(frozenset("I"), {}, {"n": 5})
->>> run(typed(e, parse_expression(Source("p", "pos(I, add_dim(I, 0, n, false))")))).type
-tensor<int, I[0:5]>
-
-Syntax trees to typed fencils: names are looked up, sizes put in, types checked as nodes are built.
-
-An expression that is wrong is reported once and gives None; what contains it is still looked at, and says nothing
-further about it. So several findings come at once and none is a consequence of another.
+Types are checked as nodes are built. An expression that is wrong is reported once and gives None; what contains it is
+still looked at, and says nothing further about it. So several findings come at once and none is a consequence of
+another. The types of a function's parameters, where the notation leaves them out, follow from what it is applied to.
 
 >>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.parser import parse_programs
 >>> (program,) = parse_programs(Source("p", "f(out: tensor<int, I[1:n]>, x: tensor<int, I[0:n]>) { out ← ⟪I, -1⟫(x) }"))
 >>> elaborate(program, {"n": 5}).closures[0].value.type
 tensor<int, I[1:6]>
+>>> from tensorir.ir.types import FLOAT64, Dims
+>>> x = TensorType(FLOAT64, Dims.of(V=(0, 5), _NB_0=(0, 7)))
+>>> parameter_types("reduce", (None,), (TensorType(FLOAT64), x), ())
+(tensor<float, V[0:5]>, tensor<float, V[0:5]>)
 """
 
 from __future__ import annotations
@@ -44,10 +30,10 @@ from tensorir.ir.rewrite import rename_bound, with_label
 from tensorir.ir.types import INT32, NEIGHBOUR, TensorType, bcast, neighbour_counter
 from tensorir.ir.typing_rules import reduced_dim
 from tensorir.ir.wellformed import check_closure
+from tensorir.nodes import Rule, run
 from tensorir.runtime.errors import DiagnosticError, Span, did_you_mean, refuse
 from tensorir.text import syntax
 from tensorir.text.cursor import fix
-from tensorir.text.layout import Rule, run
 from tensorir.text.lexer import MAX_BOUND, MAX_TUPLE_NESTING, OFFSET
 from tensorir.text.scope import Elaboration, moved
 from tensorir.text.syntax import inventory
@@ -275,9 +261,9 @@ def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> nodes.Expr 
         return None
     types = hint.types
     if node.types is not None:
-        given = [e.tensor_type(t) for t in node.types]
-        types = tuple(t for t in given if t is not None)
-        if len(types) != len(given):
+        kinds = [e.tensor_type(t) for t in node.types]
+        types = tuple(t for t in kinds if t is not None)
+        if len(types) != len(kinds):
             return None
     if types is None:
         word = node.span.text or node.op
@@ -339,11 +325,11 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr
             params.append(None if kind is None else nodes.Var(e.unique(p.name), kind, p.span))
         shadowed.append((p.name, e.scope.get(p.name, _MISSING)))
         e.scope[p.name] = params[-1]
-    made: list[nodes.Expr | None] = yield _results(e, node.body)
+    values: list[nodes.Expr | None] = yield _results(e, node.body)
     _leave(e, shadowed)
     intact = [p for p in params if p is not None]
-    results = [r for r in made if r is not None]
-    if len(results) != len(made) or hint.broken or len(intact) != len(params) or len(names) != len(params):
+    results = [r for r in values if r is not None]
+    if len(results) != len(values) or hint.broken or len(intact) != len(params) or len(names) != len(params):
         return None
     function = e.attempt(lambda: build.function(intact, *results, span=node.span), node.span)
     if function is not None and twin is not None and e.structure.of(function) != e.structure.of(twin):
@@ -359,10 +345,10 @@ def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[nodes.Expr | 
         case syntax.Let():
             return (yield _let(e, node, _results))
         case syntax.Results(values):
-            found: list[nodes.Expr | None] = []
+            results: list[nodes.Expr | None] = []
             for value in values:
-                found.append((yield typed(e, value)))
-            return found
+                results.append((yield typed(e, value)))
+            return results
         case _:
             return [(yield typed(e, node))]
 
@@ -405,33 +391,29 @@ def _call(e: Elaboration, node: syntax.Call) -> Rule[nodes.Expr | None]:
     args = [a for a in (*functions, *values) if a is not None]
     if static is None or len(args) != len(node.args):
         return None
-    uses = zip(args, _blamed(node), strict=True)
+    spans = [a.span for a in node.args]
+    if node.op == "subset":  # what it asks for is at fault, and not the operand
+        (ranges,) = node.static
+        spans = [ranges[0].span.to(ranges[-1].span)]
+    uses = zip(args, spans, strict=True)
     make = _MAKERS.get(node.op)
     if make is not None:
-        made = e.attempt(lambda: make(e, static, args, node.span), node.span, uses)
-        if made is None and e.found[-1].code == "T18":
+        result = e.attempt(lambda: make(e, static, args, node.span), node.span, uses)
+        if result is None and e.findings[-1].code == "T18":
             _point_to_capture(e, node.args[0])
-        return made
+        return result
     return e.attempt(lambda: build.call(row.name, *args, static=static, span=node.span), node.span, uses)
-
-
-def _blamed(node: syntax.Call) -> list[Span]:
-    """The span of a fault of an operand: the operand's, but for the intervals of a subset."""
-    if node.op == "subset":
-        (ranges,) = node.static
-        return [ranges[0].span.to(ranges[-1].span)]
-    return [a.span for a in node.args]
 
 
 def _point_to_capture(e: Elaboration, function: syntax.Expression) -> None:
     """The last finding is that a function uses a variable from outside: say where."""
-    found = e.found[-1]
+    last = e.findings[-1]
     for node in syntax.walk(function):
         if isinstance(node, syntax.Name):
             value = e.scope.get(node.name)
-            if isinstance(value, nodes.Var) and f"'{value.name}'" in found.message:
-                message, help_ = (t.replace(f"'{value.name}'", f"'{node.name}'") for t in (found.message, found.help))
-                e.found[-1] = dataclasses.replace(found, message=message, help=help_, span=node.span)
+            if isinstance(value, nodes.Var) and f"'{value.name}'" in last.message:
+                message, help_ = (t.replace(f"'{value.name}'", f"'{node.name}'") for t in (last.message, last.help))
+                e.findings[-1] = dataclasses.replace(last, message=message, help=help_, span=node.span)
                 return
 
 
@@ -470,16 +452,6 @@ def _hint(
         raise
 
 
-def _make_reduce(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
-    f, init, *rest = args
-    return build.reduce(f, init, *rest, dim=static[0], span=span)
-
-
-def _make_scan(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
-    f, init, *rest = args
-    return build.scan(f, static[0], init, *rest, dim=static[1], span=span)
-
-
 def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     dim, offset = static
     (x,) = args
@@ -491,18 +463,21 @@ def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequenc
 def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     depth = 1 + max((e.tuple_depths.get(id(a.type.element), (None, 0))[1] for a in args), default=0)
     if depth > MAX_TUPLE_NESTING:
-        message = f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit."
-        raise refuse("S05", message, "use fewer levels.")
-    made = build.call("make_tuple", *args, span=span)
-    assert isinstance(made.type, TensorType)
-    element = made.type.element
+        raise refuse(
+            "S05",
+            f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit.",
+            help="use fewer levels.",
+        )
+    result = build.call("make_tuple", *args, span=span)
+    assert isinstance(result.type, TensorType)
+    element = result.type.element
     e.tuple_depths[id(element)] = element, depth
-    return made
+    return result
 
 
 _MAKERS: dict[str, Callable[[Elaboration, tuple[Any, ...], Sequence[Any], Span], nodes.Expr]] = {
-    "reduce": _make_reduce,
-    "scan": _make_scan,
+    "reduce": lambda e, static, args, span: build.reduce(*args, dim=static[0], span=span),
+    "scan": lambda e, static, args, span: build.scan(args[0], static[0], *args[1:], dim=static[1], span=span),
     "cartesian_shift": _make_cartesian_shift,
     "make_tuple": _make_tuple,
 }
@@ -588,7 +563,12 @@ def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[node
         closures.append(run(_closure(e, written, params)))
         e.functions.update(e.following)
         e.following.clear()
-        _forget(e, written.output)
+        for name in sorted(e.named):  # names do not reach behind a closure that stores into what they read
+            value = e.scope[name]
+            if value is not None and any(v.name == written.output for v in value.free):
+                e.named.remove(name)
+                del e.scope[name]
+                e.stale[name] = written.output
     intact_params = [p for p in params if p is not None]
     intact_closures = [c for c in closures if c is not None]
     for written, closure in zip(program.closures, closures, strict=True):
@@ -638,13 +618,3 @@ def _binding(e: Elaboration, written: syntax.Binding, program: syntax.Program) -
     e.scope[written.name] = value
     e.named.add(written.name)
     e.stale.pop(written.name, None)
-
-
-def _forget(e: Elaboration, output: str) -> None:
-    """Names in front of closures do not reach behind a closure that stores into what they read."""
-    for name in sorted(e.named):
-        value = e.scope[name]
-        if value is not None and any(v.name == output for v in value.free):
-            e.named.remove(name)
-            del e.scope[name]
-            e.stale[name] = output

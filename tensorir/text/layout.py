@@ -1,21 +1,4 @@
-"""Documents of text that breaks where a line is full, rules without Python's stack, numbers for equal nodes.
-
-Recursive rules without Python's stack: a rule is a generator that yields the rules whose results it needs.
-
->>> def depth(n):
-...     return 0 if n == 0 else 1 + (yield depth(n - 1))
->>> run(depth(100_000))
-100000
-
-Numbers for expressions, the same for those that are equal; many questions together take linear time.
-
->>> from tensorir.text import parse_expr
->>> numbers = Structure()
->>> a, b, c = (parse_expr(text) for text in ("1.0 + 2.0", "1.0 + 2.0", "2.0 + 1.0"))
->>> numbers.of(a) == numbers.of(b), numbers.of(a) == numbers.of(c)
-(True, False)
-
-Text that breaks where a line is full: documents of strings, breaks and groups, and their rendering.
+"""Text that breaks where a line is full: documents of strings, breaks and groups, and their rendering.
 
 A group stands on one line if it fits; otherwise all of its own breaks become new lines. Rendering takes linear time
 at any depth. Indentation stops growing at a limit, so that deep nesting leaves room for text.
@@ -29,54 +12,7 @@ f(
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
-
-from tensorir.ir.nodes import Expr
-
-T = TypeVar("T")
-Rule = Generator[Any, Any, T]
-
-
-def run(rule: Rule[T]) -> T:
-    """The result of a rule."""
-    stack: list[Rule[Any]] = [rule]
-    value: Any = None
-    while stack:
-        try:
-            stack.append(stack[-1].send(value))
-            value = None
-        except StopIteration as stop:
-            stack.pop()
-            value = stop.value
-    return value
-
-
-@dataclass(slots=True)
-class Structure:
-    """The numbering of nodes so far."""
-
-    numbers: dict[Any, int] = field(default_factory=dict[Any, int])
-    known: dict[int, tuple[Expr, int]] = field(default_factory=dict[int, tuple[Expr, int]])
-    """Of each node by its identity; the node is kept, so that the identity stays its own."""
-
-    def of(self, root: Expr) -> int:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if id(node) in self.known:
-                stack.pop()
-                continue
-            missing = [c for c in node.children if id(c) not in self.known]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            key = (type(node), node.own(), tuple([self.known[id(c)][1] for c in node.children]))
-            self.known[id(node)] = node, self.numbers.setdefault(key, len(self.numbers))
-        return self.known[id(root)][1]
-
+from dataclasses import dataclass
 
 _MAX_INDENT = 40
 _ENDLESS = 10**9
@@ -98,7 +34,7 @@ LINE = Break("", _ENDLESS)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Parts in a row. `fits` blocks are laid out on one line by themselves if they fit, others as what they are in."""
+    """Parts in a row. Blocks `alone` are laid out on one line by themselves if they fit, others as what they are in."""
 
     parts: tuple[Document, ...]
     width: int

@@ -1,19 +1,15 @@
 """Text to tokens, each with its span: limits and spelling.
 
-How names, glyphs and numbers are spelled: what the lexer reads is what the printer writes.
+What is no token is a diagnostic, and the rest is read all the same. A name that is not a plain word (a keyword, or one
+with blanks in it) stands between backticks, with the escapes of JSON; so every name can be written, and in ASCII. What
+the lexer reads is what the printer writes.
 
-A name that is not a plain word (a keyword, or one with blanks in it) stands between backticks, with the escapes of
-JSON; so every name can be written, and in ASCII.
-
+>>> [token.text for token in tokenize(Source("p", "out ← ⟪I, -1⟫(x) // left")).tokens]
+['out', '←', '⟪', 'I', ',', '-', '1', '⟫', '(', 'x', ')', '']
 >>> quoted_name("x"), quoted_name("if"), quoted_name("Δt", ascii=True)
 ('x', '`if`', '`\\\\u0394t`')
 >>> print(number(0.1, FLOAT32), number(3, SCALARS["int64"]), number(-0.0, FLOAT64))
 0.1f int64(3) -0.0
-
-Text to tokens, each with its span; what is no token is a diagnostic, and the rest is read all the same.
-
->>> [token.text for token in tokenize(Source("p", "out ← ⟪I, -1⟫(x) // left")).tokens]
-['out', '←', '⟪', 'I', ',', '-', '1', '⟫', '(', 'x', ')', '']
 """
 
 from __future__ import annotations
@@ -224,7 +220,7 @@ NUMBER_SUFFIXES = ("f", OFFSET)
 def tokenize(source: Source) -> Tokens:
     """The tokens of a text. Raises every diagnostic of characters, quotes, numbers and brackets at once."""
     text = source.text
-    found: list[Diagnostic] = []
+    findings: list[Diagnostic] = []
     if len(text) > MAX_TEXT:
         message = f"the text has {len(text)} characters, and {MAX_TEXT} is the limit."
         raise refuse("S08", message, "split it into several files.", at=Span(source, 0, 0))
@@ -233,11 +229,11 @@ def tokenize(source: Source) -> Tokens:
     while place < end:
         piece = match(text, place)
         if piece is None:
-            found.append(_strange_character(source, place))
+            findings.append(_strange_character(source, place))
             strange = _STRANGE.match(text, place)
             following = _TOKEN.search(text, place if strange is None else strange.end())  # a run of them is one finding
             place = end if following is None else following.start()
-            if len(found) == MAX_FINDINGS:
+            if len(findings) == MAX_FINDINGS:
                 break
             continue
         kind, start, place = piece.lastgroup, place, piece.end()
@@ -245,15 +241,15 @@ def tokenize(source: Source) -> Tokens:
         if kind == "blank":
             continue
         if kind == "comment":
-            found.append(
+            findings.append(
                 Diagnostic("S03", "this comment never ends.", Span(source, start, place), help="end it with */.")
             )
             break
         token = Token(kind, piece.group(), start, place)
         if problem := _malformed(token, Span(source, start, place)):
-            found.append(problem)
+            findings.append(problem)
         elif len(tokens) == MAX_TOKENS:
-            found.append(
+            findings.append(
                 Diagnostic(
                     "S08",
                     f"the text has more than {MAX_TOKENS} words and signs, which is the limit.",
@@ -265,11 +261,11 @@ def tokenize(source: Source) -> Tokens:
         tokens.append(token)
     tokens.append(Token("end", "", end, end))
     result = Tokens(source, tokens)
-    if len(found) < MAX_FINDINGS and not any(d.code in ("S03", "S08") for d in found):
+    if len(findings) < MAX_FINDINGS and not any(d.code in ("S03", "S08") for d in findings):
         # what never ends, or was not read, hides brackets
-        found += _match_brackets(result)
-    if found:
-        raise DiagnosticError(sorted(found, key=lambda d: d.span.start)[:MAX_FINDINGS])
+        findings += _match_brackets(result)
+    if findings:
+        raise DiagnosticError(sorted(findings, key=lambda d: d.span.start)[:MAX_FINDINGS])
     return result
 
 
@@ -319,14 +315,14 @@ _CLOSER = {"(": ")", "[": "]", "{": "}", "⟪": "⟫"}
 
 def _match_brackets(result: Tokens) -> list[Diagnostic]:
     """Fill in how brackets match; those that do not are the findings."""
-    found: list[Diagnostic] = []
+    findings: list[Diagnostic] = []
     open_: list[int] = []
     waiting = dict.fromkeys(_CLOSER.values(), 0)
     tokens = result.tokens
 
     def never_closed(index: int) -> None:
         mark = tokens[index]
-        found.append(
+        findings.append(
             Diagnostic(
                 "S04", f"this '{mark.text}' is never closed.", result.span(mark), help=f"add '{_CLOSER[mark.text]}'."
             )
@@ -343,7 +339,7 @@ def _match_brackets(result: Tokens) -> list[Diagnostic]:
             open_.append(index)
             waiting[_CLOSER[text]] += 1
             if len(open_) > MAX_NESTING:
-                found.append(
+                findings.append(
                     Diagnostic(
                         "S05",
                         f"brackets are nested more than {MAX_NESTING} deep, which is the limit.",
@@ -351,10 +347,12 @@ def _match_brackets(result: Tokens) -> list[Diagnostic]:
                         help="name parts of the expression with let.",
                     )
                 )
-                return found
+                return findings
         elif text in waiting:
             if not waiting[text]:
-                found.append(Diagnostic("S04", f"this '{text}' closes nothing.", result.span(token), help="remove it."))
+                findings.append(
+                    Diagnostic("S04", f"this '{text}' closes nothing.", result.span(token), help="remove it.")
+                )
                 continue
             while _CLOSER[tokens[open_[-1]].text] != text:
                 waiting[_CLOSER[tokens[open_[-1]].text]] -= 1
@@ -363,4 +361,4 @@ def _match_brackets(result: Tokens) -> list[Diagnostic]:
             result.closing[open_.pop()] = index
     for index in open_:
         never_closed(index)
-    return found
+    return findings

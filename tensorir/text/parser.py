@@ -1,18 +1,11 @@
-"""Tokens to syntax trees: fencils, closures, and expressions by operator precedence.
+"""Tokens to syntax trees: fencils, closures, and expressions by operator precedence, from the table of builtins.
 
-Expressions by operator precedence, from the table of builtins.
-
-Rules that nest are generators run by `tensorir.text.layout`, so that depth is no concern.
+Rules that nest are generators run by `tensorir.nodes`, so that depth is no concern. An error in a closure is noted and
+reading goes on at the next closure or fencil.
 
 >>> from tensorir.runtime.errors import Source
 >>> print(parse_expression(Source("p", "a - b × c")).args[1])
 Call(op='multiplies', args=(Name(name='b'), Name(name='c')), static=())
-
-Tokens to syntax trees: fencils, closures, and expressions by operator precedence.
-
-Rules that nest are generators run by `tensorir.text.layout`, so that depth is no concern. An error in a closure
-is noted and reading goes on at the next closure or fencil.
-
 >>> parse_programs(Source("p", "double(out: tensor<float>, x: tensor<float>) { out ← x + x }"))[0].closures[0].value
 Call(op='plus', args=(Name(name='x'), Name(name='x')), static=())
 """
@@ -23,9 +16,9 @@ import math
 
 from tensorir.ir.builtins import BY_GLYPH, COMPARE, POWER, TABLE, Builtin
 from tensorir.ir.types import BOOL, FLOAT32, FLOAT64, INT32, Scalar
+from tensorir.nodes import Rule, run
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, Span
 from tensorir.text.cursor import SLOTS, Cursor, affine, ranges, tensor_type
-from tensorir.text.layout import Rule, run
 from tensorir.text.lexer import ELEMENTS, KEYWORDS, MAX_FINDINGS, OFFSET, RESERVED, Token, tokenize, usage
 from tensorir.text.syntax import (
     Apply,
@@ -197,15 +190,15 @@ def _postfix(c: Cursor, value: Expression, first: int) -> Rule[Expression]:
 
 def _arguments(c: Cursor, closer: str = ")") -> Rule[tuple[Expression, ...]]:
     """Expressions between commas, up to and with the closing parenthesis."""
-    found: list[Expression] = []
+    arguments: list[Expression] = []
     while not c.at(closer):
         value: Expression = yield expression(c)
-        found.append(value)
+        arguments.append(value)
         if not c.accept(","):
             break
     what = "arguments" if closer == ")" else "results"
     c.expect(closer, help=missing_operator(c) or f"{what} are separated by commas.")
-    return tuple(found)
+    return tuple(arguments)
 
 
 def missing_operator(c: Cursor) -> str:
@@ -281,7 +274,7 @@ def binding(c: Cursor) -> Rule[tuple[str, Expression, Span]]:
 
 def parameters(c: Cursor, typed: bool) -> tuple[Param, ...]:
     c.expect("(", help="parameters stand between parentheses.")
-    found: list[Param] = []
+    params: list[Param] = []
     while not c.at(")"):
         name, span = c.word("the name of a parameter")
         kind: TensorType | None = None
@@ -289,11 +282,11 @@ def parameters(c: Cursor, typed: bool) -> tuple[Param, ...]:
             kind = tensor_type(c)
         elif typed:
             c.missing("':'", f"a parameter has a type: {name}: tensor<float, I[0:5]>.")
-        found.append(Param(name, kind, span))
+        params.append(Param(name, kind, span))
         if not c.accept(","):
             break
     c.expect(")", help="parameters are separated by commas.")
-    return tuple(found)
+    return tuple(params)
 
 
 def _lambda(c: Cursor) -> Rule[Expression]:
@@ -416,47 +409,47 @@ def _shift(c: Cursor, closer: str) -> Rule[Expression]:
     first = c.position
     usage_ = "a shift is written ⟪I, 1⟫(x), ⟪V2E, 0⟫(x) or ⟪V2E⟫(x)."
     c.position += 1 if closer == "⟫" else 2
-    found: list[Offset] = []
+    offsets: list[Offset] = []
     while not c.at(closer):
         begin = c.position
         if c.at_word() and c.ahead().text in (",", closer):
             name, span = c.word("a dim or a table")
-            found.append(Offset(name, None, span))
+            offsets.append(Offset(name, None, span))
         else:
             distance = affine(c, offset=True)
-            if not found or found[-1].distance is not None:
+            if not offsets or offsets[-1].distance is not None:
                 c.fail("S14", "this distance has no dim or table before it.", c.since(begin), usage_)
-            found[-1] = Offset(found[-1].name, distance, found[-1].span)
+            offsets[-1] = Offset(offsets[-1].name, distance, offsets[-1].span)
         if not c.accept(","):
             break
     c.expect(closer, help=usage_)
-    if not found:
+    if not offsets:
         c.fail("S14", "this shift names no dim and no table.", c.since(first), usage_)
     c.expect("(", help="a shift needs its operand: ⟪I, 1⟫(x).")
     args: tuple[Expression, ...] = yield _arguments(c)
     if len(args) != 1:
         c.fail("S14", f"a shift has one operand, and here are {len(args)}.", c.since(first), usage_)
-    return Shift(tuple(found), args[0], c.since(first))
+    return Shift(tuple(offsets), args[0], c.since(first))
 
 
 def parse_programs(source: Source) -> tuple[Program, ...]:
     """Every fencil of a text. Raises all diagnostics of its syntax at once."""
     c = Cursor(tokenize(source))
-    found: list[Diagnostic] = []
+    findings: list[Diagnostic] = []
     programs: list[Program] = []
     offsets: dict[str, str] = {}
-    while c.token.kind != "end" and len(found) < MAX_FINDINGS:
+    while c.token.kind != "end" and len(findings) < MAX_FINDINGS:
         first = c.position
         try:
             if c.at("offsets") and c.ahead().text == "{":
                 offsets.update(_offsets(c))
             else:
-                programs.append(_program(c, offsets, found))
+                programs.append(_program(c, offsets, findings))
         except DiagnosticError as error:
-            found += error.diagnostics
+            findings += error.diagnostics
             _skip_fencil(c, first)
-    if found:
-        raise DiagnosticError(found[:MAX_FINDINGS])
+    if findings:
+        raise DiagnosticError(findings[:MAX_FINDINGS])
     return tuple(programs)
 
 
@@ -467,21 +460,21 @@ def _offsets(c: Cursor) -> dict[str, str]:
     """`offsets { i: IDim, V2E: V2E }`"""
     c.advance()
     c.expect("{")
-    found: dict[str, str] = {}
+    offsets: dict[str, str] = {}
     while not c.at("}"):
         name, span = c.word("the name of an offset", "a header is written offsets { i: IDim, V2E: V2E }.")
         name = name.removesuffix(OFFSET)
-        if name in found:
+        if name in offsets:
             c.fail("N02", f"the offset '{name}' is declared twice.", span, "declare it once.")
         c.expect(":", help="a header is written offsets { i: IDim, V2E: V2E }.")
-        found[name], _ = c.word("the name of a dim or of a table")
+        offsets[name], _ = c.word("the name of a dim or of a table")
         if not c.accept(",", ";"):
             break
     c.expect("}", help="a header is written offsets { i: IDim, V2E: V2E }.")
-    return found
+    return offsets
 
 
-def _program(c: Cursor, offsets: dict[str, str], found: list[Diagnostic]) -> Program:
+def _program(c: Cursor, offsets: dict[str, str], findings: list[Diagnostic]) -> Program:
     start = c.position
     if c.at("fencil") and (c.ahead().text == "(" or c.at_word(1)):
         c.advance()
@@ -506,8 +499,8 @@ def _program(c: Cursor, offsets: dict[str, str], found: list[Diagnostic]) -> Pro
             if not c.accept(";") and not c.at("}", "let") and not _at_closure(c):
                 c.missing("an operator or ';'", missing_operator(c))
         except DiagnosticError as error:
-            found += error.diagnostics
-            if len(found) >= MAX_FINDINGS:
+            findings += error.diagnostics
+            if len(findings) >= MAX_FINDINGS:
                 raise DiagnosticError(()) from None
             _skip_closure(c, first, block_end)
     c.expect("}")

@@ -1,27 +1,20 @@
-"""Typed programs to text that parses back to the same program.
+"""Typed programs to text that parses back to the same program, with a `let` for what is used more than once.
 
-Typed expressions to syntax trees, with a `let` for everything that is used more than once or has a label.
-
-A `let` stands at the beginning of the innermost function, or of the closure, that binds all variables in its value;
-what several closures use, and none of them has stored into since, before the first of them. The tree is linear in the
-distinct nodes.
-
->>> from tensorir.text import parse_expr
->>> from tensorir.text.printer import print_expr
->>> from tensorir.ir.types import tensor
->>> x = parse_expr("x × x", {"x": tensor("float")})
->>> print(print_expr(ir.Call("plus", (x, x))))
-let t1 = x × x; t1 + t1
-
-Programs to text that parses back to the same program.
+What has a label gets a `let`, too. It stands at the beginning of the innermost function, or of the closure, that binds
+all variables in its value; what several closures use, and none of them has stored into since, before the first of them.
+The tree is linear in the distinct nodes.
 
 >>> from tensorir.text import parse_expr
 >>> from tensorir.ir.types import tensor
->>> e = parse_expr("shift(I, 1)(x) * 2.0 <= cast(n, float)", {"x": tensor("float", I=(0, 5)), "n": tensor("int")})
+>>> variables = {"x": tensor("float", I=(0, 5)), "n": tensor("int")}
+>>> e = parse_expr("shift(I, 1)(x) * 2.0 <= cast(n, float)", variables)
 >>> print(print_expr(e))
 ⟪I, 1⟫(x) × 2.0 ≤ cast(n, float)
 >>> print(print_expr(e, ascii=True))
 shift(I, 1)(x) * 2.0 <= cast(n, float)
+>>> x = parse_expr("x × x", variables)
+>>> print(print_expr(ir.Call("plus", (x, x))))
+let t1 = x × x; t1 + t1
 """
 
 from __future__ import annotations
@@ -41,11 +34,12 @@ from tensorir.ir.static_parameters import Fold, Scan, Shift, Slot
 from tensorir.ir.types import TensorType
 from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.ir.typing_rules import scanned_dim
+from tensorir.nodes import Rule, run
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS, lift, spell_affine, spell_element, spell_ranges
 from tensorir.text.elaborate import function_count, parameter_types
-from tensorir.text.layout import EMPTY, LINE, SPACE, Document, Rule, group, joined, nested, render, run, together
+from tensorir.text.layout import EMPTY, LINE, SPACE, Document, group, joined, nested, render, together
 from tensorir.text.lexer import KEYWORDS, RESERVED, glyph, number, quoted_name
 from tensorir.text.sizes import Template
 
@@ -173,9 +167,9 @@ _UNNAMED = (ir.Var, ir.Literal, ir.Operator)
 
 def _named(units: _Units, names: _Names) -> _Scopes:
     """Names for what several closures use."""
-    found = _Scopes(names)
-    found.name([n for nodes in units.before for n in nodes])
-    return found
+    scopes = _Scopes(names)
+    scopes.name([n for nodes in units.before for n in nodes])
+    return scopes
 
 
 @dataclass(slots=True)
@@ -209,7 +203,11 @@ def _scopes(order: Sequence[ir.Expr], outer: _Scopes, uses: Mapping[int, int]) -
         n for n in order if id(n) not in outer.label and (n.label or (uses[id(n)] > 1 and not isinstance(n, _UNNAMED)))
     ]
     result.name(named)
-    binder, level = _binders(order) if named else ({}, {})
+    functions = [n for n in order if isinstance(n, ir.Lambda)] if named else []
+    binder = {p: id(f) for f in functions for p in f.params}
+    level: dict[int, int] = {}  # how many functions stand around one at least
+    for f in reversed(functions):  # what a function is in comes after it
+        level[id(f)] = 1 + max((level.get(binder[v], 0) for v in f.free if v in binder), default=0)
     for node in named:
         owner = max((binder[v] for v in node.free if v in binder), key=lambda f: level[f], default=None)
         result.members.setdefault(owner, []).append(node)
@@ -224,16 +222,6 @@ def _fresh(name: str, stem: str, separator: str, taken: set[str], counters: dict
     return name
 
 
-def _binders(order: Sequence[ir.Expr]) -> tuple[dict[ir.Var, int], dict[int, int]]:
-    """The function that binds each variable, and how many functions stand around it at least."""
-    functions = [n for n in order if isinstance(n, ir.Lambda)]
-    binder = {p: id(f) for f in functions for p in f.params}
-    level: dict[int, int] = {}
-    for f in reversed(functions):  # what a function is in comes after it
-        level[id(f)] = 1 + max((level.get(binder[v], 0) for v in f.free if v in binder), default=0)
-    return binder, level
-
-
 def _written(
     order: Sequence[ir.Expr], root: ir.Expr, outer: _Scopes, uses: Mapping[int, int], bound: bool = False
 ) -> syntax.Expression:
@@ -241,7 +229,10 @@ def _written(
     scopes = _scopes(order, outer, uses)
     used = scopes.used
     written: dict[int, syntax.Expression] = {}
-    inner = _inner_shifts(order, scopes, used)
+    # shifts that are written as part of the shift that they are operands of
+    outer_shifts = (n for n in order if isinstance(n, ir.Call) and _is_shift(n, scopes, used))
+    operands = (n.args[-1] for n in outer_shifts if id(n.args[-1]) not in scopes.label)
+    inner = {id(x) for x in operands if _is_shift(x, scopes, used)}
 
     def use(node: ir.Expr) -> syntax.Expression:
         name = scopes.label.get(id(node))
@@ -261,8 +252,8 @@ def _written(
             case ir.Operator(op, types):
                 tree = syntax.Operator(op, tuple(unparse_type(t) for t in types))
             case ir.Lambda(params, results):
-                made = tuple(use(r) for r in results)
-                body = made[0] if len(made) == 1 else syntax.Results(made)
+                values = tuple(use(r) for r in results)
+                body = values[0] if len(values) == 1 else syntax.Results(values)
                 tree = syntax.Lambda(tuple(_param(p) for p in params), opened(id(node), body))
             case ir.Apply(function, args):
                 inferred = tuple(a.type for a in args)
@@ -283,18 +274,6 @@ def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> synt
 
 
 # Shifts: one in front of another is written as one, `⟪I, 1, J, 1⟫(x)`
-
-
-def _inner_shifts(order: Sequence[ir.Expr], scopes: _Scopes, used: frozenset[str]) -> set[int]:
-    """Shifts that are written as part of the shift that they are operands of."""
-    return {
-        id(node.args[-1])
-        for node in order
-        if isinstance(node, ir.Call)
-        and _is_shift(node, scopes, used)
-        and id(node.args[-1]) not in scopes.label
-        and _is_shift(node.args[-1], scopes, used)
-    }
 
 
 def _is_shift(node: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> bool:
@@ -505,10 +484,10 @@ def _precedence(node: syntax.Expression) -> int:
 
 
 def _each(nodes: tuple[syntax.Expression, ...], style: _Style) -> Rule[list[Document]]:
-    found: list[Document] = []
+    documents: list[Document] = []
     for node in nodes:
-        found.append((yield _argument(node, style)))
-    return found
+        documents.append((yield _argument(node, style)))
+    return documents
 
 
 def _argument(node: syntax.Expression, style: _Style) -> Rule[Document]:

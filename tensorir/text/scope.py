@@ -14,7 +14,6 @@ from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Element, Scalar, TensorType, scalar_of
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refuse
 from tensorir.text import syntax
-from tensorir.text.layout import Structure
 from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET, affine_text
 from tensorir.text.syntax import Param, Program, Range, Shift, walk
 from tensorir.text.syntax import TensorType as WrittenType
@@ -65,6 +64,39 @@ def _type_of(name: str, table: Any, span: Span) -> WrittenType:
 
 # What is known while a program is elaborated: names in scope, sizes, and everything that was found wrong so far.
 
+
+@dataclass(slots=True)
+class Structure:
+    """Numbers for expressions, the same for those that are equal; many questions together take linear time.
+
+    >>> from tensorir.text import parse_expr
+    >>> numbers = Structure()
+    >>> a, b, c = (parse_expr(text) for text in ("1.0 + 2.0", "1.0 + 2.0", "2.0 + 1.0"))
+    >>> numbers.of(a) == numbers.of(b), numbers.of(a) == numbers.of(c)
+    (True, False)
+    """
+
+    numbers: dict[Any, int] = field(default_factory=dict[Any, int])
+    known: dict[int, tuple[nodes.Expr, int]] = field(default_factory=dict[int, tuple[nodes.Expr, int]])
+    """Of each node by its identity; the node is kept, so that the identity stays its own."""
+
+    def of(self, root: nodes.Expr) -> int:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in self.known:
+                stack.pop()
+                continue
+            missing = [c for c in node.children if id(c) not in self.known]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            key = (type(node), node.own(), tuple([self.known[id(c)][1] for c in node.children]))
+            self.known[id(node)] = node, self.numbers.setdefault(key, len(self.numbers))
+        return self.known[id(root)][1]
+
+
 T = TypeVar("T")
 Uses = Iterable[tuple[nodes.Expr, Span]]
 """Operands, and where they are used."""
@@ -95,7 +127,7 @@ class Elaboration:
     """Names that a `let` in front of a closure gave."""
     stale: dict[str, str] = field(default_factory=dict[str, str])
     """Names of which a closure has stored into what they read, and that parameter."""
-    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     tuple_depths: dict[int, tuple[Element, int]] = field(default_factory=dict[int, tuple[Element, int]])
     """How deep the tuples that were made are, by identity."""
 
@@ -104,22 +136,22 @@ class Elaboration:
 
     def add(self, *diagnostics: Diagnostic) -> None:
         """Keep what was found; when it is enough, stop looking."""
-        self.found += diagnostics
-        if len(self.found) >= MAX_FINDINGS:
+        self.findings += diagnostics
+        if len(self.findings) >= MAX_FINDINGS:
             self.finish()
 
     def finish(self) -> None:
         """Raise what was found, in the order of the text."""
-        if self.found:
-            raise DiagnosticError(sorted(self.found, key=lambda d: d.span.start)[:MAX_FINDINGS])
+        if self.findings:
+            raise DiagnosticError(sorted(self.findings, key=lambda d: d.span.start)[:MAX_FINDINGS])
 
     def attempt(self, make: Callable[[], T], span: Span, uses: Uses = ()) -> T | None:
         """The result of a maker; its diagnostics point to the uses of operands, not to their definitions."""
         try:
             return make()
         except DiagnosticError as error:
-            found = error.diagnostics
-        self.add(*(dataclasses.replace(d, span=span) if d.span is NOWHERE else moved(d, uses) for d in found))
+            findings = error.diagnostics
+        self.add(*(dataclasses.replace(d, span=span) if d.span is NOWHERE else moved(d, uses) for d in findings))
         return None
 
     def declare(self, p: syntax.Param) -> nodes.Var | None:
@@ -138,11 +170,11 @@ class Elaboration:
 
         Two closures may hold the same function; its parameters have the same names in both.
         """
-        found = self.functions.get(names[0]) if names else None
-        if found is None or any(name in self.following for name in names):
+        function = self.functions.get(names[0]) if names else None
+        if function is None or any(name in self.following for name in names):
             return None
-        same = [p.name for p in found.params] == list(names) and [p.type for p in found.params] == list(types)
-        return found if same else None
+        same = [p.name for p in function.params] == list(names) and [p.type for p in function.params] == list(types)
+        return function if same else None
 
     def size(self, name: str, span: Span) -> nodes.Expr:
         """The value of a size, as an expression."""
@@ -172,7 +204,7 @@ class Elaboration:
         return TensorType(written.element, dims)
 
     def intervals(self, ranges: Sequence[syntax.Range]) -> Dims | None:
-        found: list[tuple[str, Interval]] = []
+        intervals: list[tuple[str, Interval]] = []
         for r in ranges:
             start, stop = self.bound(r.start, r.span), self.bound(r.stop, r.span)
             if start is None or stop is None:
@@ -182,8 +214,8 @@ class Elaboration:
                     "T31", f"{r.dim}[{start}:{stop}] stops before it starts.", r.span, "the smaller bound comes first."
                 )
                 continue
-            found.append((r.dim, Interval(start, stop)))
-        return Dims(tuple(found)) if len(found) == len(ranges) else None
+            intervals.append((r.dim, Interval(start, stop)))
+        return Dims(tuple(intervals)) if len(intervals) == len(ranges) else None
 
     def bound(self, value: Affine, span: Span) -> int | None:
         result = value.at(self.sizes)

@@ -1,20 +1,16 @@
 """Programs whose intervals depend on sizes, and those sizes from the shapes of arguments.
 
-A fencil whose intervals depend on sizes: it becomes a typed fencil when the sizes are bound.
+A template becomes a typed fencil when its sizes are bound. The shapes of arguments tell them: every extent is an
+equation, affine in the sizes.
 
 >>> from tensorir.text import parse
->>> half = parse("half(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← 0.5 × x; }")
->>> half.sizes
-('n',)
->>> half.specialise(n=5)["x"].type
-tensor<float, I[0:5]>
-
-Size parameters from the shapes of arguments: every extent is an equation, affine in the sizes.
-
->>> from tensorir.text import parse
->>> f = parse("f(out: tensor<float, I[0:n]>, x: tensor<float, I[-1:n+1], K[0:2*k]>) { out ← ⟪I, 1⟫(x)[K[0:1]]; }")
+>>> f = parse("f(out: tensor<float, I[0:n], K[0:1]>, x: tensor<float, I[-1:n+1], K[0:2*k]>) { out ← ⟪I, 1⟫(x); }")
+>>> f.sizes
+('n', 'k')
 >>> solve(f, {"x": (12, 6)})
 {'n': 10, 'k': 3}
+>>> f.specialise(n=10, k=3)["out"].type
+tensor<float, I[0:10], K[0:1]>
 """
 
 from __future__ import annotations
@@ -52,7 +48,12 @@ class Template(CacheOwner, Displayed):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", inventory(self.program).sizes)
-        self._check_names()
+        try:  # names are wrong at any size; types are checked when the sizes are known
+            elaborate(self.program, dict.fromkeys(self.sizes, _TRIAL))
+        except DiagnosticError as error:
+            lasting = [d for d in error.diagnostics if d.code[0] == "N"]
+            if lasting:
+                raise DiagnosticError(lasting) from None
 
     @property
     def name(self) -> str:
@@ -81,15 +82,6 @@ class Template(CacheOwner, Displayed):
             raise refuse("B01", message, help, at=self.program.span)
         key = tuple(size_of(sizes[name], name) for name in self.sizes)
         return self.specialisations.of(key, lambda: elaborate(self.program, dict(zip(self.sizes, key, strict=True))))
-
-    def _check_names(self) -> None:
-        """Refuse what is wrong at any size: names. Types are checked when the sizes are known."""
-        try:
-            elaborate(self.program, dict.fromkeys(self.sizes, _TRIAL))
-        except DiagnosticError as error:
-            lasting = [d for d in error.diagnostics if d.code[0] == "N"]
-            if lasting:
-                raise DiagnosticError(lasting) from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Template) and self.program == other.program
@@ -185,11 +177,11 @@ def _equations(template: Template, shapes: Mapping[str, Shape]) -> Iterator[_Equ
             for r in p.type.ranges:
                 if not (r.start.terms or r.stop.terms):
                     continue  # what holds more than such an interval is cut to it
-                found = shape.get(r.dim)
-                if isinstance(found, int):
-                    yield _extent(p.name, r, found)
-                elif found is not None:
-                    start, stop = found
+                interval = shape.get(r.dim)
+                if isinstance(interval, int):
+                    yield _extent(p.name, r, interval)
+                elif interval is not None:
+                    start, stop = interval
                     what = f"'{p.name}' has {r.dim}[{start}:{stop}]"
                     yield _Equation(r.start, int(start), what, _shown(r), r.span)
                     yield _Equation(r.stop, int(stop), what, _shown(r), r.span)

@@ -1,14 +1,12 @@
 """The syntax tree of the notation: what was written, before types, names and sizes.
 
 Nine kinds of expression, types whose bounds are affine in size parameters, closures and programs. Nodes are frozen;
-equality ignores spans and works at any depth.
+equality ignores spans and works at any depth. The names that a program mentions are its dims, and the size parameters
+of its bounds.
 
 >>> a = Call("plus", (Name("x"), Number(1.0, FLOAT64)))
 >>> a == Call("plus", (Name("x"), Number(1.0, FLOAT64))), a == Name("x")
 (True, False)
-
-The names that a program mentions are its dims, and the size parameters of its bounds.
-
 >>> from tensorir.runtime.errors import Source
 >>> from tensorir.text.parser import parse_programs
 >>> (program,) = parse_programs(Source("p", "f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n+1]>) { out ← x }"))

@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
     options.add_argument("--kept", type=float, metavar="GIB", help="memory that the process keeps for arrays to come")
     o = options.parse_args(arguments)
     if o.kept is not None:
-        ti.kept_memory.limit = int(o.kept * 2**30)
+        ti.config.kept_memory.limit = int(o.kept * 2**30)
     with jax.enable_x64(True):
         machine = measured()
         print(machine, flush=True)

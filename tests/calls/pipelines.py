@@ -34,7 +34,7 @@ def rise(a):
 
 @ti.field_operator
 def smooth(a):
-    wide = ti.extend(a, {X: 1}, ti.neumann())
+    wide = ti.extend(a, {X: 1}, ti.boundary.neumann())
     return a + 0.25 * (wide(X + 1) - 2.0 * a + wide(X - 1))
 
 

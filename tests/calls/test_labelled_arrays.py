@@ -197,7 +197,7 @@ def test_a_loop_carries_numbers_alone_and_large_coordinates_are_arguments():
 
 @ti.field_operator
 def smooth(h):
-    x = ti.extend(h, {"lat": 1}, ti.neumann())
+    x = ti.extend(h, {"lat": 1}, ti.boundary.neumann())
     return h + 0.1 * (x(ti.Dimension("lat") + 1) - 2.0 * x + x(ti.Dimension("lat") - 1))
 
 

@@ -97,7 +97,7 @@ def test_points_with_equal_labels_meet_and_others_are_refused(kind, part, call):
 def test_an_array_without_labels_and_as_many_points_meets_by_position(kind, call):
     a, b = operands(kind, "reversed")
     np.testing.assert_array_equal(CALLS[call](a, b.drop_vars("I")), a.values - b.values)
-    np.testing.assert_array_equal(CALLS[call](a, ti.positional(b)), a.values - b.values)
+    np.testing.assert_array_equal(CALLS[call](a, ti.drop_indexes(b)), a.values - b.values)
 
 
 DISJOINT = xr.DataArray([1.0, 2.0], dims="I", coords={"I": [0.25, 0.5]})
@@ -111,7 +111,7 @@ def said(function):
 
 
 HELP = (
-    "xr.align(a, b, join='inner') aligns them, b.drop_vars('I') leaves labels out, ti.positional(b) goes by position."
+    "xr.align(a, b, join='inner') aligns them, b.drop_vars('I') leaves labels out, ti.drop_indexes(b) goes by position."
 )
 
 
@@ -183,11 +183,11 @@ def test_a_step_to_the_next_point_needs_equal_steps(labels, told, call):
     run = {
         "operator": lambda: rise(h),
         "fencil": lambda: ti.parse(text)(h=h),
-        "loop": lambda: ti.iterate(lambda x: ti.extend(rise(x), {I: (0, 1)}, ti.neumann()), h, 2),
+        "loop": lambda: ti.iterate(lambda x: ti.extend(rise(x), {I: (0, 1)}, ti.boundary.neumann()), h, 2),
     }[call]
     assert said(run) == (
         f"A27: 'rise' reads neighbours along I, and the labels of 'h' {told}.\n"
-        "h.reindex(...) fills what is missing, ti.positional(h, 'I') goes by position."
+        "h.reindex(...) fills what is missing, ti.drop_indexes(h, 'I') goes by position."
     )
 
 
@@ -254,7 +254,7 @@ def test_labels_in_the_other_order_of_bytes_are_taken(kind, labels):
         np.testing.assert_array_equal(found.sel(along=middle[1]), 9.0 - 1.0)
     np.testing.assert_array_equal(both(h, h[2:]).along, labels[2:])
     np.testing.assert_array_equal(both(h[:4], h.assign_coords(along=labels.astype("f8"))[1:]).along, labels[1:4])
-    np.testing.assert_array_equal(ti.extend(h, {along: 1}, ti.neumann()).along[1:-1], labels)
+    np.testing.assert_array_equal(ti.extend(h, {along: 1}, ti.boundary.neumann()).along[1:-1], labels)
     np.testing.assert_array_equal(ti.iterate(lambda h: 2.0 * h, h, 1).along, labels)
     np.testing.assert_array_equal(ti.jit(both)(h, h[1:]), 2.0 * h[1:])
 

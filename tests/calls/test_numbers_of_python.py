@@ -98,7 +98,7 @@ DOORS = {
     "a number before a Field": lambda t, k: k - field(t),
     "a function of NumPy": lambda t, k: np.add(field(t), k),
     "ti.full": lambda t, k: ti.full({I: 2}, k, SCALARS[t]),
-    "a boundary": lambda t, k: ti.extend(field(t), {I: 1}, ti.dirichlet(k)),
+    "a boundary": lambda t, k: ti.extend(field(t), {I: 1}, ti.boundary.dirichlet(k)),
     "a scalar of an element type": lambda t, k: SCALARS[t](k),
     "--set": lambda t, k: set_on_the_command_line("k", str(k), SCALARS[t]),
     "a lifted kernel": lambda t, k: ti.lift(of_tir(t))(np.ones(2, DTYPES[SCALARS[t]]), k),

@@ -24,7 +24,7 @@ def lap(h):
 
 @ti.field_operator
 def step(h, rate):
-    return h + rate * lap(ti.extend(h, {LON: 1}, ti.periodic(360.0)))
+    return h + rate * lap(ti.extend(h, {LON: 1}, ti.boundary.periodic(360.0)))
 
 
 @ti.field_operator

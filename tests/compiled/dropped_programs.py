@@ -220,7 +220,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
 
 def drop() -> None:
     """Forget all that the project remembers."""
-    ti.caches.clear()
+    ti.config.caches.clear()
     gc.collect()
 
 

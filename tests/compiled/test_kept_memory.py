@@ -44,17 +44,17 @@ def test_memory_of_freed_results_is_kept_for_the_next(mib: int):
 
 
 def test_a_limit_of_zero_keeps_nothing():
-    assert _touched(40, before="ti.kept_memory.limit = 0", warm=3) > 0.9
+    assert _touched(40, before="ti.config.kept_memory.limit = 0", warm=3) > 0.9
 
 
 def test_what_is_above_the_limit_is_not_kept():
-    assert _touched(100, before="ti.kept_memory.limit = 150 << 20", warm=3) > 0.9
+    assert _touched(100, before="ti.config.kept_memory.limit = 150 << 20", warm=3) > 0.9
 
 
 def test_what_was_kept_is_given_back():
     resident = "int(open('/proc/self/statm').read().split()[1]) * resource.getpagesize()"
-    after = f"held = {resident}; ti.kept_memory.limit = 0; assert held - {resident} > x.nbytes"
-    _touched(40, before="ti.kept_memory.limit = 1 << 30", after=after, warm=5)
+    after = f"held = {resident}; ti.config.kept_memory.limit = 0; assert held - {resident} > x.nbytes"
+    _touched(40, before="ti.config.kept_memory.limit = 1 << 30", after=after, warm=5)
 
 
 def test_thresholds_follow_the_largest_program_and_leave_small_ones_to_glibc(monkeypatch):

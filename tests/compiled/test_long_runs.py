@@ -20,7 +20,7 @@ I, J = ti.dims("I J")
 
 @ti.field_operator
 def diffuse(h):
-    wide = ti.extend(h, {I: 1, J: 1}, ti.periodic())
+    wide = ti.extend(h, {I: 1, J: 1}, ti.boundary.periodic())
     return h + 0.1 * (wide(I + 1) + wide(I - 1) + wide(J + 1) + wide(J - 1) - 4.0 * h)
 
 

@@ -30,11 +30,11 @@ def test_what_a_program_compiled_dies_with_it(text):
     f = ti.parse(text)
     f(x=np.ones(3))
     program = weakref.ref(f)
-    before = ti.caches["compiled programs"]
+    before = ti.config.caches["compiled programs"]
     del f
     gc.collect()
     assert program() is None
-    assert ti.caches["compiled programs"] < before
+    assert ti.config.caches["compiled programs"] < before
 
 
 def test_what_a_bound_program_compiled_dies_with_it():
@@ -74,11 +74,11 @@ def test_the_entry_used_least_recently_goes_first():
 def test_emptied_caches_fill_again():
     f = ti.parse(FIXED)
     f(x=np.ones(3))
-    ti.caches.clear()
-    assert set(ti.caches.sizes.values()) <= {0}
+    ti.config.caches.clear()
+    assert set(ti.config.caches.sizes.values()) <= {0}
     np.testing.assert_array_equal(f(x=np.ones(3))["out"], [2.0, 2.0, 2.0])
-    assert ti.caches["compiled programs"] == 1
-    assert "compiled programs" in repr(ti.caches)
+    assert ti.config.caches["compiled programs"] == 1
+    assert "compiled programs" in repr(ti.config.caches)
 
 
 PARTS = {"Call", "Diagnostic", "Executable", "Fencil", "For", "Operator", "Statement", "Store", "Unbounded"}
@@ -133,7 +133,7 @@ import jax, jax.numpy as jnp, numpy as np
 import tensorir as ti
 
 jax.config.update("jax_enable_x64", True)
-ti.kept_memory.limit = 0
+ti.config.kept_memory.limit = 0
 SIZE = 40 << 17
 BYTES = 8 * SIZE
 program = ti.parse("f(out: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { out ← 2.0 × x; }")
@@ -272,7 +272,7 @@ def test_one_name_need_not_stand_in_a_tuple():
     np.testing.assert_array_equal(moved, [2.0, 0.0, 1.0])
 
 
-@pytest.mark.parametrize("take", [ti.compile, ti.explain, ti.inspect.dataflow, ti.Pipeline("inline")])
+@pytest.mark.parametrize("take", [ti.compile, ti.passes.explain, ti.inspect.dataflow, ti.passes.Pipeline("inline")])
 def test_what_is_no_program_is_refused(take):
     with pytest.raises(ti.DiagnosticError) as refused:
         take(3)
@@ -333,11 +333,11 @@ def test_a_program_in_somebodys_jit_says_what_it_would_ask_of_the_compiler() -> 
     def twice(x):
         return stored(x=plain(x=x)["y"])["y"]
 
-    options = ti.compiler_options(twice, x)
-    assert options == ti.compiler_options(twice, x) == {
+    options = ti.config.compiler_options(twice, x)
+    assert options == ti.config.compiler_options(twice, x) == {
         "xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting"
     }  # fmt: skip
-    assert ti.compiler_options(lambda x: plain(x=x)["y"], x) == {}
+    assert ti.config.compiler_options(lambda x: plain(x=x)["y"], x) == {}
     with jax.enable_x64(True):
         kept, lost = (jax.jit(twice, compiler_options=o).lower(x).compile().as_text() for o in (options, None))
     assert ("opt-barrier" in kept, "opt-barrier" in lost) == (True, False)

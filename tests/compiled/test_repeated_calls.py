@@ -213,6 +213,6 @@ def test_a_repeated_call_with_numpy_arrays_asks_each_for_the_order_of_its_bytes_
 def test_an_emptied_cache_keeps_no_way_of_a_call():
     c, x, r = _called(FIXED), jnp.asarray(X), jnp.asarray(2.0)
     assert c.engine.last() is not None
-    ti.caches.clear()
+    ti.config.caches.clear()
     assert c.engine.last() is None
     np.testing.assert_array_equal(c(x=x, r=r)["out"], 2 * X)

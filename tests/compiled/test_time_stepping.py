@@ -102,7 +102,7 @@ def test_gradients_are_the_same_with_and_without_checkpoints(checkpoint):
 @ti.field_operator
 def stored(h):
     """The exponential is read at several offsets, and so is stored, which programs ask XLA's compiler for."""
-    e = ti.exp(0.3 * ti.extend(h, {I: 2}, ti.periodic()))
+    e = ti.exp(0.3 * ti.extend(h, {I: 2}, ti.boundary.periodic()))
     return h + 0.01 * (e(I + 1) - 2.0 * e + e(I - 1) + e(I + 2) - e(I - 2))
 
 
@@ -304,7 +304,7 @@ SLOPE = ti.field_operator(lambda x: x(I + 1) - x)
 
 
 def to_the_right(x):
-    return ti.extend(SLOPE(x), {I: (0, 1)}, ti.dirichlet(0.0))
+    return ti.extend(SLOPE(x), {I: (0, 1)}, ti.boundary.dirichlet(0.0))
 
 
 def test_axes_of_one_size_in_another_order_are_another_program():

@@ -383,7 +383,9 @@ I, J = ti.dims("I J")
 
 @ti.field_operator
 def bounded(f):
-    e = ti.extend(f, {I: (1, 2), J: 1}, {I: ti.periodic(), J: (ti.dirichlet(1.0), ti.neumann(0.5))})
+    e = ti.extend(
+        f, {I: (1, 2), J: 1}, {I: ti.boundary.periodic(), J: (ti.boundary.dirichlet(1.0), ti.boundary.neumann(0.5))}
+    )
     return 0.1 * (e(I + 2) + e(I - 1) + e(J + 1) + e(J - 1))
 
 
@@ -516,7 +518,7 @@ def points_and_faces() -> None:
 
 @ti.field_operator
 def gravity(h, u):
-    h_wide, u_wide = (ti.extend(x, {I: 1}, ti.periodic()) for x in (h, u))
+    h_wide, u_wide = (ti.extend(x, {I: 1}, ti.boundary.periodic()) for x in (h, u))
     return h - 0.1 * (u_wide(I + 1) - u_wide(I - 1)), u - 0.1 * (h_wide(I + 1) - h_wide(I - 1))
 
 

@@ -86,9 +86,11 @@ PROGRAMS = {
         f"f(out: tensor<float, I[{low}:{n - high}]>, x: tensor<float, I[-1:{n}]>) "
         f"{{ out ← x × x; out ← ⟪I, {high}⟫(x) - ⟪I, {-low - 1}⟫(x) + out; }}"
     ),
-    "periodic": lambda low, high, n: with_boundary(low, high, n, ti.periodic()),
-    "Neumann": lambda low, high, n: with_boundary(low, high, n, ti.neumann(0.5)),
-    "linear and Dirichlet": lambda low, high, n: with_boundary(low, high, n, (ti.linear(), ti.dirichlet(1.0))),
+    "periodic": lambda low, high, n: with_boundary(low, high, n, ti.boundary.periodic()),
+    "Neumann": lambda low, high, n: with_boundary(low, high, n, ti.boundary.neumann(0.5)),
+    "linear and Dirichlet": lambda low, high, n: with_boundary(
+        low, high, n, (ti.boundary.extrapolate(), ti.boundary.dirichlet(1.0))
+    ),
 }
 
 

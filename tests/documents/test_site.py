@@ -59,7 +59,10 @@ def test_the_pages_of_the_api_have_every_name_with_its_entry_and_are_in_the_navi
     api = docs("api")
     api.reference(tmp_path)
     index = (tmp_path / "api.md").read_text(encoding="utf-8")
-    assert "| [`ti.periodic`](api/boundaries.md#tensorir.fieldview.boundary.periodic) | The field goes on" in index
+    assert (
+        "| [`ti.boundary.periodic`](api/boundaries.md#tensorir.fieldview.boundary.periodic) | The field goes on"
+        in index
+    )
     assert "::: tensorir.fieldview.boundary.periodic\n" in (tmp_path / "api/boundaries.md").read_text(encoding="utf-8")
     assert [name for name in dir(ti) if f"`ti.{name}`" not in index] == []
     navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")

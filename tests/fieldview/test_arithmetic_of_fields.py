@@ -113,7 +113,7 @@ def test_a_mask_among_numbers_is_told_to_have_the_type_of_the_numbers(dtype, nam
 X = np.zeros((2, 3))
 ARRAY = xr.DataArray(X, dims=("I", "J"))
 FIRST = "dims come first: ti.as_field([I, J], x), ti.zeros({I: 10})."
-EXTEND = "write ti.extend(x, {I: 1}, ti.periodic())."
+EXTEND = "write ti.extend(x, {I: 1}, ti.boundary.periodic())."
 SWAPPED = {
     "a field": (lambda: ti.as_field(X, [I, J]), "A03", "the domain is a ndarray, and a domain names dims.", FIRST),
     "a field, by intervals": (
@@ -123,29 +123,40 @@ SWAPPED = {
         lambda: ti.as_field([1.0, 2.0], [I]), "A03", "the domain is a list, and a domain names dims.", FIRST,
     ),
     "a DataArray": (
-        lambda: ti.as_field(ARRAY, "I"), "A03", "the domain is a DataArray, and a domain names dims.", FIRST,
+        lambda: ti.as_field(ARRAY, "I"), "A03",
+        "a DataArray names its dims itself, and 'origin' maps some of them to where they begin.",
+        "write ti.as_field(x), or ti.as_field(x, origin={'I': 0}).",
+    ),
+    "a DataArray, by intervals": (
+        lambda: ti.as_field(ARRAY, {I: (0, 2)}), "A03",
+        "a DataArray names its dims itself, and 'origin' maps some of them to where they begin.",
+        "write ti.as_field(x), or ti.as_field(x, origin={'I': 0}).",
+    ),
+    "an origin of an array": (
+        lambda: ti.as_field([I, J], X, origin={I: 1}), "A03",
+        "origin goes with a DataArray, and a domain says itself where dims begin.", "leave it out.",
     ),
     "zeros": (lambda: ti.zeros(ti.float32, {I: 3}), "A03", "the domain is a Scalar, and a domain names dims.", FIRST),
     "full": (lambda: ti.full(1.0, {I: 3}), "A03", "the domain is a float, and a domain names dims.", FIRST),
     "no extents": (lambda: ti.zeros([I, J]), "A03", "nothing says how many points I, J have.", "write {I: 10}."),
     "an array without names": (
-        lambda: ti.from_xarray(X), "A01", "'array' is a ndarray, which has no names of dims.",
+        lambda: ti.as_field(X), "A01", "'domain' is a ndarray, and no array that names its dims.",
         "name them: ti.as_field([I, J], array), or xr.DataArray(array, dims=('I', 'J')).",
     ),
     "by position": (
-        lambda: ti.positional("I", ARRAY), "A01", "'array' is a str, which has no labels.",
-        "the DataArray comes first: ti.positional(x, 'I').",
+        lambda: ti.drop_indexes("I", ARRAY), "A01", "'array' is a str, which has no labels.",
+        "the DataArray comes first: ti.drop_indexes(x, 'I').",
     ),
     "widths first": (
-        lambda: ti.extend({I: 1}, ARRAY, ti.neumann()), "V30",
+        lambda: ti.extend({I: 1}, ARRAY, ti.boundary.neumann()), "V30",
         "widths are a DataArray, and they are numbers of points by dim.", EXTEND,
     ),
     "a condition first": (
-        lambda: ti.extend(ARRAY, ti.neumann(), {I: 1}), "V30",
+        lambda: ti.extend(ARRAY, ti.boundary.neumann(), {I: 1}), "V30",
         "widths are a BoundaryCondition, and they are numbers of points by dim.", EXTEND,
     ),
     "a boundary": (
-        lambda: ti.with_boundary({I: 1}, {I: 1}, ti.neumann()), "V30", "x is a dict, and not a field.", EXTEND,
+        lambda: ti.with_boundary({I: 1}, {I: 1}, ti.boundary.neumann()), "V30", "x is a dict, and not a field.", EXTEND,
     ),
     "a name of a dim": (
         lambda: ti.staggered("XG", ti.Dimension("XC")), "V41",

@@ -111,7 +111,7 @@ def test_a_notebook_cell_is_called_by_its_number():
         shell.run_cell("import tensorir as ti\n(I,) = ti.dims('I')", store_history=True)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(shell, "showtraceback", lambda *_, **__: None)
-            found = shell.run_cell("ti.extend(ti.zeros({I: 3}), {'K': 1}, ti.periodic())", store_history=True)
+            found = shell.run_cell("ti.extend(ti.zeros({I: 3}), {'K': 1}, ti.boundary.periodic())", store_history=True)
         assert str(found.error_in_exec).startswith("cell 2:1:1: error[V32]")
     finally:
         shell_of.InteractiveShell.clear_instance()

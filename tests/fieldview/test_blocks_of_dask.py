@@ -155,7 +155,7 @@ def column(x):
 
 @ti.field_operator
 def padded(h):
-    wide = ti.extend(h, {I: 1}, ti.neumann())
+    wide = ti.extend(h, {I: 1}, ti.boundary.neumann())
     return wide(I + 1) - wide(I - 1)
 
 
@@ -215,8 +215,8 @@ def test_an_array_of_dask_is_refused_by_name_elsewhere_too():
     f = ti.parse("f(out: tensor<float, I[0:n]>, h: tensor<float, I[0:n]>) { out ← 2.0 × h; }")
     calls = [
         lambda: laplacian(lazy), lambda: f(h=lazy[0, 0]), lambda: ti.compile(f)(h=lazy[0, 0]),
-        lambda: ti.iterate(lambda h: 0.5 * h, lazy, 3), lambda: lazy.tensorir.extend({I: 1}, ti.neumann()),
-        lambda: ti.from_xarray(lazy), lambda: laplacian.inspect(lazy),
+        lambda: ti.iterate(lambda h: 0.5 * h, lazy, 3), lambda: lazy.tensorir.extend({I: 1}, ti.boundary.neumann()),
+        lambda: ti.as_field(lazy), lambda: laplacian.inspect(lazy),
     ]  # fmt: skip
     for k, call in enumerate(calls):
         with pytest.raises(ti.DiagnosticError, match=r"A33\]: '.*' is held by dask"):

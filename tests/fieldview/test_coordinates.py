@@ -121,7 +121,7 @@ def wide(h, boundary):
     return ti.extend(h, {LON: 1}, boundary)
 
 
-@pytest.mark.parametrize(("lon", "boundary"), [(None, ti.periodic()), (UNEVEN, ti.periodic(360.0))])
+@pytest.mark.parametrize(("lon", "boundary"), [(None, ti.boundary.periodic()), (UNEVEN, ti.boundary.periodic(360.0))])
 def test_a_longitude_goes_on_in_a_periodic_halo(lon, boundary):
     h = sphere(lon)
     values = h.lon.values
@@ -150,7 +150,7 @@ def test_labels_go_on_by_the_period_with_their_sign(lon):
     h = sphere(lon).drop_vars("cell area")
     turn = np.copysign(360.0, lon[-1] - lon[0])
     around = np.concatenate([lon[-1:] - turn, lon, lon[:1] + turn])
-    bc = ti.periodic(360.0)
+    bc = ti.boundary.periodic(360.0)
     read = ti.field_operator(lambda h: ti.coord(wide(h, bc), "lon"))
     between = ti.field_operator(lambda h: wide(h, bc)(LONHalf + 0.5) - wide(h, bc)(LONHalf - 0.5))
     np.testing.assert_array_equal(read(h), around)
@@ -164,7 +164,7 @@ def test_labels_go_on_by_the_period_with_their_sign(lon):
     np.testing.assert_allclose(ti.iterate(step, h.drop_attrs(), 1), h + (around[2:] - around[:-2]), rtol=1e-6)
 
 
-THEIRS, IN_ORDER = "say that of the labels: ti.periodic", "bring them in order: x.sortby('lon')"
+THEIRS, IN_ORDER = "say that of the labels: ti.boundary.periodic", "bring them in order: x.sortby('lon')"
 TWICE = "lon has its first point twice: x.isel(lon=slice(None, -1))"
 OTHER_PERIODS = {
     "radians": (np.arange(8) * np.pi / 4, "its labels go round in 6.28318531", f"{THEIRS}(6.28318531)"),
@@ -178,7 +178,7 @@ OTHER_PERIODS = {
 
 @pytest.mark.parametrize(("lon", "message", "help"), OTHER_PERIODS.values(), ids=OTHER_PERIODS)
 def test_labels_of_another_period_are_refused(lon, message, help):
-    h, bc = sphere(lon).drop_vars("cell area"), ti.periodic(360.0)
+    h, bc = sphere(lon).drop_vars("cell area"), ti.boundary.periodic(360.0)
     read = ti.field_operator(lambda h: h * ti.coord(wide(h, bc), "lon"))
     calls = (lambda: wide(h, bc), lambda: ti.field_operator(lambda h: wide(h, bc))(h), lambda: read(h))
     for call in (*calls, lambda: ti.iterate(read, h, 1)):
@@ -189,7 +189,9 @@ def test_labels_of_another_period_are_refused(lon, message, help):
 
 def test_labels_go_on_in_results_and_what_is_not_known_is_warned_of():
     h = sphere()
-    mean = ti.field_operator(lambda h: 0.5 * (wide(h, ti.periodic(360.0)) + wide(h, ti.periodic(360.0))(LON + 1)))
+    mean = ti.field_operator(
+        lambda h: 0.5 * (wide(h, ti.boundary.periodic(360.0)) + wide(h, ti.boundary.periodic(360.0))(LON + 1))
+    )
     bare = h.drop_vars("cell area")
     np.testing.assert_array_equal(mean(bare).lon, np.arange(-45.0, 360.0, 45.0))
     np.testing.assert_array_equal(mean(bare), 0.5 * (h.values[:, range(-1, 8)] + h.values[:, [*range(8), 0]]))
@@ -197,7 +199,10 @@ def test_labels_go_on_in_results_and_what_is_not_known_is_warned_of():
     np.testing.assert_array_equal(after(bare).lon, np.arange(-45.0, 315.0, 45.0))  # h at 0 stands at -45
     days = bare.assign_coords(lon=np.array("2026-01-01", "M8[ns]") + np.arange(8) * np.timedelta64(1, "D"))
     np.testing.assert_array_equal(after(days).lon, days.lon - np.timedelta64(1, "D"))
-    for extended in (lambda h: wide(h, ti.neumann()), ti.field_operator(lambda h: wide(h, ti.neumann()))):
+    for extended in (
+        lambda h: wide(h, ti.boundary.neumann()),
+        ti.field_operator(lambda h: wide(h, ti.boundary.neumann())),
+    ):
         with pytest.warns(
             UserWarning, match="the steps of cell area are not equal, and what they are in the halo is not"
         ):
@@ -215,7 +220,7 @@ def test_a_coordinate_lies_between_on_a_staggered_dim():
 
     @ti.field_operator
     def all_around(h):
-        around = wide(h, ti.periodic(360.0))
+        around = wide(h, ti.boundary.periodic(360.0))
         return ti.coord(around(LONHalf + 0.5) - around(LONHalf - 0.5), "lonHalf")
 
     np.testing.assert_allclose(all_around(h), [-15.0, *((UNEVEN[1:] + UNEVEN[:-1]) / 2), 345.0])
@@ -328,10 +333,10 @@ def test_a_coordinate_that_there_is_not_is_named_with_those_that_there_are():
 
 def test_what_a_coordinate_cannot_be_is_said():
     h = sphere(UNEVEN)
-    far = ti.field_operator(lambda h: ti.coord(wide(h, ti.periodic()), "lon"))
+    far = ti.field_operator(lambda h: ti.coord(wide(h, ti.boundary.periodic()), "lon"))
     assert told(lambda: far(h)) == (
         "V38", "'lon' is known on lon[0:8], this field is on lon[-1:9], and its steps are not equal.",
-        "a periodic boundary says how it goes on, ti.periodic(360.0); or extend 'lon' too.",
+        "a periodic boundary says how it goes on, ti.boundary.periodic(360.0); or extend 'lon' too.",
     )  # fmt: skip
     days = h.isel(lon=0, drop=True).assign_coords(lat=np.array(["2026-01-01", "2026-01-02"] * 2, "datetime64[ns]"))
     assert told(lambda: ti.field_operator(lambda h: ti.coord(h, "lat"))(days)) == (
@@ -353,9 +358,9 @@ def test_what_a_coordinate_cannot_be_is_said():
 
 
 def test_a_dim_has_one_period():
-    two = ti.field_operator(lambda h: wide(h, ti.periodic(360.0)) + wide(h, ti.periodic(10.0)))
+    two = ti.field_operator(lambda h: wide(h, ti.boundary.periodic(360.0)) + wide(h, ti.boundary.periodic(10.0)))
     message = "the period of lon is 360.0 before, and 10.0 here."
     assert told(lambda: two(sphere())) == ("V31", message, "a dim has one period.")
-    sides = ti.field_operator(lambda h: wide(h, (ti.periodic(360.0), ti.periodic())))
+    sides = ti.field_operator(lambda h: wide(h, (ti.boundary.periodic(360.0), ti.boundary.periodic())))
     message = "the period of lon is 360.0 at one side and None at the other."
     assert told(lambda: sides(sphere())) == ("V31", message, "a dim has one period.")

@@ -64,7 +64,7 @@ def test_scans_boundaries_and_annotations_say_their_dims():
     data = ocean()
     np.testing.assert_allclose(total(data).wind.transpose("lev", "lat"), data.wind.cumsum("lev"))
     xr.testing.assert_identical(total(data).t, data.t)
-    wide = ti.field_operator(lambda h: ti.extend(h, {LON: 1}, ti.periodic()))
+    wide = ti.field_operator(lambda h: ti.extend(h, {LON: 1}, ti.boundary.periodic()))
     np.testing.assert_array_equal(wide(data).depth, data.depth.values[[2, 0, 1, 2, 0]])
 
     @ti.field_operator
@@ -150,7 +150,7 @@ def test_what_a_dataset_cannot_be_is_said():
         "V39", "no variable of 'x' has lev, which 'column' names.", "rename the dims."
     )  # fmt: skip
     assert told(lambda: rise(data[["t"]].rename(lat="y")))[0] == "V40"
-    wide = ti.field_operator(lambda h: ti.extend(h, {LAT: 1, LON: 1}, ti.neumann()))
+    wide = ti.field_operator(lambda h: ti.extend(h, {LAT: 1, LON: 1}, ti.boundary.neumann()))
     assert told(lambda: wide(data.drop_vars(["lat", "station"]))) == (
         "V39", "'wind' is not computed, and has not all points of lat that the results have.",
         "leave it out: dataset.drop_vars('wind').",
@@ -193,7 +193,7 @@ def described() -> xr.Dataset:
 
 @ti.field_operator
 def halved(h):
-    return 0.5 * ti.with_boundary(h, {LON: 1}, ti.neumann())
+    return 0.5 * ti.with_boundary(h, {LON: 1}, ti.boundary.neumann())
 
 
 CALLED = {

@@ -20,33 +20,35 @@ def field(x, start=(0, 0)):
 
 
 def test_periodic_is_numpys_wrap_with_its_corners():
-    out = ti.extend(field(X, (5, -2)), WIDTHS, ti.periodic())
+    out = ti.extend(field(X, (5, -2)), WIDTHS, ti.boundary.periodic())
     assert repr(out) == "Field(float64, I[3:9], J[-3:5])"
     np.testing.assert_array_equal(out.data, np.pad(X, PAD, mode="wrap"))
 
 
 def test_neumann_is_numpys_edge_with_its_corners():
-    np.testing.assert_array_equal(ti.extend(field(X), WIDTHS, ti.neumann()).data, np.pad(X, PAD, mode="edge"))
+    np.testing.assert_array_equal(ti.extend(field(X), WIDTHS, ti.boundary.neumann()).data, np.pad(X, PAD, mode="edge"))
 
 
 def test_dirichlet_is_numpys_constant():
-    out = ti.extend(field(X), WIDTHS, ti.dirichlet(7)).data
+    out = ti.extend(field(X), WIDTHS, ti.boundary.dirichlet(7)).data
     np.testing.assert_array_equal(out, np.pad(X, PAD, constant_values=7.0))
 
 
 def test_linear_extrapolation_goes_on_with_a_plane():
     i, j = np.indices((6, 8)) - np.array([2, 1])[:, None, None]
     plane = 3.0 * i - 2.0 * j + 1.0
-    np.testing.assert_allclose(ti.extend(field(plane[2:5, 1:5]), WIDTHS, ti.linear()).data, plane, rtol=1e-14)
+    np.testing.assert_allclose(
+        ti.extend(field(plane[2:5, 1:5]), WIDTHS, ti.boundary.extrapolate()).data, plane, rtol=1e-14
+    )
 
 
 def test_a_slope_goes_outwards_on_both_sides():
-    out = ti.extend(field(X), {I: 2}, ti.neumann(0.5)).data
+    out = ti.extend(field(X), {I: 2}, ti.boundary.neumann(0.5)).data
     np.testing.assert_array_equal(out, np.vstack([X[0] + 1.0, X[0] + 0.5, X, X[-1] + 0.5, X[-1] + 1.0]))
 
 
 def test_sides_and_dims_may_differ_and_corners_follow_the_later_dim():
-    bc = {I: (ti.dirichlet(-1.0), ti.neumann()), J: ti.periodic()}
+    bc = {I: (ti.boundary.dirichlet(-1.0), ti.boundary.neumann()), J: ti.boundary.periodic()}
     expected = np.pad(np.vstack([np.full((1, 4), -1.0), X, X[-1:]]), ((0, 0), (2, 2)), mode="wrap")
     np.testing.assert_array_equal(ti.extend(field(X), {I: 1, J: 2}, bc).data, expected)
 
@@ -54,7 +56,7 @@ def test_sides_and_dims_may_differ_and_corners_follow_the_later_dim():
 def test_a_value_may_depend_on_position_and_time():
     @ti.field_operator
     def step(x, t):
-        return ti.extend(x, {I: 1}, ti.dirichlet(lambda at: t * ti.astype(at[I] * 10 + at[J], ti.float64)))
+        return ti.extend(x, {I: 1}, ti.boundary.dirichlet(lambda at: t * ti.astype(at[I] * 10 + at[J], ti.float64)))
 
     out = step(field(X, (4, 0)), 2.0).data
     j = np.arange(4)
@@ -62,15 +64,15 @@ def test_a_value_may_depend_on_position_and_time():
 
 
 def test_a_boundary_is_renewed_on_the_domain_of_the_field():
-    out = ti.with_boundary(field(X), {I: 1, J: (1, 1)}, ti.neumann()).data
+    out = ti.with_boundary(field(X), {I: 1, J: (1, 1)}, ti.boundary.neumann()).data
     np.testing.assert_array_equal(out, np.pad(X[1:-1, 1:-1], 1, mode="edge"))
-    wrapped = ti.with_boundary(field(X), {J: 1}, ti.periodic()).data
+    wrapped = ti.with_boundary(field(X), {J: 1}, ti.boundary.periodic()).data
     np.testing.assert_array_equal(wrapped, X[:, [2, 1, 2, 1]])
 
 
 def test_a_data_array_gets_a_halo_and_coordinates_for_it():
     x = xr.DataArray(X, dims=("I", "J"), coords={"I": [0, 1, 2]}, attrs={"units": "m"})
-    out = ti.extend(x, {I: 1}, ti.periodic())
+    out = ti.extend(x, {I: 1}, ti.boundary.periodic())
     np.testing.assert_array_equal(out, X[[2, 0, 1, 2, 0]])
     np.testing.assert_array_equal(out.coords["I"], [-1, 0, 1, 2, 3])
     assert out.attrs == {"units": "m"}
@@ -79,7 +81,9 @@ def test_a_data_array_gets_a_halo_and_coordinates_for_it():
 def test_it_is_made_of_the_builtins_that_the_domain_needs_and_nothing_else():
     @ti.field_operator
     def both(x):
-        return ti.extend(x, WIDTHS, {I: ti.periodic(), J: (ti.dirichlet(0.0), ti.linear())})
+        return ti.extend(
+            x, WIDTHS, {I: ti.boundary.periodic(), J: (ti.boundary.dirichlet(0.0), ti.boundary.extrapolate())}
+        )
 
     from tensorir.ir.nodes import Call
     from tensorir.ir.rewrite import postorder, values
@@ -91,19 +95,20 @@ def test_it_is_made_of_the_builtins_that_the_domain_needs_and_nothing_else():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: ti.extend(field(X), {"K": 1}, ti.periodic()),
+        (lambda: ti.extend(field(X), {"K": 1}, ti.boundary.periodic()),
          "error[V32]: there is no dim K to put a boundary on, only I[0:3], J[0:4]."),
-        (lambda: ti.extend(field(X), {I: 4}, ti.periodic()),
+        (lambda: ti.extend(field(X), {I: 4}, ti.boundary.periodic()),
          "error[V30]: a periodic halo of 4 points needs 4 points of I, and there are 3."),
-        (lambda: ti.extend(field(X[:1]), {I: 1}, ti.linear()),
+        (lambda: ti.extend(field(X[:1]), {I: 1}, ti.boundary.extrapolate()),
          "error[V30]: a linear halo of 1 point needs 2 points of I, and there are 1."),
-        (lambda: ti.extend(field(X), {I: 1.5}, ti.neumann()), "error[V30]: 1.5 is no width of a halo."),
-        (lambda: ti.extend(field(X), {I: -1}, ti.neumann()), "error[V30]: a halo has no -1 points."),
-        (lambda: ti.extend(field(X), {I: 1}, {J: ti.neumann()}), "error[V31]: there is no boundary condition for I."),
+        (lambda: ti.extend(field(X), {I: 1.5}, ti.boundary.neumann()), "error[V30]: 1.5 is no width of a halo."),
+        (lambda: ti.extend(field(X), {I: -1}, ti.boundary.neumann()), "error[V30]: a halo has no -1 points."),
+        (lambda: ti.extend(field(X), {I: 1}, {J: ti.boundary.neumann()}),
+         "error[V31]: there is no boundary condition for I."),
         (lambda: ti.extend(field(X), {I: 1}, 0.0), "error[V31]: float is no boundary condition."),
-        (lambda: ti.extend(field(X), {I: 1}, (ti.periodic(), ti.neumann())),
+        (lambda: ti.extend(field(X), {I: 1}, (ti.boundary.periodic(), ti.boundary.neumann())),
          "error[V31]: one side of I is periodic and the other is not."),
-        (lambda: ti.with_boundary(field(X), {I: 2}, ti.neumann()),
+        (lambda: ti.with_boundary(field(X), {I: 2}, ti.boundary.neumann()),
          "error[V30]: a boundary of 2 and 2 points leaves nothing of I[0:3]."),
     ],
 )  # fmt: skip
@@ -118,7 +123,7 @@ def test_what_is_no_boundary_is_refused(call, sentence):
 RING, Y, LON, XC, XG, LONHalf = ti.dims("x y lon XC XG lonHalf")
 LONGITUDE = np.arange(36) * 10.0 + np.linspace(0.0, 5.0, 3)[:, None]
 LATITUDE = np.linspace(-60.0, 60.0, 3)[:, None] + 2.0 * np.sin(np.deg2rad(LONGITUDE + 1.0))
-TURN = ti.periodic(360.0)
+TURN = ti.boundary.periodic(360.0)
 
 
 def curvilinear(lon=LONGITUDE):
@@ -198,7 +203,7 @@ def test_a_coordinate_that_goes_on_in_no_way_is_refused():
 def test_a_halo_in_which_a_coordinate_is_not_known_is_warned_of():
     @ti.field_operator
     def slope(q):
-        w = ti.extend(q, {RING: 1}, ti.neumann())
+        w = ti.extend(q, {RING: 1}, ti.boundary.neumann())
         x = ti.coord(w, "nav_lon")
         return (w(RING + 1) - w(RING - 1)) / (x(RING + 1) - x(RING - 1))
 

@@ -256,7 +256,7 @@ def test_a_scan_keeps_the_order_of_axes_as_a_cumulative_sum_does(order):
 def test_members_of_a_tuple_of_bare_arrays_say_where_they_stand_or_are_refused():
     @ti.field_operator
     def around(f: ti.Field[[I], ti.float64]):
-        return ti.extend(f, {I: 1}, ti.periodic()), f
+        return ti.extend(f, {I: 1}, ti.boundary.periodic()), f
 
     with pytest.raises(
         ti.DiagnosticError, match=r"V34\]: 'around' gives I\[-1:4\] of I\[0:3\], and a bare array cannot say"

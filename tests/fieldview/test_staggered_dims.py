@@ -139,7 +139,7 @@ def test_what_came_back_from_the_points_between_meets_the_field_by_its_labels():
 def test_periodic_labels_wrap_with_the_period_of_the_boundary(labels, period):
     @ti.field_operator
     def around(f):
-        return to_faces(ti.extend(f, {I: (0, 1)}, ti.periodic(period)))
+        return to_faces(ti.extend(f, {I: (0, 1)}, ti.boundary.periodic(period)))
 
     f = labelled(labels, units="degrees_east")
     d = around(f)
@@ -151,7 +151,7 @@ def test_periodic_labels_wrap_with_the_period_of_the_boundary(labels, period):
 
 
 def test_labels_that_nobody_knows_are_left_out():
-    around = ti.field_operator(lambda f: to_faces(ti.extend(f, {I: 1}, ti.periodic())))
+    around = ti.field_operator(lambda f: to_faces(ti.extend(f, {I: 1}, ti.boundary.periodic())))
     assert "IHalf" not in around(labelled([0.0, 10.0, 50.0])).coords
 
 
@@ -216,7 +216,7 @@ def test_fluxes_meet_their_points_in_transformations_and_loops():
 
     def step(state):
         h, f = state
-        return ti.extend(stepped(h, f), {X: 1}, ti.dirichlet(0.0)), f
+        return ti.extend(stepped(h, f), {X: 1}, ti.boundary.dirichlet(0.0)), f
 
     np.testing.assert_array_equal(ti.iterate(step, (h, f), 1)[0][1:-1], stepped(h, f))
 
@@ -225,7 +225,7 @@ def test_faces_of_files_and_of_periodic_grids_meet_their_points():
     h = on_points(LABELLED_POINTS["whole numbers"])
     faces = xr.DataArray(np.arange(7.0) ** 3, dims="XHalf", coords={"XHalf": np.arange(-5.0, 60.0, 10.0)})
     np.testing.assert_array_equal(stepped(h, faces), SQUARES + np.diff(faces))
-    around = ti.field_operator(lambda h: flux(ti.extend(h, {X: (0, 1)}, ti.periodic())))
+    around = ti.field_operator(lambda h: flux(ti.extend(h, {X: (0, 1)}, ti.boundary.periodic())))
     rise = np.roll(SQUARES, -1) - SQUARES
     np.testing.assert_array_equal(stepped(h, around(h)), SQUARES[1:] + rise[1:] - rise[:-1])
     # labels that are the points stand still, and floats beside them move
@@ -243,7 +243,7 @@ def test_labels_that_do_not_lie_between_are_refused(labels):
     with pytest.raises(ti.DiagnosticError) as refused:
         stepped(h, faces.assign_coords(XHalf=labels))
     assert refused.value.diagnostics[0].code == "A45"
-    np.testing.assert_array_equal(stepped(h, ti.positional(faces.assign_coords(XHalf=labels))), SQUARES)
+    np.testing.assert_array_equal(stepped(h, ti.drop_indexes(faces.assign_coords(XHalf=labels))), SQUARES)
 
 
 def test_what_is_said_of_labels_that_do_not_lie_between():
@@ -253,7 +253,7 @@ def test_what_is_said_of_labels_that_do_not_lie_between():
     assert str(refused.value).partition("error")[2] == (
         "[A45]: the labels of 'f' along XHalf are 10.0, 20.0, and those of 'h' along X are 0.0, 10.0, ...: the ones do "
         "not lie between the others.\n          stepped(h, f)\n          ^^^^^^^^^^^^^\n"
-        "help: point i of XHalf is half a point before i of X; ti.positional(f, 'XHalf') goes by position."
+        "help: point i of XHalf is half a point before i of X; ti.drop_indexes(f, 'XHalf') goes by position."
     )
 
 
@@ -281,7 +281,7 @@ def test_attributes_of_a_c_grid_say_which_dims_are_staggered(shift, labels):
 
     def step(state):
         new = along_c_grid(state["h"], state["u"])[0]
-        return {"h": ti.extend(new, {XC: (inside[0], 3 - inside[-1])}, ti.dirichlet(0.0)), "u": state["u"]}
+        return {"h": ti.extend(new, {XC: (inside[0], 3 - inside[-1])}, ti.boundary.dirichlet(0.0)), "u": state["u"]}
 
     pair = xr.Dataset({"h": h, "u": u})
     for new, flux in (along_c_grid(h, u), along_c_grid(pair), ti.map_blocks(along_c_grid, pair.chunk())):

@@ -23,7 +23,7 @@ def test_pages_and_pictures_of_every_program_are_well_formed(case):
     page = f._repr_html_()
     checked(page)
     assert html.unescape(re.sub(r"<[^>]*>", "", page[page.index("<pre") : page.index("</pre>")])) == str(f)
-    checked(ti.explain(f)._repr_html_())
+    checked(ti.passes.explain(f)._repr_html_())
     equations = str(ti.inspect.latex(f))
     assert re.sub(r"\\[{}]", "", equations).count("{") == re.sub(r"\\[{}]", "", equations).count("}")
     assert all(equations.count(rf"\left{a}") == equations.count(rf"\right{b}") for a, b in ("()", "[]", "||"))

@@ -84,8 +84,8 @@ def pages_of_an_evil_program():
         "template": ti.parse("f(out: tensor<float, I[0:n]>) { out ← 1.0; }"),
         "diagnostic": diagnostic,
         "error": ti.DiagnosticError([diagnostic, diagnostic]),
-        "explanation": ti.explain(f),
-        "pipeline": ti.Pipeline("cse, temporaries(min_uses=3)"),
+        "explanation": ti.passes.explain(f),
+        "pipeline": ti.passes.Pipeline("cse, temporaries(min_uses=3)"),
         "inspection": seen,
         "units": seen.with_units(**dict.fromkeys(seen, EVIL)),
         "field": ti.full({EVIL: 3}, np.nan),
@@ -152,7 +152,7 @@ def test_pictures_of_thousands_of_shifts_are_short():
     for look in looks:
         picture = look(f)
         assert len(picture.svg) < 100_000 and len(str(picture)) < 1000
-    checked(ti.explain(f)._repr_html_())
+    checked(ti.passes.explain(f)._repr_html_())
 
 
 def test_a_wide_expression_is_cut_too():
@@ -206,7 +206,7 @@ def test_a_cell_that_ends_in_a_diagnostic_shows_the_users_lines_and_no_others():
 
 
 def test_an_explanation_is_words_and_a_picture():
-    page = ti.explain(HDIFF)._repr_html_()
+    page = ti.passes.explain(HDIFF)._repr_html_()
     checked(page)
     assert "<svg" in page and "are read." in page and "<table>" in page
 
@@ -297,7 +297,7 @@ def test_weights_are_the_row_of_jaxs_jacobian():
 
     @ti.field_operator
     def mixed(h: ti.Field[[I, J], ti.float64]):
-        wide = ti.extend(h, {I: 2, J: (0, 1)}, {I: ti.periodic(), J: ti.linear()})
+        wide = ti.extend(h, {I: 2, J: (0, 1)}, {I: ti.boundary.periodic(), J: ti.boundary.extrapolate()})
         return 0.5 * wide(I + 2) - 3.0 * wide(J + 1)(I - 1) + ti.where(h(J - 1) < 1e9, h, -h)
 
     with jax.enable_x64(True):

@@ -67,7 +67,7 @@ LIFTED = ti.lift(ti.tir.parse(PRODUCT)["main"])
 LOOKS = {
     "dataflow": ti.inspect.dataflow,
     "domains": ti.inspect.domains,
-    "explain": ti.explain,
+    "explain": ti.passes.explain,
     "footprint": lambda program: ti.inspect.footprint(program, at={"i": 2, "j": 1}),
 }
 
@@ -98,7 +98,7 @@ MESH = """f(y: tensor<float, C[0:2]>, T: tensor<int, C[0:2], _NB_I[0:2]>, x: ten
 
 def test_a_table_is_read_directly_and_a_field_through_it():
     bound = ti.parse(MESH).bind(T=np.array([[2, 3], [4, 5]]))
-    assert str(ti.explain(bound)) == (
+    assert str(ti.passes.explain(bound)) == (
         "f stores y at C[0:2].\n"
         "T: C[0:2], _NB_I[0:2] are read.\n"
         "x: I[1:6] are read.\n"
@@ -110,14 +110,14 @@ def test_shifts_of_a_grid_are_named_by_their_net_offset():
     program = ti.parse(
         "f(y: tensor<float, I[0:2]>, x: tensor<float, I[0:9]>) { y ← ⟪I, 2⟫(x) + x × ⟪I, 1⟫(⟪I, 3⟫(x)); }"
     )
-    assert str(ti.explain(program)) == (
+    assert str(ti.passes.explain(program)) == (
         "f stores y at I[0:2].\nx: I[0:6] are read.\n"
         "  the point itself, ⟪I, 2⟫ reads 2 points after along I, ⟪I, 4⟫ reads 4 points after along I."
     )
 
 
 def test_every_neighbour_of_a_stencil_of_stencils_is_named_once():
-    told = str(ti.explain(library.load("hdiff").bind(n=20, m=20, l=3)))
+    told = str(ti.passes.explain(library.load("hdiff").bind(n=20, m=20, l=3)))
     (line,) = [text for text in told.split("\n") if text.startswith("  the point itself")]
     found = {tuple(sorted(re.findall(r"([IJ]), (-?\d)", part))) for part in line.split("⟪")[1:]}
     near = {(i, j) for i in range(-2, 3) for j in range(-2, 3) if 0 < abs(i) + abs(j) <= 2}
@@ -127,7 +127,7 @@ def test_every_neighbour_of_a_stencil_of_stencils_is_named_once():
 
 def test_a_long_chain_of_shifts_is_followed_once_for_each_offset():
     steps = "".join(f"let x{k + 1} = ⟪I, 1⟫(x{k}) + ⟪I, -1⟫(x{k}); " for k in range(40))
-    told = str(ti.explain(ti.parse(
+    told = str(ti.passes.explain(ti.parse(
         f"f(y: tensor<float, I[50:60]>, x: tensor<float, I[0:100]>) {{ y ← let x0 = x; {steps}x40; }}"
     )))  # fmt: skip
     assert told.count("⟪") == 40  # every second offset from -40 to 40, but 0
@@ -140,7 +140,7 @@ def test_chains_that_are_not_followed_are_said():
     for d in names:
         value = f"(let z{d} = {value}; z{d} + ⟪{d}, 1⟫(z{d}))"
     dims, more = (", ".join(f"{d}[0:{n}]" for d in names) for n in (1, 2))
-    told = str(ti.explain(ti.parse(f"f(y: tensor<float, {dims}>, x: tensor<float, {more}>) {{ y ← {value}; }}")))
+    told = str(ti.passes.explain(ti.parse(f"f(y: tensor<float, {dims}>, x: tensor<float, {more}>) {{ y ← {value}; }}")))
     assert told.endswith("and through more than are followed.")
 
 
@@ -149,12 +149,12 @@ def test_a_periodic_boundary_is_said_and_its_other_end_is_no_offset():
 
     @ti.field_operator
     def smooth(h, w):
-        wide = ti.extend(h, {lon: 1}, ti.periodic())
+        wide = ti.extend(h, {lon: 1}, ti.boundary.periodic())
         rise = wide(between + 0.5) - wide(between - 0.5)
         return (w * rise)(lon + 0.5) - (w * rise)(lon - 0.5)
 
     program = smooth.fencil(h=ti.tensor("float", lon=(0, 30)), w=ti.tensor("float", lat=(0, 5)))
-    assert str(ti.explain(program)) == (
+    assert str(ti.passes.explain(program)) == (
         "smooth stores out at lat[0:5], lon[0:30].\n"
         "wide: lon[-1:31] are needed.\n"
         "rise: lonHalf[0:31] are needed.\n"
@@ -230,7 +230,7 @@ def test_a_listing_is_the_text_of_the_program(name):
 def test_a_smoothing_with_two_boundaries_is_a_few_lines():
     @ti.field_operator
     def smooth(h):
-        wide = ti.extend(ti.extend(h, {I: 1}, ti.periodic()), {J: 1}, ti.neumann())
+        wide = ti.extend(ti.extend(h, {I: 1}, ti.boundary.periodic()), {J: 1}, ti.boundary.neumann())
         return h + 0.1 * (wide(I + 1) + wide(I - 1) + wide(J + 1) + wide(J - 1) - 4 * h)
 
     h = xr.DataArray(np.ones((6, 5)), dims=("I", "J"))
@@ -364,7 +364,7 @@ def test_names_are_there_also_where_the_text_is_not_to_be_had():
     code = """
 @ti.field_operator
 def waved(h):
-    wide = ti.extend(h, {I: 1}, ti.periodic())
+    wide = ti.extend(h, {I: 1}, ti.boundary.periodic())
     slope = ti.where(wide(I + 1) > wide, 1.0, 0.0)
     return slope + wide
 """
@@ -419,7 +419,9 @@ def test_the_accessor_reads_from_the_left():
     assert str(H.tensorir.type) == "tensor<float, I[0:5]>"
     xr.testing.assert_identical(H.tensorir.apply(rise), rise(H))
     xr.testing.assert_identical(H.tensorir.apply(curvature, 0.5), curvature(H, 0.5))
-    xr.testing.assert_identical(H.tensorir.extend({I: 1}, ti.neumann()), ti.extend(H, {I: 1}, ti.neumann()))
+    xr.testing.assert_identical(
+        H.tensorir.extend({I: 1}, ti.boundary.neumann()), ti.extend(H, {I: 1}, ti.boundary.neumann())
+    )
     np.testing.assert_array_equal(H.tensorir.inspect(curvature, 0.5)["slope"], [1.0, 3.0, 5.0, 7.0])
     assert repr(H.tensorir.field()) == "Field(float64, I[0:5])"
     assert str(H.tensorir.domain()) == "h: I[0:5]"

@@ -6,8 +6,8 @@ import pytest
 import tensorir as ti
 from tensorir.integers.dims import Dims
 from tensorir.ir.types import TensorType, scalar_of, tensor
-from tensorir.iterator.interpret import Block, interpret
 from tensorir.iterator.lift.graph import Table
+from tests.iterator.iterator_oracle import Block, interpret
 
 # The notation of iterator IR
 

@@ -197,7 +197,7 @@ def test_compiled_kernels_are_kept_beside_xlas_programs(tmp_path):
     llvm = importlib.import_module("llvmlite.binding")
     machine = llvm.Target.from_default_triple().create_target_machine()
     text = "define i32 @f() {\n  ret i32 7\n}"
-    before = ti.keep_compilations(tmp_path)
+    before = ti.config.keep_compilations(tmp_path)
     try:
         code = custom_calls._object("one", text, machine)
         (file,) = tmp_path.glob("*.o")
@@ -205,7 +205,7 @@ def test_compiled_kernels_are_kept_beside_xlas_programs(tmp_path):
         file.write_bytes(file.read_bytes()[:-1])
         assert custom_calls._object("one", text, machine) == code
     finally:
-        ti.keep_compilations(before)
+        ti.config.keep_compilations(before)
 
 
 def test_an_interface_of_xla_that_is_not_known_means_xla(monkeypatch):

@@ -55,6 +55,6 @@ def test_every_value_that_is_printed_is_read_as_a_whole():
           y ← let t = exp(z); print("{} of {}")(x, t) + 1.0;
         }"""
     )
-    assert str(ti.explain(f)) == (
+    assert str(ti.passes.explain(f)) == (
         "f stores y at I[1:3].\nt: J[0:7] are needed.\nx: I[0:5] are read.\nz: J[0:7] are read."
     )

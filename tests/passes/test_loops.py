@@ -123,12 +123,12 @@ def arrays(fencil):
 
 def compiled(fencil, block=200, **options):
     """The program with blocks of a few columns, whatever pays."""
-    passes = [*ti.DEFAULT_PASSES[:-1], BlockScans(block=block, least=0)]
+    passes = [*ti.passes.DEFAULT_PASSES[:-1], BlockScans(block=block, least=0)]
     return ti.compile(fencil, passes=passes, **{"without": "native_kernels", **options})
 
 
 def plain(fencil):
-    return ti.compile(fencil, passes=ti.DEFAULT_PASSES[:-1])
+    return ti.compile(fencil, passes=ti.passes.DEFAULT_PASSES[:-1])
 
 
 @pytest.mark.parametrize("numerics", ["fast", "exact"])

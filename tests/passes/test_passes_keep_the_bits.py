@@ -43,7 +43,7 @@ def test_a_pass_keeps_the_bits_is_done_after_one_time_and_fires(name):
 @settings(max_examples=examples(60))
 @given(programs(EVERY))
 def test_all_passes_in_a_row_keep_the_bits(case):
-    pipeline = ti.Pipeline("inline, simplify, fold_constants, combine_shifts, cse, prune")
+    pipeline = ti.passes.Pipeline("inline, simplify, fold_constants, combine_shifts, cse, prune")
     after = pipeline(case.fencil)
     assert_same_bits(case, after)
     assert ti.parse(str(after)) == after

@@ -28,22 +28,25 @@ SOURCE = """f(out: tensor<float, I[0:4]>, inp: tensor<float, I[0:5]>) {
 
 
 def test_a_pipeline_reads_names_and_options():
-    assert ti.Pipeline("inline, temporaries(min_uses=3, costly=4)").passes == (Inline(), Temporaries(3, costly=4.0))
+    assert ti.passes.Pipeline("inline, temporaries(min_uses=3, costly=4)").passes == (
+        Inline(),
+        Temporaries(3, costly=4.0),
+    )
 
 
 def test_a_pipeline_prints_as_it_was_written():
-    assert str(ti.Pipeline("inline(keep=true), simplify")) == "inline(keep=True), simplify"
+    assert str(ti.passes.Pipeline("inline(keep=true), simplify")) == "inline(keep=True), simplify"
 
 
 def test_what_changed_is_shown_between_passes():
     seen = []
-    ti.Pipeline([Inline(), Simplify(), Simplify()], show=seen.append)(ti.parse(SOURCE))
+    ti.passes.Pipeline([Inline(), Simplify(), Simplify()], show=seen.append)(ti.parse(SOURCE))
     assert [s.splitlines()[0] for s in seen] == ["after inline:", "after simplify:"]
 
 
 def test_bound_constants_stay_bound():
     f = ti.parse("f(out: tensor<float, I[0:2]>, x: tensor<float, I[0:2]>, a: tensor<float>) { out ← a × (x × 1.0); }")
-    g = ti.Pipeline("simplify")(f.bind(a=3.0))
+    g = ti.passes.Pipeline("simplify")(f.bind(a=3.0))
     assert g(x=[1.0, 2.0])["out"].tolist() == [3.0, 6.0]
 
 
@@ -75,7 +78,7 @@ def test_bound_constants_stay_bound():
 )
 def test_a_wrong_pipeline_is_refused_at_its_place(text, message):
     with pytest.raises(ti.DiagnosticError) as caught:
-        ti.Pipeline(text)
+        ti.passes.Pipeline(text)
     assert str(caught.value) == message
 
 
@@ -85,12 +88,12 @@ def test_a_wrong_pipeline_is_refused_at_its_place(text, message):
 @pytest.mark.parametrize("given", [3, [3], ["inline"]])
 def test_a_pipeline_of_what_is_no_pass_is_refused(given):
     with pytest.raises(ti.DiagnosticError, match=r"a pipeline is made of passes, and .* is none"):
-        ti.Pipeline(given)
+        ti.passes.Pipeline(given)
 
 
 def test_a_pass_alone_is_a_pipeline():
-    inline = ti.Pipeline("inline").passes[0]
-    assert ti.Pipeline(inline).passes == (inline,)
+    inline = ti.passes.Pipeline("inline").passes[0]
+    assert ti.passes.Pipeline(inline).passes == (inline,)
 
 
 def test_a_point_of_a_footprint_has_a_number_for_each_dim():
@@ -124,7 +127,7 @@ def test_parts_at_the_same_distance_from_what_is_special_are_one_program():
       out[I[2:38]] ← ⟪I, -2⟫(x) + ⟪I, 2⟫(x); }""")
     g, positions = with_positions(f, ["I"])
     assert positions == {"I_at": "I"}
-    parts = {k: translated(ti.restrict(g, {"I": (k, k + 8)}), {"I": k}) for k in range(0, 40, 8)}
+    parts = {k: translated(ti.passes.restrict(g, {"I": (k, k + 8)}), {"I": k}) for k in range(0, 40, 8)}
     assert parts[8] == parts[16] == parts[24] and len(set(parts.values())) == 3
 
 

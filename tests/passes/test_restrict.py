@@ -42,7 +42,7 @@ def test_the_asked_points_have_the_values_that_they_had(name, part):
     f = ti.parse(f"f({params}) {{ {body} }}")
     x = np.random.default_rng(0).integers(0, 9, stop - start).astype(f["x"].type.leaves[0].name)
     whole = reference.run(f, x=x)["out"]
-    g = ti.restrict(f, out={"I": part})
+    g = ti.passes.restrict(f, out={"I": part})
     need = g["x"].type.dims["I"]
     small = reference.run(g, x=x[need.start : need.stop])["out"]
     first = f["out"].type.dims["I"].start
@@ -53,7 +53,7 @@ def test_the_asked_points_have_the_values_that_they_had(name, part):
 def test_a_bound_table_is_cut_with_its_destinations():
     f = ti.parse("""f(out: tensor<float, V[0:4]>, x: tensor<float, E[0:6]>, t: tensor<int, V[0:4], _NB_E[0:2]>) {
       out ← reduce(+, 0.0)(⟪t⟫(x)); }""").bind(t=np.array([[0, 1], [1, 2], [4, 3], [5, 5]]))
-    g = ti.restrict(f, out={"V": (1, 3)})
+    g = ti.passes.restrict(f, out={"V": (1, 3)})
     assert str(g.program["x"].type.dims) == "E[1:5]"
     np.testing.assert_array_equal(g(x=np.array([2.0, 3.0, 5.0, 4.0]))["out"], [5.0, 9.0])
 
@@ -61,10 +61,10 @@ def test_a_bound_table_is_cut_with_its_destinations():
 def test_a_dim_that_no_output_has_is_refused():
     f = ti.parse("f(out: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { out ← x; }")
     with pytest.raises(ti.DiagnosticError) as caught:
-        ti.restrict(f, out={"J": (0, 1)})
+        ti.passes.restrict(f, out={"J": (0, 1)})
     assert str(caught.value) == "error[A15]: no output has a dim J.\nhelp: known here: 'I', 'out'."
     with pytest.raises(ti.DiagnosticError) as caught:
-        ti.restrict(f, out={"I": (0, 5)})
+        ti.passes.restrict(f, out={"I": (0, 5)})
     assert str(caught.value) == (
         "error[A16]: I[0:5] is not inside of I[0:4], all of 'out'.\nhelp: ask for a part of I[0:4]."
     )
@@ -90,7 +90,7 @@ def test_any_part_of_any_result_is_what_it_was_and_is_computed_from_the_inferred
     whole = reference.run(case.fencil, **case.arguments)[result.name]
     tables = {n: v for n, v in case.arguments.items() if n in case.entries}
     for program, rest in ((case.fencil, case.arguments), (case.fencil.bind(**tables), _without(case, tables))):
-        small = ti.restrict(program, out={result.name: part})
+        small = ti.passes.restrict(program, out={result.name: part})
         fencil = getattr(small, "program", small)
         names = {p.name for p in fencil.params}
         given = {
@@ -161,5 +161,5 @@ def test_coordinates_need_no_values_of_what_they_are_asked_of():
     f = ti.parse("""f(y: tensor<float, I[0:9], J[1:5]>, h: tensor<float, I[0:9], J[0:5]>) {
         y ← ⟪J, -1⟫(h) × cast(pos(J, h), float);
     }""")
-    smaller = ti.restrict(f, {"y": {"I": (2, 4)}})
+    smaller = ti.passes.restrict(f, {"y": {"I": (2, 4)}})
     assert str(smaller["h"].type) == "tensor<float, I[2:4], J[0:4]>"

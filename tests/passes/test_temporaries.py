@@ -25,7 +25,7 @@ def test_the_figures_are_operations_saved_and_bytes_added():
 
 def test_inline_gives_the_buffer_back():
     f = ti.parse(COSINES_WITH_BUFFER)
-    assert str(ti.Pipeline("inline(buffers='tmp')")(f)) == str(
+    assert str(ti.passes.Pipeline("inline(buffers='tmp')")(f)) == str(
         ti.parse("""fencil(out: tensor<float, I[1:99]>, inp: tensor<float, I[0:100]>) {
           out ← let tmp = cos(inp); ⟪I, 1⟫(tmp) + ⟪I, -1⟫(tmp); }""")
     )
@@ -43,7 +43,7 @@ def test_a_cheap_expression_at_one_offset_stays():
 
 def test_an_expression_read_at_fewer_places_than_asked_stays():
     f = ti.parse(COSINES)
-    assert ti.Pipeline("temporaries(min_uses=3)")(f) is f
+    assert ti.passes.Pipeline("temporaries(min_uses=3)")(f) is f
 
 
 SHIFTED = """fencil(out: tensor<float, I[5:9]>, inp: tensor<float, I[0:100]>) {
@@ -66,7 +66,7 @@ def test_a_buffer_is_no_result_and_no_parameter_of_a_call():
         np.testing.assert_allclose(run(stored, inp=x)["out"], run(f, inp=x)["out"], rtol=0, atol=1e-15)
     with pytest.raises(ti.DiagnosticError, match="has no parameter 'tmp'"):
         stored(inp=x, tmp=x)
-    assert [p.name for p in ti.restrict(stored, out={"I": (6, 7)}).results] == ["out"]
+    assert [p.name for p in ti.passes.restrict(stored, out={"I": (6, 7)}).results] == ["out"]
 
 
 def test_a_buffer_that_was_stored_and_inlined_leaves_the_program():

@@ -152,7 +152,7 @@ def test_a_halo_goes_on_with_its_coordinates():
     """A modeller who extends terrain by a halo gets the rows that xarray's pad gives, with latitudes that go on at
     their step."""
     h = data.jacksboro_fault()
-    wide = h.tensorir.extend({I: 1, J: (2, 0)}, ti.neumann())
+    wide = h.tensorir.extend({I: 1, J: (2, 0)}, ti.boundary.neumann())
     expected = h.pad(I=1, mode="edge").pad(J=(2, 0), mode="edge")
     np.testing.assert_array_equal(wide, expected)
     step = float(h.lat[-1] - h.lat[0]) / (h.sizes["J"] - 1)
@@ -167,11 +167,11 @@ def test_a_halo_of_days_and_of_names():
     days = pd.date_range("2024-02-28", periods=3)
     x = xr.DataArray([1.0, 2.0, 3.0], dims="T", coords={"T": days})
     np.testing.assert_array_equal(
-        ti.extend(x, {T: (0, 2)}, ti.neumann())["T"], pd.date_range("2024-02-28", periods=5)
+        ti.extend(x, {T: (0, 2)}, ti.boundary.neumann())["T"], pd.date_range("2024-02-28", periods=5)
     )  # fmt: skip
     y = xr.DataArray([1.0, 2.0, 3.0], dims="T", coords={"height": ("T", [2.0, 10.0, 50.0])})
     with pytest.warns(UserWarning, match="the steps of height are not equal"):
-        wide = ti.extend(y, {T: 1}, ti.neumann())
+        wide = ti.extend(y, {T: 1}, ti.boundary.neumann())
     np.testing.assert_array_equal(wide.height, [np.nan, 2.0, 10.0, 50.0, np.nan])
 
 
@@ -203,7 +203,7 @@ def test_a_halo_of_dates_of_any_calendar_goes_on(calendar):
     thirty days a month."""
     days = xr.date_range("2001-02-27", periods=6, calendar=calendar, use_cftime=True)
     x = xr.DataArray(np.arange(4.0), dims="T", coords={"T": days[1:-1]})
-    wide = ti.extend(x, {T: 1}, ti.neumann())
+    wide = ti.extend(x, {T: 1}, ti.boundary.neumann())
     assert wide.indexes["T"].equals(days)
 
 
@@ -212,7 +212,7 @@ def test_a_halo_of_months_and_of_names_has_none_of_them():
     months = xr.date_range("2001-01-01", periods=3, freq="MS", calendar="noleap", use_cftime=True)
     x = xr.DataArray(np.arange(3.0), dims="T", coords={"month": ("T", months), "name": ("T", ["a", "b", "c"])})
     with pytest.warns(UserWarning, match="the steps of month, name are not equal"):
-        wide = ti.extend(x, {T: (1, 2)}, ti.neumann())
+        wide = ti.extend(x, {T: (1, 2)}, ti.boundary.neumann())
     assert wide["month"].values.tolist() == [None, *months, None, None]
     assert wide["name"].values.tolist() == [None, "a", "b", "c", None, None]
 
@@ -222,15 +222,15 @@ def test_labels_that_a_field_cannot_have_are_told():
     them back."""
     down = xr.DataArray(np.arange(3.0), dims="lat", name="t", coords={"lat": [90.0, 0.0, -90.0]})
     with pytest.warns(UserWarning) as told:
-        field = ti.from_xarray(down)
+        field = ti.as_field(down)
     assert str(told[0].message) == (
         "a field has no labels, and those along lat (90.0, ...) are left out: it is lat[0:3]; "
         "field.to_xarray().assign_coords(lat=...) puts them back, origin={'lat': 0} says it is meant"
     )
     xr.testing.assert_equal(field.to_xarray().assign_coords(lat=down.lat), down)
     counted = xr.DataArray(np.arange(3.0), dims="I", coords={"I": [4, 5, 6], "lat": ("I", [90.0, 0.0, -90.0])})
-    for silent in (ti.positional(down), counted, counted.drop_vars("I")):
-        ti.from_xarray(silent)
+    for silent in (ti.drop_indexes(down), counted, counted.drop_vars("I")):
+        ti.as_field(silent)
     assert down.tensorir.field({"lat": 2}).dims["lat"].start == 2
 
 

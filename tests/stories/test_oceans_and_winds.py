@@ -29,14 +29,14 @@ DT = 5.0
 @ti.field_operator
 def wave(h, u, v, depth):
     """One step of long waves between walls: flows at the faces of cells, heights in their middles."""
-    wide = ti.extend(h, {I: 1, J: 1}, ti.neumann())
-    deep = ti.extend(depth, {I: 1, J: 1}, ti.neumann())
+    wide = ti.extend(h, {I: 1, J: 1}, ti.boundary.neumann())
+    deep = ti.extend(depth, {I: 1, J: 1}, ti.boundary.neumann())
     u = u - DT * 9.81 * (wide(I + 1) - wide) / DX
     v = v - DT * 9.81 * (wide(J + 1) - wide) / DY
     east, north = u * 0.5 * (deep(I + 1) + deep), v * 0.5 * (deep(J + 1) + deep)
     last_i, last_j = ti.concat_where(I < 119, east, 0.0 * east), ti.concat_where(J < 90, north, 0.0 * north)
-    flow_i = ti.extend(last_i, {I: (1, 0)}, ti.dirichlet(0.0))
-    flow_j = ti.extend(last_j, {J: (1, 0)}, ti.dirichlet(0.0))
+    flow_i = ti.extend(last_i, {I: (1, 0)}, ti.boundary.dirichlet(0.0))
+    flow_j = ti.extend(last_j, {J: (1, 0)}, ti.boundary.dirichlet(0.0))
     h = h - DT * ((flow_i - flow_i(I - 1)) / DX + (flow_j - flow_j(J - 1)) / DY)
     return h, ti.concat_where(I < 119, u, 0.0 * u), ti.concat_where(J < 90, v, 0.0 * v)
 
@@ -94,7 +94,7 @@ def test_a_derivative_along_parallels_of_a_sphere():
 
     @ti.field_operator
     def eastward(f, length):
-        wide = ti.extend(f, {I: 1}, ti.periodic())
+        wide = ti.extend(f, {I: 1}, ti.boundary.periodic())
         return (wide(I + 1) - wide(I - 1)) / (2.0 * length)
 
     found = eastward(psi, length).transpose("J", "I")
@@ -178,7 +178,7 @@ def test_a_rate_is_found_that_explains_what_was_seen():
     """A user of JAX who follows the gradient of a misfit through ten steps gets the diffusivity that made the
     observations, to eight digits."""
     diffuse = ti.field_operator(
-        lambda h, r: h + r * (lambda w: w(I + 1) + w(I - 1) - 2.0 * w)(ti.extend(h, {I: 1}, ti.neumann()))
+        lambda h, r: h + r * (lambda w: w(I + 1) + w(I - 1) - 2.0 * w)(ti.extend(h, {I: 1}, ti.boundary.neumann()))
     )
     h = ti.as_field({I: (0, 120)}, COAST.values[45] / 1000.0)
 
@@ -257,7 +257,7 @@ def test_a_basin_is_driven_by_winds_of_a_store(tmp_path):
 
     @ti.field_operator
     def filled(zeta, u):
-        closed = ti.extend(u, {U: 1}, ti.dirichlet(0.0))
+        closed = ti.extend(u, {U: 1}, ti.boundary.dirichlet(0.0))
         return zeta - 0.2 * (closed(RHO + 0.5) - closed(RHO - 0.5))
 
     def step(s, f):

@@ -79,7 +79,7 @@ def test_an_unsharp_mask_that_is_clipped():
 
     @ti.field_operator
     def sharper(h):
-        wide = ti.extend(h, {I: 1, J: 1}, ti.neumann())
+        wide = ti.extend(h, {I: 1, J: 1}, ti.boundary.neumann())
         blurred = (wide(I + 1) + wide(I - 1) + wide(J + 1) + wide(J - 1)) / 4.0
         return ti.minimum(ti.maximum(h + 0.8 * (h - blurred), 0.0), 800.0)
 
@@ -139,7 +139,7 @@ def test_days_without_trade_are_no_neighbours_unless_one_says_so():
     returns = ti.field_operator(lambda x: x(T + 1) / x)
     with pytest.raises(ti.DiagnosticError, match=r"A27.*unequal steps: 2004-08-19, 2004-08-20, 2004-08-23"):
         returns(close)
-    found = returns(ti.positional(close, "T"))
+    found = returns(ti.drop_indexes(close, "T"))
     np.testing.assert_array_equal(found, close.values[1:] / close.values[:-1])
 
 
@@ -191,8 +191,8 @@ WRONG = {
     "labels that differ": (
         lambda: DIFFERENCE(labelled([50.0, 52.5, 55.0]), labelled([55.0, 52.5, 50.0])),
         "error[A25]: the labels along I differ: 'a' has 50.0 where 'b' has 55.0.\n"
-        "help: xr.align(a, b, join='inner') aligns them, b.drop_vars('I') leaves labels out, ti.positional(b) goes by "
-        "position.",
+        "help: xr.align(a, b, join='inner') aligns them, b.drop_vars('I') leaves labels out, ti.drop_indexes(b) goes "
+        "by position.",
     ),
     "labels that are there twice": (
         lambda: DIFFERENCE(labelled([50.0, 52.5, 52.5]), labelled([50.0, 52.5])),
@@ -203,17 +203,17 @@ WRONG = {
         lambda: RISE(daily(1, 2, 3, 6)),
         "error[A27]: 'rise' reads neighbours along I, and the labels of 'h' have unequal steps: 2024-03-02, "
         "2024-03-03, 2024-03-06.\n"
-        "help: h.reindex(...) fills what is missing, ti.positional(h, 'I') goes by position.",
+        "help: h.reindex(...) fills what is missing, ti.drop_indexes(h, 'I') goes by position.",
     ),
     "names that have no neighbours": (
         lambda: RISE(labelled(["Bern", "Graz", "Trento"])),
         "error[A27]: 'rise' reads neighbours along I, and the labels of 'h' have no steps: 'Bern', 'Graz'.\n"
-        "help: h.reindex(...) fills what is missing, ti.positional(h, 'I') goes by position.",
+        "help: h.reindex(...) fills what is missing, ti.drop_indexes(h, 'I') goes by position.",
     ),
     "years that are missing": (
         lambda: RISE(labelled([1990, 1991, 1994])),
         "error[A27]: 'rise' reads neighbours along I, and the labels of 'h' have unequal steps: 1990, 1991, 1994.\n"
-        "help: h.reindex(...) fills what is missing, ti.positional(h, 'I') goes by position.",
+        "help: h.reindex(...) fills what is missing, ti.drop_indexes(h, 'I') goes by position.",
     ),
     "units that clash": (
         lambda: DIFFERENCE(labelled([0, 1], units="K"), labelled([0, 1], units="m")),
@@ -470,7 +470,7 @@ def test_smoothing_that_keeps_every_point():
 
     @ti.field_operator
     def smooth(h):
-        wide = ti.extend(h, {I: 1, J: 1}, ti.neumann())
+        wide = ti.extend(h, {I: 1, J: 1}, ti.boundary.neumann())
         return (wide(I + 1) + wide(I - 1) + wide(J + 1) + wide(J - 1) + wide) / 5.0
 
     found = smooth(smooth(smooth(HILLS)))
@@ -490,7 +490,7 @@ def test_what_a_flood_reaches():
 
     @ti.field_operator
     def spread(wet, low):
-        wide = ti.extend(wet, {I: 1, J: 1}, ti.dirichlet(0.0))
+        wide = ti.extend(wet, {I: 1, J: 1}, ti.boundary.dirichlet(0.0))
         return low * ti.maximum(
             wide,
             ti.maximum(

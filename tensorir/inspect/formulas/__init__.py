@@ -20,8 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tensorir.binding.calls import program_of
 from tensorir.inspect.formulas.writer import equations
-from tensorir.inspect.picture import program_of
 from tensorir.ir.nodes import Fencil
 from tensorir.text.printer import unparse
 
@@ -58,5 +58,5 @@ def latex(program: Any) -> Equations:
     \mathit{out}_{i} &= \frac{x_{i+1}}{2} && 0 \le i < 4
     \end{aligned}
     """
-    found = program_of(program)
-    return Equations(equations(unparse(found) if isinstance(found, Fencil) else found.program))
+    stated = program_of(program)
+    return Equations(equations(unparse(stated) if isinstance(stated, Fencil) else stated.program))

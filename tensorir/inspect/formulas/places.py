@@ -1,14 +1,9 @@
-r"""Places that a formula reads: indices, extents with sizes in them, dims of results.
-
-Where a formula reads: indices, the extents of dims with sizes in them, and what is known of each expression.
+r"""Places that a formula reads: indices, extents with sizes in them, and the dims and elements of results.
 
 >>> from tensorir.integers.affine import variable
 >>> i = Index.letter("i")
 >>> i.moved(number(1)).text(), i.moved(variable("n")).text(), i.moved(number(1)).text(half=True)
 ('i+1', 'i+n', 'i+\\tfrac{1}{2}')
-
-Which dims the result of a builtin has, with their extents, and which elements, from those of its operands.
-
 >>> from tensorir.ir.types import FLOAT64
 >>> x = Facts({"I": Extent.of(number(0), variable("n"))}, FLOAT64)
 >>> facts_of("less", (), [x, x]).element.name, facts_of("pos", ("I",), [x]).dims["I"].stop

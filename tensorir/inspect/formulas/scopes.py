@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,15 +14,15 @@ from tensorir.ir.builtins import POWER, PRODUCT
 from tensorir.ir.staggering import HALF
 from tensorir.ir.types import INT32, NEIGHBOUR, neighbour_counter
 from tensorir.ir.typing_of_elements import highest_neighbour
+from tensorir.nodes import Rule
 from tensorir.text import syntax
 from tensorir.text.elaborate import function_count
-from tensorir.text.layout import Rule
 from tensorir.text.lexer import OFFSET
 
 # What names stand for in a program, and which dims its expressions have, before any size is known.
 #
 # Every name, and every expression that is written as a line of its own, becomes a `Tensor` with a symbol that nothing
-# else has. Rules are generators (`tensorir.text.layout`), since trees may be deep.
+# else has. Rules are generators (`tensorir.nodes`), since trees may be deep.
 
 LEAVES = (syntax.Name, syntax.Number, syntax.Operator)
 Steps = list[tuple[str | syntax.Expression, Affine | None]]
@@ -99,7 +100,7 @@ class Scopes:
     taken: set[str]
     known: dict[tuple[str, Scope, int], Any] = field(default_factory=dict[tuple[str, Scope, int], Any])
     """By what was asked, of a node in a scope."""
-    own: dict[str, str] = field(default_factory=dict[str, str])
+    folded_dims: dict[str, str] = field(default_factory=dict[str, str])
     """By the name that a folded dim has in the body of its function, its own."""
 
     @staticmethod
@@ -121,7 +122,7 @@ class Scopes:
 
     def rank(self, dim: str) -> tuple[int, int]:
         """The rank of a dim in an index."""
-        dim = self.own.get(dim, dim)
+        dim = self.folded_dims.get(dim, dim)
         counter = neighbour_counter(dim)
         return (0, list(self.letters).index(dim)) if counter is None and dim in self.letters else (1, counter or 0)
 
@@ -134,8 +135,8 @@ class Scopes:
 
     def key(self, dim: str) -> str:
         """A name for a folded dim in the body of its function."""
-        key = f"{dim} {len(self.own)}"
-        self.own[key] = self.own.get(dim, dim)
+        key = f"{dim} {len(self.folded_dims)}"
+        self.folded_dims[key] = self.folded_dims.get(dim, dim)
         return key
 
     # Scopes
@@ -198,14 +199,14 @@ class Scopes:
             if state is not None:
                 names[params[0].name] = state
             params = params[1:]
-        uses = _uses(function.body)
-        back = {own: new for new, own in renamed.items()}
+        uses = Counter(n.name for n in syntax.walk(function.body) if isinstance(n, syntax.Name))
+        back = {dim: new for new, dim in renamed.items()}
         for param, arg in zip(params, args, strict=True):
             facts: Facts = yield self.facts(arg, scope)
             if param.type is not None:
-                folded = {d: e for d, e in facts.dims.items() if d in back or d in self.own}
+                folded = {d: e for d, e in facts.dims.items() if d in back or d in self.folded_dims}
                 facts = replace(facts, dims={**declared(param).dims, **folded})
-            if uses.get(param.name, 0) > 1 and not isinstance(arg, LEAVES):
+            if uses[param.name] > 1 and not isinstance(arg, LEAVES):
                 tensor: Tensor = yield self.hoisted(arg, scope)
                 places = tuple((d, back.get(p, p)) for d, p in tensor.places)
                 names[param.name] = replace(tensor, places=places, facts=renamed_dims(facts, back))
@@ -217,8 +218,8 @@ class Scopes:
         """The body of an application and its names; a function with a name, where it is one."""
         entry = scope.get(node.function.name) if isinstance(node.function, syntax.Name) else None
         if isinstance(entry, Function) and isinstance(entry.node, syntax.Lambda):
-            given: list[Facts] = yield self.each(node.args, scope)
-            yield self.called(entry, given)
+            arguments: list[Facts] = yield self.each(node.args, scope)
+            yield self.called(entry, arguments)
             return entry
         place = "applied", scope, id(node)
         if place not in self.known:
@@ -231,20 +232,20 @@ class Scopes:
                 self.known[place] = function.body, inner
         return self.known[place]
 
-    def called(self, entry: Function, given: Sequence[Facts]) -> Rule[Function]:
+    def called(self, entry: Function, arguments: Sequence[Facts]) -> Rule[Function]:
         """A function with a name, its parameters and results with the dims that they have."""
         if entry.inner is None:
             assert isinstance(entry.node, syntax.Lambda)
             params: list[Tensor] = []
-            for p, facts in zip(entry.node.params, given, strict=True):
+            for p, facts in zip(entry.node.params, arguments, strict=True):
                 facts = facts if p.type is None else declared(p)
                 params.append(Tensor(self.symbol(p.name), facts, self.places(facts.dims)))
             names: dict[str, Any] = {p.name: t for p, t in zip(entry.node.params, params, strict=True)}
             body, entry.inner = yield self.opened(entry.node.body, Scope(names, entry.scope))
             entry.params = tuple(params)
             entry.values = body.values if isinstance(body, syntax.Results) else (body,)
-            found: list[Facts] = yield self.each(entry.values, entry.inner or entry.scope)
-            entry.results = tuple(found)
+            results: list[Facts] = yield self.each(entry.values, entry.inner or entry.scope)
+            entry.results = tuple(results)
         return entry
 
     def function(self, node: syntax.Expression, scope: Scope) -> Rule[Function]:
@@ -297,7 +298,7 @@ class Scopes:
 
     def moved(self, steps: Steps, facts: Facts, scope: Scope) -> Rule[tuple[Facts, list[str]]]:
         """The scope behind a shift, and the neighbour dim that each of its steps makes."""
-        dims, made = dict(facts.dims), [""] * len(steps)
+        dims, neighbour_dims = dict(facts.dims), [""] * len(steps)
         for k, (target, distance) in reversed(list(enumerate(steps))):
             if isinstance(target, str):
                 if target in dims:
@@ -310,26 +311,26 @@ class Scopes:
             dims = united([Facts(points, None), Facts(_mixed(rest, neighbours.source), None)])
             if distance is None:
                 highest = highest_neighbour(dims)
-                made[k] = f"{NEIGHBOUR}{0 if highest is None else (neighbour_counter(highest) or 0) + 1}"
-                dims[made[k]] = replace(table.facts.dims[neighbours.tag], neighbours=neighbours, mixed=False)
-        return replace(facts, dims=dims), made
+                neighbour_dims[k] = f"{NEIGHBOUR}{0 if highest is None else (neighbour_counter(highest) or 0) + 1}"
+                dims[neighbour_dims[k]] = replace(table.facts.dims[neighbours.tag], neighbours=neighbours, mixed=False)
+        return replace(facts, dims=dims), neighbour_dims
 
     # What is known of an expression
 
     def each(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[Facts]]:
-        found: list[Facts] = []
+        facts: list[Facts] = []
         for node in nodes:
-            found.append((yield self.facts(node, scope)))
-        return found
+            facts.append((yield self.facts(node, scope)))
+        return facts
 
     def facts(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
         node, scope = yield self.opened(node, scope)
         place = "facts", scope, id(node)
         if place not in self.known:
-            self.known[place] = yield self._found(node, scope)
+            self.known[place] = yield self._facts(node, scope)
         return self.known[place]
 
-    def _found(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
+    def _facts(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
         match node:
             case syntax.Number(_, element):
                 return Facts({}, element)
@@ -343,10 +344,10 @@ class Scopes:
                     case _:
                         return Facts({}, INT32)
             case syntax.Apply():
-                found: Any = yield self.applied(node, scope)
-                if isinstance(found, Function):
-                    return replace(found.results[0], weight=1 + len(node.args))
-                body, inner = found
+                application: Any = yield self.applied(node, scope)
+                if isinstance(application, Function):
+                    return replace(application.results[0], weight=1 + len(node.args))
+                body, inner = application
                 return (yield self.facts(body, inner))
             case syntax.Shift() | syntax.Call():
                 shift = self.steps(node, scope)
@@ -372,7 +373,7 @@ class Scopes:
         if op in ("reduce", "scan"):
             operands[0] = replace(operands[0], dims=united([operands[0], self._state(args[0], scope)]))
         weight = 1 + sum(f.weight if f.weight <= MAX_WEIGHT else 1 for f in operands)
-        weight += sum(_size(f) for f in args[:count])
+        weight += sum(1 for f in args[:count] if isinstance(f, syntax.Lambda) for _ in syntax.walk(f.body))
         facts = replace(facts_of(op, node.static, operands), weight=MAX_WEIGHT + 1 if op in ALONE else weight)
         facts = replace(facts, dims={**self._captured(args[:count], scope), **facts.dims})
         if op == "scan":
@@ -383,9 +384,9 @@ class Scopes:
     def _captured(self, functions: Iterable[syntax.Expression], scope: Scope) -> dict[str, Extent]:
         """The folded dims of states of a fold around, which functions read."""
         names = {n.name for n in syntax.walk(*functions) if isinstance(n, syntax.Name)}
-        entries = (scope.get(n) for n in names) if self.own else ()
+        entries = (scope.get(n) for n in names) if self.folded_dims else ()
         tensors = [e for e in entries if isinstance(e, (Tensor, Inline))]
-        return {d: extent for e in tensors for d, extent in e.facts.dims.items() if d in self.own}
+        return {d: extent for e in tensors for d, extent in e.facts.dims.items() if d in self.folded_dims}
 
     def _state(self, function: syntax.Expression, scope: Scope) -> Facts:
         """The declared type of the first parameter of a function."""
@@ -403,17 +404,17 @@ class Scopes:
         dim: str | None = node.static[-1]
         if dim is not None:
             return dim
-        given: list[Facts] = yield self.each(args, scope)
+        operands: list[Facts] = yield self.each(args, scope)
         if node.op == "reduce":
-            return highest_neighbour(united(given)) or ""
+            return highest_neighbour(united(operands)) or ""
         resolved, _ = self.resolved(function, scope)
         params = resolved.params if isinstance(resolved, syntax.Lambda) else ()
-        known = [(f, declared(p)) for f, p in zip(given, params[1:], strict=False) if p.type is not None]
+        known = [(f, declared(p)) for f, p in zip(operands, params[1:], strict=False) if p.type is not None]
         if known:
             return next(d for f, p in known for d in f.dims if d not in p.dims)
         state = params[0] if params and params[0].type is not None else None
         within = () if state is None else declared(state).dims
-        return next(d for d in united(given) if d not in within)
+        return next(d for d in united(operands) if d not in within)
 
 
 MAX_WEIGHT = 40
@@ -436,19 +437,6 @@ def renamed_dims(facts: Facts, names: Mapping[str, str]) -> Facts:
 def reads(node: syntax.Expression, label: str) -> bool:
     """True if a name is in an expression."""
     return any(isinstance(n, syntax.Name) and n.name == label for n in syntax.walk(node))
-
-
-def _uses(body: syntax.Expression) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for node in syntax.walk(body):
-        if isinstance(node, syntax.Name):
-            counts[node.name] = counts.get(node.name, 0) + 1
-    return counts
-
-
-def _size(function: syntax.Expression) -> int:
-    """The nodes of a function that stands where it is used."""
-    return sum(1 for _ in syntax.walk(function.body)) if isinstance(function, syntax.Lambda) else 0
 
 
 def _mixed(dims: Mapping[str, Extent], moved: str) -> dict[str, Extent]:
@@ -477,9 +465,9 @@ class Points:
         return point
 
     def index(self, dim: str, extent: Extent, used: frozenset[str]) -> Index:
-        own = self.scopes.own.get(dim, dim)
+        folded = self.scopes.folded_dims.get(dim, dim)
         listed = extent.listed
-        letter = self.scopes.letters.get(own if listed is None else listed.source, self.slot)
+        letter = self.scopes.letters.get(folded if listed is None else listed.source, self.slot)
         while letter in used:
             letter += "'"
         return Index.letter(letter, member=listed is not None)

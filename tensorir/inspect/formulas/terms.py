@@ -1,14 +1,9 @@
-r"""Pieces of LaTeX with how tightly they bind, and the letters of dims.
-
-Pieces of LaTeX with how tightly they bind: names, numbers, and the notation of every elementwise builtin.
+r"""Pieces of LaTeX with how tightly they bind: names, numbers, the notation of elementwise builtins, letters of dims.
 
 >>> from tensorir.ir.types import FLOAT64
 >>> a, b = name("a"), name("rate")
 >>> applied("multiplies", [applied("plus", [a, b]), number(2.0, FLOAT64)]).text
 '\\left(a + \\mathit{rate}\\right) \\cdot 2'
-
-The letters of a program's dims, and the names that are taken.
-
 >>> from tensorir.text import parse
 >>> f = parse("f(out: tensor<float, I[0:n]>, x: tensor<float, lon[0:2], lat[0:n]>, l: tensor<float>) { out ← l; }")
 >>> letters_of(f.program)
@@ -110,8 +105,8 @@ Maker = Callable[[Sequence[Term]], Term]
 
 def applied(op: str, args: Sequence[Term]) -> Term:
     """An elementwise builtin applied to what its operands are at a point."""
-    made = NOTATION.get(op)
-    return called(op, args) if made is None else made(args)
+    notation = NOTATION.get(op)
+    return called(op, args) if notation is None else notation(args)
 
 
 def called(op: str, args: Sequence[Term]) -> Term:
@@ -124,12 +119,12 @@ def called(op: str, args: Sequence[Term]) -> Term:
 
 
 def _infix(sign: str, precedence: float, right: float | None = None, left: float | None = None) -> Maker:
-    def made(args: Sequence[Term]) -> Term:
+    def infix(args: Sequence[Term]) -> Term:
         a, b = args
         text = f"{within(a, left or precedence)} {sign} {within(b, right or precedence + 1)}"
         return Term(text, precedence)
 
-    return made
+    return infix
 
 
 def _around(opening: str, closing: str, binding: float = ATOM) -> Maker:

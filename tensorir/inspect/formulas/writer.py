@@ -1,7 +1,7 @@
 """Programs to equations: every expression at a point, with a line for what has a name, cases, or too many operands.
 
 A shift changes the point, so that names alone carry indices. What a line reads is written before it. Rules are
-generators (`tensorir.text.layout`), since trees may be deep.
+generators (`tensorir.nodes`), since trees may be deep.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from tensorir.integers.affine import number as whole
 from tensorir.ir.builtins import PRODUCT, SUM, TABLE
 from tensorir.ir.types import Scalar
 from tensorir.ir.typing_of_elements import highest_neighbour
+from tensorir.nodes import Rule, run
 from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS
 from tensorir.text.elaborate import function_count
-from tensorir.text.layout import Rule, run
 
 MAX_NESTED = 2
 """Tables that are looked up one in another, in the index of what is no name."""
@@ -107,18 +107,13 @@ class _Writer:
             return
         point = self.points.generic(tensor.facts.dims)
         right: Term = yield self._right(entry.value, entry.scope, point)
-        self.lines.append(
-            _Line(self.points.read(tensor, point).text, "=", right.text, self._listed(tensor.facts, point))
-        )
+        over = [(point[d].text(), e.listed) for d, e in facts.dims.items() if point[d].member]
+        where = r",\; ".join(rf"{index} \in {self.points.neighbours(t, point)}" for index, t in over if t is not None)
+        self.lines.append(_Line(self.points.read(tensor, point).text, "=", right.text, where))
 
-    def _listed(self, facts: Facts, point: Point) -> str:
-        """Of whom an index runs over the neighbours."""
-        found = [(point[d].text(), e.listed) for d, e in facts.dims.items() if point[d].member]
-        return r",\; ".join(rf"{index} \in {self.points.neighbours(t, point)}" for index, t in found if t is not None)
-
-    def _function(self, entry: Function, given: Sequence[Facts]) -> Rule[None]:
+    def _function(self, entry: Function, arguments: Sequence[Facts]) -> Rule[None]:
         """The equation of a function with a name."""
-        yield self.scopes.called(entry, given)
+        yield self.scopes.called(entry, arguments)
         assert entry.inner is not None
         if entry.symbol in self.written:
             return
@@ -206,10 +201,10 @@ class _Writer:
     # Expressions at a point
 
     def _each(self, nodes: Iterable[syntax.Expression], scope: Scope, point: Point) -> Rule[list[Term]]:
-        found: list[Term] = []
+        written: list[Term] = []
         for node in nodes:
-            found.append((yield self._term(node, scope, point)))
-        return found
+            written.append((yield self._term(node, scope, point)))
+        return written
 
     def _term(self, node: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
         """An expression as an operand; a name for it where it stands alone or is long."""
@@ -231,12 +226,12 @@ class _Writer:
             case syntax.Name(label):
                 return (yield self._named(label, scope, point))
             case syntax.Apply(_, args):
-                found: Any = yield self.scopes.applied(node, scope)
-                if isinstance(found, Function):
-                    yield self._function(found, ())
+                application: Any = yield self.scopes.applied(node, scope)
+                if isinstance(application, Function):
+                    yield self._function(application, ())
                     shown: list[str] = yield self._wholes(args, scope)
-                    return self.points.read(self._application(found, shown), point)
-                body, inner = found
+                    return self.points.read(self._application(application, shown), point)
+                body, inner = application
                 return (yield self._term(body, inner, point))
             case _ if (shift := self.scopes.steps(node, scope)) is not None:
                 return (yield self._shifted(*shift, scope, point))
@@ -331,9 +326,9 @@ class _Writer:
     ) -> Rule[Term]:
         x, *indices = args
         facts: Facts = yield self.scopes.facts(x, scope)
-        found: list[Term] = yield self._each(indices, scope, point)
+        places: list[Term] = yield self._each(indices, scope, point)
         moved, conditions = dict(point), list[str]()
-        for dim, index in zip(dims, found, strict=True):
+        for dim, index in zip(dims, places, strict=True):
             extent = facts.dims[dim]
             text = index.text
             if mode == "clamp":
@@ -347,8 +342,8 @@ class _Writer:
 
     def _shifted(self, steps: Any, operand: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
         before: Facts = yield self.scopes.facts(operand, scope)
-        _, made = yield self.scopes.moved(steps, before, scope)
-        for (target, distance), dim in zip(steps, made, strict=True):
+        _, neighbour_dims = yield self.scopes.moved(steps, before, scope)
+        for (target, distance), dim in zip(steps, neighbour_dims, strict=True):
             if isinstance(target, str):
                 if target in point:
                     point = {**point, target: point[target].moved(distance or whole(0))}
@@ -369,12 +364,12 @@ class _Writer:
         dim: str = yield self.scopes.folded_dim(node, scope)
         dims = united((yield self.scopes.each(args, scope)))
         resolved, around = self.scopes.resolved(function, scope)
-        found = _monoid(resolved, len(args))
-        if found is None:
+        monoid = _monoid(resolved, len(args))
+        if monoid is None:
             states: Tensor = yield self._states(node, dim, dims[dim], scope)
             last = dims[dim].behind().moved(whole(-1))
             return self.points.read(states, {**point, dim: last})
-        op, summand = found
+        op, summand = monoid
         index = self.points.running(dims, dim, point)
         if summand is None:
             body: Term = yield self._term(args[0], scope, {**point, dim: index})
@@ -462,10 +457,10 @@ class _Writer:
 
     def _wholes(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[str]]:
         """Tensors without an index."""
-        found: list[str] = []
+        symbols: list[str] = []
         for node in nodes:
-            found.append((yield self._whole(node, scope)))
-        return found
+            symbols.append((yield self._whole(node, scope)))
+        return symbols
 
     def _whole(self, node: syntax.Expression, scope: Scope) -> Rule[str]:
         node, scope = yield self.scopes.opened(node, scope)
@@ -504,4 +499,4 @@ def _cases(rows: Sequence[tuple[str, str]]) -> Term:
 
 def _outside(entry: Inline, point: Point) -> Point:
     """A point in the body of a function, as what its arguments are read at."""
-    return {**point, **{own: point[key] for key, own in entry.renamed.items() if key in point}}
+    return {**point, **{dim: point[key] for key, dim in entry.renamed.items() if key in point}}

@@ -54,9 +54,9 @@ def _agreed(name: str, declared: Scalar | None, element: Scalar | None) -> Scala
     if declared is not None and element is not None and declared != element:
         said = f"'{name}' is {declared}, and {element} is passed."
         raise refuse("TI11", said, f"convert it, or declare {name} as {element}.")
-    found = declared or element
-    assert found is not None
-    return found
+    agreed = declared or element
+    assert agreed is not None
+    return agreed
 
 
 def element_of(value: Any) -> Scalar | None:

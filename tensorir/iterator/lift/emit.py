@@ -19,7 +19,7 @@ from tensorir.ir.rewrite import with_label
 from tensorir.ir.types import BOOL, INT32, NEIGHBOUR, TensorType, TupleElement
 from tensorir.iterator.lift.graph import Fold, Node, Table, postorder
 from tensorir.iterator.lift.needs import region_left, why
-from tensorir.runtime.errors import DiagnosticError, refuse
+from tensorir.runtime.errors import refuse
 
 
 @dataclass(eq=False)
@@ -52,8 +52,8 @@ class Emission:
         self.several = any(sum(d in self.slots for d in n.dims) > 1 for n in order)
         for node in order:
             if node not in self.done:
-                made = self._node(node)
-                self.done[node] = with_label(made, node.label) if node.label else made
+                expr = self._node(node)
+                self.done[node] = with_label(expr, node.label) if node.label else expr
         return [self.done[r] for r in roots]
 
     def local(self, dim: str) -> str:
@@ -135,45 +135,41 @@ class Emission:
         if name not in self.params:
             self.params[name] = build.var(name, TensorType(node.element, Dims(renamed)))
         slots = {self.local(d): (i.start, i.stop) for d, i in dims.items if d in self.slots}
-        made = self.on(self.params[name], slots)
+        x = self.on(self.params[name], slots)
         for d, (start, stop) in firm.items():
             have = dims[d]
             if start < have.start or have.stop < stop:
                 if self.mode != "lenient" or have.stop == have.start:
-                    raise self._outside(node, d, have, start, stop)
+                    said = f"'{name}' of '{self.program}' has {d}{have}, and {d}[{start}:{stop}] of it is read."
+                    help = f"give it more points of {d}, or store on a smaller domain; "
+                    help += 'out_of_range="lenient" reads the nearest.'
+                    raise refuse("TI10", said, help, notes=why(node, d, have, self.firm, self.stored))
                 self.report.append(f"{name}: the nearest of {d}{have} on {d}[{start}:{stop}]")
-                made = _nearest(self.on(made, {d: (have.start, have.stop)}), d, have, Interval(start, stop))
-                dims = dims.with_interval(d, made.tensor.dims[d])
-        return self._padded(name, made, self.box(node), dims)
+                x = _nearest(self.on(x, {d: (have.start, have.stop)}), d, have, Interval(start, stop))
+                dims = dims.with_interval(d, x.tensor.dims[d])
+        return self._padded(name, x, self.box(node), dims)
 
-    def _outside(self, node: Node, dim: str, have: Interval, start: int, stop: int) -> DiagnosticError:
-        """The diagnostic for an input that is read where it has no points."""
-        (name,) = node.static
-        said = f"'{name}' of '{self.program}' has {dim}{have}, and {dim}[{start}:{stop}] of it is read."
-        help = f'give it more points of {dim}, or store on a smaller domain; out_of_range="lenient" reads the nearest.'
-        return refuse("TI10", said, help, notes=why(node, dim, have, self.firm, self.stored))
-
-    def _padded(self, name: str, made: Expr, box: Box, dims: Dims) -> Expr:
+    def _padded(self, name: str, x: Expr, box: Box, dims: Dims) -> Expr:
         """An input with zeros around it where only branches that are not taken read."""
         outside = [d for d, (a, b) in box.items() if a < dims[d].start or dims[d].stop < b]
         if outside:
-            made = self.on(made, {d: (dims[d].start, dims[d].stop) for d in outside})
+            x = self.on(x, {d: (dims[d].start, dims[d].stop) for d in outside})
         for d in outside:
             start, stop = box[d]
-            have = made.tensor.dims[d]
+            have = x.tensor.dims[d]
             if start < have.start or have.stop < stop:
                 self.report.append(
                     f"{name}: zero on {d}[{start}:{stop}] outside of {d}{have}, where a condition guards it"
                 )
-                (element,) = made.tensor.leaves
+                (element,) = x.tensor.leaves
                 zero = build.literal(0 if element != BOOL else False, element)
-                parts = [made]
+                parts = [x]
                 for low, high in ((start, have.start), (have.stop, stop)):
                     if low < high:
-                        around = {n: (i.start, i.stop) for n, i in made.tensor.dims.items}
+                        around = {n: (i.start, i.stop) for n, i in x.tensor.dims.items}
                         parts.append(self.wide(zero, {**around, d: (low, high)}))
-                made = build.call("concat", *parts)
-        return made
+                x = build.call("concat", *parts)
+        return x
 
     # Access
 
@@ -208,10 +204,10 @@ class Emission:
             x = self.on(x, {table.codomain: ends})
         if node.op == "neighbour":
             return build.call("unstructured_shift", var, x, static=(node.static[1],))
-        found = build.call("shift_init", var, x)
-        made = next(d for d in reversed(found.tensor.dims.names) if d.startswith(NEIGHBOUR))
+        gathered = build.call("shift_init", var, x)
+        added = next(d for d in reversed(gathered.tensor.dims.names) if d.startswith(NEIGHBOUR))
         wanted = self.local(node.static[1])
-        return found if made == wanted else build.call("rename", found, static=(((made, wanted),),))
+        return gathered if added == wanted else build.call("rename", gathered, static=(((added, wanted),),))
 
     def _slot(self, x: Expr, dim: str, k: int) -> Expr:
         if dim not in x.tensor.dims:
@@ -282,17 +278,16 @@ class Emission:
                 kind = TensorType(node.element)
                 operand = x[0].tensor.on(x[0].tensor.dims.without(dim))
                 f = build.operator(result.op, kind.on(operand.dims), operand)
-                return build.call("reduce", f, self._start(init, operand.dims, box), x[0], static=(dim,))
+                return build.call("reduce", f, self._start(init, operand.dims), x[0], static=(dim,))
         params = [build.var(f"x{k}", e.tensor.on(e.tensor.dims.without(dim))) for k, e in enumerate(x)]
         state = TensorType(node.element, _bcast([p.type.dims for p in params]))
         acc = build.var("acc", state)
         (body,) = self._body(fold, {carried: acc}, dict(zip(free, params, strict=True)))
         f = build.function([acc, *params], body)
-        return build.call("reduce", f, self._start(init, state.dims, box), *x, static=(dim,))
+        return build.call("reduce", f, self._start(init, state.dims), *x, static=(dim,))
 
-    def _start(self, init: Node, dims: Dims, box: Box) -> Expr:
-        found = self.done[init]
-        return self.on(found, {d: (i.start, i.stop) for d, i in dims.items})
+    def _start(self, init: Node, dims: Dims) -> Expr:
+        return self.on(self.done[init], {d: (i.start, i.stop) for d, i in dims.items})
 
     def _scan(self, node: Node, fold: Fold) -> Expr:
         count = len(fold.carried)
@@ -316,12 +311,12 @@ class Emission:
         body = build.call("make_tuple", *results) if count > 1 else results[0]
         start = build.call("make_tuple", *starts) if count > 1 else starts[0]
         f: Lambda = build.function([state, *params], body)
-        made = build.call("scan", f, start, *x, static=(fold.forward, fold.dim))
+        states = build.call("scan", f, start, *x, static=(fold.forward, fold.dim))
         if node not in self.columns:
-            return made
+            return states
         have, wanted = Interval(*column), Interval(*box[fold.dim]) | Interval(*column)
         self.report.append(f"scan: the nearest of {fold.dim}{have} on {fold.dim}{wanted}")
-        return _nearest(made, fold.dim, have, wanted)
+        return _nearest(states, fold.dim, have, wanted)
 
 
 def _nearest(x: Expr, dim: str, have: Interval, wanted: Interval) -> Expr:
@@ -335,8 +330,8 @@ def _nearest(x: Expr, dim: str, have: Interval, wanted: Interval) -> Expr:
 
 
 def _bcast(parts: Sequence[Dims]) -> Dims:
-    found: dict[str, Interval] = {}
+    intervals: dict[str, Interval] = {}
     for dims in parts:
         for d, i in dims.items:
-            found[d] = i if d not in found else found[d] & i
-    return Dims(tuple(found.items()))
+            intervals[d] = i if d not in intervals else intervals[d] & i
+    return Dims(tuple(intervals.items()))

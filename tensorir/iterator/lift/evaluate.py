@@ -194,11 +194,11 @@ class Evaluator:
 
     def aligned(self, lists: list[Any]) -> tuple[str | None, list[Any]]:
         """Lists along one local dim: those of several tables correspond slot by slot."""
-        found = [self.local_of(x) for x in lists]
-        local = next((d for d in found if d in self.holed), next((d for d in found if d is not None), None))
+        locals_ = [self.local_of(x) for x in lists]
+        local = next((d for d in locals_ if d in self.holed), next((d for d in locals_ if d is not None), None))
         if local is None:
             return None, lists
-        pairs = zip(lists, found, strict=True)
+        pairs = zip(lists, locals_, strict=True)
         return local, [x if d in (None, local) else self.graph.restagger(x, d, local, 0) for x, d in pairs]
 
     def _moved(self, x: Any, step: Step) -> Node:
@@ -210,18 +210,18 @@ class Evaluator:
             raise refuse("TI07", said, "shift the arguments, or the result.", at=step.span)
         match step.target, step.by:
             case Table() as table, None:
-                found = g.neighbours(x, table)
-                self.slots.setdefault(found.static[1], table.slots)
-                return found
+                rows = g.neighbours(x, table)
+                self.slots.setdefault(rows.static[1], table.slots)
+                return rows
             case Table() as table, int(slot):
                 if not 0 <= slot < table.slots:
                     said = f"there is no neighbour {slot}: '{table.name}' has {table.slots}."
                     raise refuse("TI08", said, f"use 0 to {table.slots - 1}.", at=step.span)
                 return g.neighbour(x, table, slot)
             case Table() as table, Node() as slot:
-                found = g.neighbours(x, table)
-                self.slots.setdefault(found.static[1], table.slots)
-                return self.folding.chosen(found, found.static[1], table.slots, slot)
+                rows = g.neighbours(x, table)
+                self.slots.setdefault(rows.static[1], table.slots)
+                return self.folding.chosen(rows, rows.static[1], table.slots, slot)
             case (str() as dim, str() as codomain), int(by):
                 return g.restagger(x, codomain, dim, by)
             case (str() as dim, str() as codomain), Node() as by:
@@ -239,18 +239,18 @@ class Evaluator:
             return (
                 tag.domain.name if tag.domain.name == tag.codomain.name else (tag.domain.name, tag.codomain.name)
             ), 0
-        found = self.provider.get(str(tag.value))
-        if found is None:
+        target = self.provider.get(str(tag.value))
+        if target is None:
             # a name such as V2E is that of a table
             table = re.fullmatch(r"[A-Za-z]+2[A-Za-z]+", str(tag.value)) is not None
             steps = "" if table else "; an offset along a dim is h(K - 1), which needs none"
-            given = f'pass offset_provider={{"{tag.value}": ...}}{steps}.'
-            hint = did_you_mean(str(tag.value), self.provider) or given
+            missing = f'pass offset_provider={{"{tag.value}": ...}}{steps}.'
+            hint = did_you_mean(str(tag.value), self.provider) or missing
             raise refuse("TI05", f"the offset '{tag.value}' is not in the offset provider.", hint, at=tag.span)
-        if isinstance(found, tuple):
-            dim, codomain, by = cast("tuple[str, str, int]", found)
+        if isinstance(target, tuple):
+            dim, codomain, by = cast("tuple[str, str, int]", target)
             return (dim if dim == codomain else (dim, codomain)), by
-        return found, 0
+        return target, 0
 
 
 def _after(n: int) -> int:

@@ -73,17 +73,17 @@ class Folding:
         while stack:
             x, dim, ready = stack.pop()
             before = x.static[0] if x.op == "restagger" and x.static[1] == dim else dim
-            made = x.op == "neighbours" and x.static[1] == dim
-            args = [a for a in x.args if before in a.dims and not made]
+            is_list = x.op == "neighbours" and x.static[1] == dim
+            args = [a for a in x.args if before in a.dims and not is_list]
             if not ready:
                 stack += [(x, dim, True), *((a, before, False) for a in args if (a, before) not in known)]
                 continue
-            table: Table | None = x.static[0] if made else holed.get(dim)
+            table: Table | None = x.static[0] if is_list else holed.get(dim)
             masks, absent = (tuple(dict.fromkeys(m for a in args for m in known[a, before][k])) for k in (0, 1))
             if not args and table is not None and table.holes:
-                found = g.neighbours(g.index(table.codomain), table)
-                masks = (g.restagger(found, table.local, dim, 0) if table.local != dim else found,)
-                absent = masks if made else ()
+                rows = g.neighbours(g.index(table.codomain), table)
+                masks = (g.restagger(rows, table.local, dim, 0) if table.local != dim else rows,)
+                absent = masks if is_list else ()
             elif x.op in _MOVES:
                 masks, absent = (tuple(self._moved(m, x) for m in part) for part in (masks, absent))
             elif x.op in ("if", "concat_where"):
@@ -111,8 +111,8 @@ class Folding:
             case "neighbour", (table, slot):
                 return g.neighbour(mask, table, slot)
             case _, (table, local):
-                found = g.neighbours(mask, table)
-                return found if found.static[1] == local else g.restagger(found, found.static[1], local, 0)
+                rows = g.neighbours(mask, table)
+                return rows if rows.static[1] == local else g.restagger(rows, rows.static[1], local, 0)
             case _:
                 raise AssertionError(x)
 
@@ -131,18 +131,13 @@ class Folding:
             state = tree_map(lambda leaf: g.carried(leaf.element), init)
             result = yield self.apply(f, [state, *args], at)
         results = tuple(leaves(result))
-        for r in results:
-            self._check(r, at)
-        fold = Fold(tuple(leaves(state)), results, dim, forward, column)
-        made = iter(g.scan(fold, tuple(leaves(init)), _free(results, False)))
-        return tree_map(lambda _: next(made), init)
-
-    def _check(self, root: Node, at: Any) -> None:
-        """Raise TI07 where a state is read at another place than its own."""
-        for node in nodes.preorder([root], lambda node: [a for a in node.args if a.carries]):
+        for node in nodes.preorder(results, lambda node: [a for a in node.args if a.carries]):
             if node.carries and node.op != "carried" and not (node.op in TABLE and TABLE[node.op].elementwise):
                 said = f"a scan's state is read through '{node.op}', and a state is at its own place only."
                 raise refuse("TI07", said, "shift the arguments, or the result.", at=at.span)
+        fold = Fold(tuple(leaves(state)), results, dim, forward, column)
+        states = iter(g.scan(fold, tuple(leaves(init)), _free(results, False)))
+        return tree_map(lambda _: next(states), init)
 
     def chosen(self, x: Node, local: str, slots: int, slot: Node) -> Node:
         """The slot of a list that an index chooses."""

@@ -89,8 +89,8 @@ class Table:
         """The interval of what the rows of a box lead to, None where they lead nowhere."""
         rows = self.rows(box)
         if rows not in self.ends:
-            found = self.at(rows)
-            present = found[found >= 0]
+            entries = self.at(rows)
+            present = entries[entries >= 0]
             self.ends[rows] = (int(present.min()), int(present.max()) + 1) if present.size else None
         return self.ends[rows]
 
@@ -157,14 +157,14 @@ class Graph:
         self, op: str, args: tuple[Node, ...], static: tuple[Any, ...], element: Scalar, dims: tuple[str, ...]
     ) -> Node:
         key = (op, tuple(map(id, args)), static, element, dims)
-        found = self._known.get(key)
-        if found is None:
+        known = self._known.get(key)
+        if known is None:
             carries = _NO_CARRY
             for a in args:
                 carries = carries | a.carries if a.carries else carries
-            found = self._known[key] = Node(op, args, static, element, dims, carries)
+            known = self._known[key] = Node(op, args, static, element, dims, carries)
             self.made += 1
-        return found
+        return known
 
     # Leaves
 
@@ -172,8 +172,8 @@ class Graph:
         return self.node("input", (), (name,), element, dims)
 
     def constant(self, value: Any, element: Scalar) -> Node:
-        found = value.hex() if isinstance(value, float) else value
-        key = self.node("constant", (), (found, value), element, ())
+        exact = value.hex() if isinstance(value, float) else value
+        key = self.node("constant", (), (exact, value), element, ())
         return key
 
     def index(self, dim: str) -> Node:

@@ -2,7 +2,8 @@
 
 A stored tensor is needed on its domain; what is shifted is needed where the shift reads, what a table leads to on the
 interval of its entries, a branch of concat_where on its part of the region. A tensor that several read is needed on the
-smallest box that holds what each needs. A scan runs over the levels that are needed of it.
+smallest box that holds what each needs. A scan runs over the levels that are needed of it. Where a field is read at
+points that it lacks, the way from one of them to what is stored says why.
 
 >>> from tensorir.iterator.lift.graph import Graph
 >>> from tensorir.ir.types import FLOAT64
@@ -11,9 +12,6 @@ smallest box that holds what each needs. A scan runs over the levels that are ne
 >>> needed = needs([(g.op("plus", g.shift(x, "I", 1), g.shift(x, "I", -1)), {"I": (1, 9)})], {"x": Dims.of(I=(0, 10))})
 >>> needed.all[x]
 {'I': (0, 10)}
-
-Why a field is read where it has no points: the way from one of them to what is stored.
-
 >>> root = g.shift(x, "I", 1)
 >>> why(x, "I", Interval(0, 9), {root: {"I": (0, 9)}, x: {"I": (1, 10)}}, [("y", root, {"I": (0, 9)})])
 ['x at I = 9 is read for y at I = 8.']
@@ -147,32 +145,32 @@ def extents(order: Sequence[Node], domains: Mapping[str, Dims]) -> dict[Node, Bo
         boxes = [result[a] for a in node.args]
         match node.op, node.static:
             case "input", (name,):
-                found: Box = {d: (i.start, i.stop) for d, i in domains[name].items} if name in domains else {}
+                box: Box = {d: (i.start, i.stop) for d, i in domains[name].items} if name in domains else {}
             case "shift", (dim, by):
-                found = {**boxes[0], dim: moved(boxes[0][dim], -by)}
+                box = {**boxes[0], dim: moved(boxes[0][dim], -by)}
             case "restagger", (old, new, by):
-                found = {**{d: e for d, e in boxes[0].items() if d != old}, new: moved(boxes[0][old], -by)}
+                box = {**{d: e for d, e in boxes[0].items() if d != old}, new: moved(boxes[0][old], -by)}
             case "neighbour" | "neighbours", (Table() as table, *_):
                 rows = dict(zip(table.domain, table.rows({}), strict=True))
-                found = {**{d: e for d, e in boxes[0].items() if d != table.codomain}, **rows}
+                box = {**{d: e for d, e in boxes[0].items() if d != table.codomain}, **rows}
             case "gather", (dim,):
-                found = intersection({d: e for d, e in boxes[0].items() if d != dim}, boxes[1])
+                box = intersection({d: e for d, e in boxes[0].items() if d != dim}, boxes[1])
             case "concat_where", (_,):
                 ends = {d: [b.get(d, everywhere[d]) for b in boxes] for d in node.dims}
-                found = {d: (min(a for a, _ in e), max(b for _, b in e)) for d, e in ends.items()}
+                box = {d: (min(a for a, _ in e), max(b for _, b in e)) for d, e in ends.items()}
             case "update", _:
-                found = boxes[0]
+                box = boxes[0]
             case "scan", (fold,):
-                found = everywhere
+                box = everywhere
                 for b in boxes:
-                    found = intersection(found, b)
+                    box = intersection(box, b)
                 if fold.column:
-                    found = {**found, fold.dim: fold.column}
+                    box = {**box, fold.dim: fold.column}
             case _:
-                found = everywhere
+                box = everywhere
                 for b in boxes:
-                    found = intersection(found, b)
-        result[node] = {d: found.get(d, everywhere[d]) for d in node.dims}
+                    box = intersection(box, b)
+        result[node] = {d: box.get(d, everywhere[d]) for d in node.dims}
     return result
 
 
@@ -228,11 +226,11 @@ def _before(reader: Node, box: Box, point: _Point, up: bool) -> _Point:
             return replace(point, node=reader, dim=new, at=point.at - by)
         case "neighbour" | "neighbours", (Table() as table, *_) if table.codomain == point.dim:
             rows = table.rows(box)
-            found = table.at(rows)
+            entries = table.at(rows)
             # an interval has points to which no entry leads: the nearest one beyond is meant
-            beyond = found >= point.at if up else (found <= point.at) & (found >= 0)
-            entry = int(found[beyond].min() if up else found[beyond].max())
-            place = [int(k) for k in np.argwhere(found == entry)[0]]
+            beyond = entries >= point.at if up else (entries <= point.at) & (entries >= 0)
+            entry = int(entries[beyond].min() if up else entries[beyond].max())
+            place = [int(k) for k in np.argwhere(entries == entry)[0]]
             row = [k + start for k, (start, _) in zip(place, rows, strict=False)]
             first = point.first if point.entries else point.first + entry - point.at
             named = f"{table.name}[{', '.join(map(str, (*row, place[-1])))}] is {entry}."

@@ -9,7 +9,7 @@ written when everything is computed. A lifted program is the fencil, how it came
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -42,7 +42,6 @@ from tensorir.iterator.nodes import (
     Program,
     Ref,
     SetAt,
-    Statement,
     run,
 )
 from tensorir.runtime.errors import did_you_mean, refuse
@@ -84,14 +83,14 @@ class Options:
                 raise refuse("TI12", f"{name} is {value!r}.", f"it is {', '.join(map(repr, values))}.")
 
 
-def options_of(given: Mapping[str, Any]) -> Options:
+def options_of(options: Mapping[str, Any]) -> Options:
     """The options that keywords are; TA07 for one that there is not."""
     names = [f.name for f in fields(Options)]
-    for option in given:
+    for option in options:
         if option not in names:
             message = f"the lift of a program of GT4Py has no option '{option}'."
             raise refuse("TA07", message, did_you_mean(option, names))
-    return Options(**given)
+    return Options(**options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,14 @@ def specialise(
     """A program for arguments: a tree of leaves per parameter."""
     _, state = _reading(program, args, provider, column)
     _temporaries(state, program)
-    _statements(state, program.body)
+    waiting = list(program.body)
+    while waiting:
+        match waiting.pop(0):
+            case If(condition, then, otherwise):
+                chosen = state.ev.known.number(run(state.ev.expression(condition, Env(state.env))))
+                waiting = [*(then if chosen else otherwise), *waiting]
+            case SetAt() as statement:
+                _store(state, statement)
     return _assembled(program.name, state, options)
 
 
@@ -153,30 +159,34 @@ def natural(program: Program, args: Mapping[str, Any], provider: Mapping[str, Ta
     assert isinstance(statement, SetAt)
     value = run(ev.expression(statement.value, Env(state.env)))
     roots = leaves(value)
-    found = extents(list(postorder(roots)), ev.known.domains)
+    boxes = extents(list(postorder(roots)), ev.known.domains)
     for root in roots:
-        for d, ends in found[root].items():
+        for d, ends in boxes[root].items():
             if d not in ev.slots and (NEVER in ends or ALWAYS in ends):
                 said = f"nothing tells the interval of {d} of what '{program.name}' returns."
                 raise refuse("TI06", said, "name it: domain={...}.")
-    return tree_map(lambda x: found[x], value)
+    return tree_map(lambda x: boxes[x], value)
 
 
 def _reading(
     program: Program, args: Mapping[str, Any], provider: Mapping[str, Target], column: str | None
 ) -> tuple[Evaluator, _State]:
     """An evaluator, and the names of a program before its statements."""
-    found = [leaf for tree in args.values() for leaf in leaves(tree)]
-    scalars = {leaf.name: leaf.value for leaf in found if leaf.dims is None and not leaf.index}
-    domains = {leaf.name: leaf.dims for leaf in found if leaf.dims is not None}
+    every_leaf = [leaf for tree in args.values() for leaf in leaves(tree)]
+    scalars = {leaf.name: leaf.value for leaf in every_leaf if leaf.dims is None and not leaf.index}
+    domains = {leaf.name: leaf.dims for leaf in every_leaf if leaf.dims is not None}
     ev = Evaluator(Known(scalars, domains), provider, column, BUILTINS, PARTIALS)
-    for leaf in found:
+    for leaf in every_leaf:
         for d in leaf.locals:
             assert leaf.dims is not None
             ev.slots.setdefault(d, len(leaf.dims[d]))
     env = {name: tree_map(lambda leaf: _entering(ev, leaf), tree) for name, tree in args.items()}
-    state = _State(program.name, ev, env, dict(args), {leaf.name: leaf for leaf in found})
-    _functions(state, program)
+    state = _State(program.name, ev, env, dict(args), {leaf.name: leaf for leaf in every_leaf})
+    ev.functions = frozenset(f.name for f in program.functions)
+    scope = Env({})
+    for f in program.functions:  # one sees those before it, and not itself
+        state.env[f.name] = FunctionValue(Lambda(f.params, f.body, f.span), scope)
+        scope = Env({f.name: state.env[f.name]}, scope)
     return ev, state
 
 
@@ -184,15 +194,6 @@ def _entering(ev: Evaluator, leaf: Leaf) -> Node:
     if leaf.index:
         return ev.graph.cast(ev.graph.index(leaf.index), leaf.element)
     return ev.graph.input(leaf.name, leaf.element, leaf.dims.names if leaf.dims is not None else ())
-
-
-def _functions(state: _State, program: Program) -> None:
-    """Functions see those before them; one that calls itself sees no such function."""
-    state.ev.functions = frozenset(f.name for f in program.functions)
-    scope = Env({})
-    for f in program.functions:
-        state.env[f.name] = FunctionValue(Lambda(f.params, f.body, f.span), scope)
-        scope = Env({f.name: state.env[f.name]}, scope)
 
 
 def _temporaries(state: _State, program: Program) -> None:
@@ -214,17 +215,6 @@ def _temporary_leaves(name: str, kind: Any, domain: Domain) -> Any:
     return tuple(_temporary_leaves(f"{name}_{k}", m, domain) for k, m in enumerate(kind.members))
 
 
-def _statements(state: _State, body: Iterable[Statement]) -> None:
-    waiting = list(body)
-    while waiting:
-        match waiting.pop(0):
-            case If(condition, then, otherwise):
-                chosen = state.ev.known.number(run(state.ev.expression(condition, Env(state.env))))
-                waiting = [*(then if chosen else otherwise), *waiting]
-            case SetAt() as statement:
-                _store(state, statement)
-
-
 def _store(state: _State, s: SetAt) -> None:
     ev = state.ev
     env = Env(state.env)
@@ -234,9 +224,9 @@ def _store(state: _State, s: SetAt) -> None:
     ev.column = vertical or ev.column
     value = run(ev.expression(s.value, env))
     target = _place(s.target, state.places)
-    made: list[tuple[Leaf, Box, Node]] = []
-    tree_map(lambda leaf, d, v: made.append((leaf, _checked(state.name, leaf, d, s), v)), target, domain, value)
-    for leaf, box, node in made:
+    parts: list[tuple[Leaf, Box, Node]] = []
+    tree_map(lambda leaf, d, v: parts.append((leaf, _checked(state.name, leaf, d, s), v)), target, domain, value)
+    for leaf, box, node in parts:
         if not is_empty(box):
             node = ev.graph.cast(node, leaf.element)
             state.stored.append((leaf, box, node))
@@ -312,18 +302,14 @@ def _assembled(name: str, state: _State, options: Options) -> Specialised:
         outputs.append(Output(out, leaf.name, box))
     tables = {n: where for n, (_, where) in emission.tables.items()}
     inputs = [*emission.params.values(), *(v for v, _ in emission.tables.values())]
-    made = build.fencil(name, [*params, *inputs], closures)
-    holes = {n: _holes(table, rows) for n, (table, rows) in tables.items()}
-    if options.holes == "zero" and any(holes.values()) and analyse_absence(made, holes).refused:
-        made = build.fencil(name, [*params, *inputs], [_filled(c) for c in closures])
+    fencil = build.fencil(name, [*params, *inputs], closures)
+    missing = {n: (table.at(rows) < 0).reshape(-1, table.slots).any(0) for n, (table, rows) in tables.items()}
+    holes = {n: frozenset(np.flatnonzero(slots).tolist()) for n, slots in missing.items()}
+    if options.holes == "zero" and any(holes.values()) and analyse_absence(fencil, holes).refused:
+        fencil = build.fencil(name, [*params, *inputs], [_filled(c) for c in closures])
     report = (*(f"{o.leaf}: stored on {Dims.of(dict(o.box))}" for o in outputs), *emission.report)
     used = frozenset(ev.known.used)
-    return Specialised(made, tuple(emission.params), tuple(outputs), tables, used, report, ev.steps)
-
-
-def _holes(table: Table, rows: Any) -> frozenset[int]:
-    """The slots in which some row has no neighbour."""
-    return frozenset(np.flatnonzero((table.at(rows) < 0).reshape(-1, table.slots).any(0)).tolist())
+    return Specialised(fencil, tuple(emission.params), tuple(outputs), tables, used, report, ev.steps)
 
 
 def _filled(c: Closure) -> Closure:
@@ -383,16 +369,16 @@ class LiftedProgram:
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """The stored tensors, in order, for the arguments of all parameters; what is only stored may be None."""
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for place, value in zip(self.places, args, strict=True):
             if value is None:
                 continue
             for leaf, part in zip(leaves(place), leaves(value), strict=True):
                 if leaf.name in self.special.inputs:
-                    given[leaf.name] = getattr(part, "ndarray", part)
+                    arguments[leaf.name] = getattr(part, "ndarray", part)
         if self.special.fencil is None:
             return ()
-        results = self.compiled(**given)
+        results = self.compiled(**arguments)
         return tuple(results[o.name] for o in self.special.outputs)
 
     def __str__(self) -> str:

@@ -67,8 +67,8 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_builtin("can_deref")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
-    found = yield ev.deref(args[0])
-    present = [ev.graph.can_deref(x) for x in leaves(found)]
+    value = yield ev.deref(args[0])
+    present = [ev.graph.can_deref(x) for x in leaves(value)]
     result = present[0]
     for one in present[1:]:
         result = ev.graph.op("and", result, one)
@@ -93,7 +93,8 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
             continue
         target, more = ev.target(tag)
         following = offsets[k + 1] if k + 1 < len(offsets) else None
-        if following is None or isinstance(following, CartesianOffset) or _is_name(following):
+        is_name = isinstance(following, Offset) and isinstance(following.value, str)
+        if following is None or isinstance(following, CartesianOffset) or is_name:
             if not isinstance(target, Table):
                 said = f"the offset '{tag.value if isinstance(tag, Offset) else tag.codomain.name}' needs a distance."
                 raise refuse("TI04", said, "write shift(Ioff, 1).", at=at.span)
@@ -106,10 +107,6 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
         steps.append(Step(target, by, at.span))
         k += 2
     return tuple(steps)
-
-
-def _is_name(x: Any) -> bool:
-    return isinstance(x, Offset) and isinstance(x.value, str)
 
 
 def _distance(ev: Evaluator, x: Any) -> int | Node:
@@ -148,20 +145,20 @@ def _stands_alone(f: Any) -> bool:
 
 
 def _free_names(function: Lambda) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     stack: list[tuple[Any, frozenset[str]]] = [(function, frozenset())]
     while stack:
         node, bound = stack.pop()
         match node:
             case Ref(name) if name not in bound:
-                found.add(name)
+                names.add(name)
             case Lambda(params, body):
                 stack.append((body, bound | set(params)))
             case Call(f, args):
                 stack.extend((part, bound) for part in (f, *args))
             case _:
                 pass
-    return found
+    return names
 
 
 # Lists
@@ -244,8 +241,8 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
     if isinstance(a, (Domain, Function)) or isinstance(b, (Domain, Function)):
         return a if ev.known.number(condition) else b
     positions = any(isinstance(x, (Iterator, Lifted)) for x in (a, b))
-    found = tree_map(partial(ev.folding.choice, condition), (yield ev.deref(a)), (yield ev.deref(b)))
-    return Iterator(found) if positions else found
+    chosen = tree_map(partial(ev.folding.choice, condition), (yield ev.deref(a)), (yield ev.deref(b)))
+    return Iterator(chosen) if positions else chosen
 
 
 @_partial("one_of")
@@ -259,11 +256,11 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 @_partial("map_tuple")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
     count = next(len(a) for a in args if isinstance(a, tuple))
-    made: list[Any] = []
+    results: list[Any] = []
     for k in range(count):
         members = [a[k] if isinstance(a, tuple) else a for a in args]
-        made.append((yield ev.apply(first[0], members, at)))
-    return tuple(made)
+        results.append((yield ev.apply(first[0], members, at)))
+    return tuple(results)
 
 
 @_partial("tree_map_tuple")

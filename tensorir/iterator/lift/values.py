@@ -1,5 +1,4 @@
-"""Values of expressions of iterator IR: tensors of the graph, tuples, positions in them, functions, domains;
-and what is known of numbers."""
+"""Values of expressions of iterator IR: tensors, tuples, positions in them, functions, domains, and known numbers."""
 
 # What programs evaluate to is of many kinds, which only running tells.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
@@ -114,12 +113,12 @@ def tree_map(f: Any, *trees: Any) -> Any:
     >>> tree_map(lambda a, b: a + b, (1, (2, 3)), 10)
     (11, (12, 13))
     """
-    found = next((t for t in trees if isinstance(t, tuple)), None)
-    if found is None:
+    first = next((t for t in trees if isinstance(t, tuple)), None)
+    if first is None:
         return f(*trees)
     return tuple(
         tree_map(f, *(t[k] if isinstance(t, tuple) else t for t in trees))  # type: ignore[index]
-        for k in range(len(found))
+        for k in range(len(first))
     )
 
 
@@ -159,12 +158,9 @@ def _joined(before: tuple[Step, ...], steps: tuple[Step, ...]) -> tuple[Step, ..
 # What is known when a program is specialised: scalars that its sizes depend on, and the domains of its fields.
 
 
-def _quotient(a: Any, b: Any) -> Any:
-    return a / b if isinstance(a, float) or isinstance(b, float) else int(a / b)
-
-
 _RULES: dict[str, Callable[..., Any]] = {
-    "plus": operator.add, "minus": operator.sub, "multiplies": operator.mul, "divides": _quotient,
+    "plus": operator.add, "minus": operator.sub, "multiplies": operator.mul,
+    "divides": lambda a, b: a / b if isinstance(a, float) or isinstance(b, float) else int(a / b),
     "floordiv": operator.floordiv, "mod": operator.mod, "rem": math.fmod, "power": operator.pow, "neg": operator.neg,
     "abs": abs, "min": min, "max": max, "eq": operator.eq, "not_eq": operator.ne, "less": operator.lt,
     "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge, "and": lambda a, b: a and b,

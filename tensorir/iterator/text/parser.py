@@ -60,9 +60,9 @@ class _Token:
 def parse(text: str, name: str = "<text>") -> Any:
     """A program, or an expression where the text is none; raises TI13 at what cannot be read."""
     reader = _Reader(Source(name, text))
-    found = run(reader.program()) if reader.is_program() else run(reader.expression(0))
+    tree = run(reader.program()) if reader.is_program() else run(reader.expression(0))
     reader.expect("")
-    return found
+    return tree
 
 
 class _Reader:
@@ -97,8 +97,8 @@ class _Reader:
 
     def expect(self, text: str) -> Span:
         if self.peek() != text:
-            wanted, found = (repr(t) if t else "the end" for t in (text, self.peek()))
-            raise refuse("TI13", f"{wanted} is needed here, and this is {found}.", at=self.span)
+            wanted, here = (repr(t) if t else "the end" for t in (text, self.peek()))
+            raise refuse("TI13", f"{wanted} is needed here, and this is {here}.", at=self.span)
         return self.take().span
 
     def name(self) -> str:
@@ -120,13 +120,13 @@ class _Reader:
     def names(self) -> tuple[tuple[str, Span], ...]:
         """Names between parentheses."""
         self.expect("(")
-        found: list[tuple[str, Span]] = []
+        names: list[tuple[str, Span]] = []
         while self.peek() != ")":
-            found.append((self.name(), self.tokens[self.at - 1].span))
+            names.append((self.name(), self.tokens[self.at - 1].span))
             if not self.accept(","):
                 break
         self.expect(")")
-        return tuple(found)
+        return tuple(names)
 
     # Programs
 
@@ -182,11 +182,11 @@ class _Reader:
 
     def block(self) -> Parsed:
         self.expect("{")
-        found: list[Statement] = []
+        statements: list[Statement] = []
         while self.peek() not in ("}", ""):
-            found.append((yield self.statement()))
+            statements.append((yield self.statement()))
         self.expect("}")
-        return tuple(found)
+        return tuple(statements)
 
     # Expressions
 
@@ -242,13 +242,13 @@ class _Reader:
         return x
 
     def listed(self, stop: str) -> Parsed:
-        found: list[Expr] = []
+        items: list[Expr] = []
         while self.peek() != stop:
-            found.append((yield self.expression(0)))
+            items.append((yield self.expression(0)))
             if not self.accept(","):
                 break
         self.expect(stop)
-        return tuple(found)
+        return tuple(items)
 
     def atom(self) -> Parsed:
         token = self.take()

@@ -26,7 +26,6 @@ from tensorir.iterator.nodes import (
     Ref,
     SetAt,
     Statement,
-    Temporary,
     run,
 )
 
@@ -56,14 +55,11 @@ def show(node: Program | Statement | Expr) -> str:
 def _program(p: Program) -> str:
     lines = [f"{p.name}({', '.join(one.name for one in p.params)}) {{"]
     lines += [f"  {f.name} = λ({', '.join(f.params)}) → {show(f.body)};" for f in p.functions]
-    lines += [_temporary(t) for t in p.temporaries]
+    for t in p.temporaries:
+        domain = "None" if t.domain is None else show(t.domain)
+        lines.append(f"  {t.name} = temporary(domain={domain}, dtype={getattr(t.type, 'element', None)});")
     lines += [line for s in p.body for line in _statement(s, "  ")]
     return "\n".join([*lines, "}"])
-
-
-def _temporary(t: Temporary) -> str:
-    domain = "None" if t.domain is None else show(t.domain)
-    return f"  {t.name} = temporary(domain={domain}, dtype={getattr(t.type, 'element', None)});"
 
 
 def _statement(s: Statement, indent: str) -> Iterable[str]:
@@ -86,10 +82,10 @@ def _around(e: Expr, least: int) -> Generator[Any, Any, str]:
 
 
 def _listed(args: Iterable[Expr]) -> Generator[Any, Any, str]:
-    found: list[str] = []
+    texts: list[str] = []
     for a in args:
-        found.append((yield _expression(a))[0])
-    return ", ".join(found)
+        texts.append((yield _expression(a))[0])
+    return ", ".join(texts)
 
 
 def _expression(e: Expr) -> Pieces:

@@ -36,10 +36,10 @@ from tensorir.lifting.region.nodes import (
     Write,
     check_region,
 )
+from tensorir.nodes import run
 from tensorir.runtime.errors import Source, did_you_mean
 from tensorir.text.cursor import Cursor, element, tensor_type
 from tensorir.text.elaborate import elaborate_expression
-from tensorir.text.layout import run
 from tensorir.text.lexer import tokenize
 from tensorir.text.parser import expression
 

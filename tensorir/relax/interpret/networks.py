@@ -365,7 +365,7 @@ def _attention_of_several(
     causal_mask: Any = None,
     window_size: Any = None,
 ) -> Array:
-    """Attention of sequences that lie one behind the other in the second dimension; `starts` says where each begins."""
+    """Attention of sequences that lie one behind the other in the second dimension, from `starts_q` on."""
     del longest_q, longest_k
     others = starts_q if starts_k is None else starts_k
     parts: list[Array] = []

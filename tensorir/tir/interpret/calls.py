@@ -26,8 +26,8 @@ __all__ = ["ACTIVE", "SHUFFLES", "compile_builtin", "compile_function_call", "in
 
 # Values that threads of one warp hand to one another: shuffles, and which threads take part.
 #
-# The threads of a block are numbered with `threadIdx.x` running fastest; `warp_size` of them are a warp, and `width`
-# of them, side by side, hand values around. A thread whose source is outside keeps its own value.
+# The threads of a block are numbered with `threadIdx.x` running fastest; some of them are a warp, and `width` of
+# these, side by side, hand values around. A thread whose source is outside keeps its own value.
 
 
 Run = Callable[[Machine], Value]

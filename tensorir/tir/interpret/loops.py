@@ -23,7 +23,7 @@ from tensorir.tir.trees import walk
 # What can be said of a loop before it runs: which loops of a nest may be lanes, and which buffers its body writes.
 #
 # A loop variable can only be a lane if every element that the body writes depends on it; whether the iterations are
-# then in fact independent is decided while they run, by the log of `hazards`.
+# then in fact independent is decided while they run, by the log of accesses (`memory.py`).
 
 _HARMLESS = (Effect.PURE, Effect.EXPR_ANNOTATION, Effect.READ_STATE, Effect.EMBED_INFO)
 

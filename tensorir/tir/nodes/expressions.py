@@ -401,7 +401,7 @@ class GlobalVar:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Expr):
-    """A call of a builtin (`op` is its name in the table of `builtins`) or of a function of the module (a `GlobalVar`).
+    """A call of a builtin (`op` is its name in `tensorir/tir/builtins.py`) or of the module's function (a `GlobalVar`).
 
     Opaque intrinsics keep the arguments of their text: besides expressions, buffers, regions, strings (`StringImm`)
     and, in `attrs`, keywords.

@@ -199,8 +199,8 @@ def ended(kind: str, boundary: Any, mode: str, last: tuple[str, ...]) -> Case:
 CASES: Sequence[Case] = (
     diffusion(2048, 100),
     diffusion(256, 500),
-    ended("Neumann", ti.neumann(), "edge", ("0", "N - 1", "0", "M - 1")),
-    ended("periodic", ti.periodic(), "wrap", ("N - 1", "0", "M - 1", "0")),
+    ended("Neumann", ti.boundary.neumann(), "edge", ("0", "N - 1", "0", "M - 1")),
+    ended("periodic", ti.boundary.periodic(), "wrap", ("N - 1", "0", "M - 1", "0")),
     case(
         "life", 2048, 2048, 100, cells,
         {OURS: steps_of(LIFE, 100), HAND: repeated(inside(living), 100), C: in_c(ROWS % LIVING_C, 100)},

@@ -360,7 +360,9 @@ def test_programs_of_a_step_are_not_fused_with_one_another() -> None:
 def test_what_a_step_computes_again_for_gradients_stays_computed_again() -> None:
     step = recorded()
     step(step.state)  # what JAX traced for this call it does not trace again
-    asked = [ti.compiler_options(jax.grad(lambda vn: step({"vn": vn})["new"].sum()), step.state["vn"]) for _ in "ab"]
+    asked = [
+        ti.config.compiler_options(jax.grad(lambda vn: step({"vn": vn})["new"].sum()), step.state["vn"]) for _ in "ab"
+    ]
     assert asked == [{"xla_disable_hlo_passes": "cse_barrier_expander,small-while-loop-hoisting"}] * 2
 
 

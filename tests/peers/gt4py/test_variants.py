@@ -81,14 +81,14 @@ def test_what_was_compiled_is_taken_from_a_folder(tmp_path: Path, monkeypatch: p
             np.testing.assert_array_equal(out.ndarray, 4.5)
     finally:
         jax.monitoring.unregister_event_listener(see)
-        assert ti.keep_compilations(None) == tmp_path / "xla"
+        assert ti.config.keep_compilations(None) == tmp_path / "xla"
     assert list((tmp_path / "xla").glob("*-cache")) and len(hits) >= 1
 
 
 def test_a_folder_for_compilations_is_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ti.DiagnosticError) as caught:
-        ti.keep_compilations(tmp_path / "file")
+        ti.config.keep_compilations(tmp_path / "file")
     assert str(caught.value) == (
         f"error[A30]: '{tmp_path / 'file'}' cannot hold compilations: File exists.\nhelp: name a folder."
     )

@@ -502,7 +502,7 @@ def test_levels_of_a_mesh_point_lie_together_and_a_grids_columns_side_by_side() 
 
 
 def executables() -> int:
-    ti.caches.clear()
+    ti.config.caches.clear()
     gc.collect()
     return sum(type(o).__name__ == "Executable" for o in gc.get_objects())
 

@@ -1,9 +1,9 @@
-"""Who needs which points of what, in words: `print(ti.explain(f))`, or `ti.explain(f, out={"I": (4, 9)})`.
+"""Points that a program needs of everything, in words: `print(explain(f))`, or `explain(f, out={"I": (4, 9)})`.
 
 >>> import tensorir as ti
 >>> f = ti.parse('''f(out: tensor<float, I[1:9]>, inp: tensor<float, I[0:10]>) {
 ...   out ← let lap = ⟪I, 1⟫(inp) - ⟪I, -1⟫(inp); 2.0 × lap; }''')
->>> print(ti.explain(f))
+>>> print(ti.passes.explain(f))
 f stores out at I[1:9].
 lap: I[1:9] are needed.
 inp: I[0:10] are read.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorir.analysis.domains import Domains, domains
-from tensorir.inspect.picture import subject
+from tensorir.binding.calls import subject
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.rewrite import postorder

@@ -1,33 +1,7 @@
-"""Pictures of meshes: neighbour tables, parts of a mesh, and programs on the devices of a mesh.
+"""Programs on the devices of a mesh as pictures: blocks with the halos that they get, or the parts of a mesh.
 
-The picture of a neighbour table: a point of a mesh, and who its neighbours are, slot by slot.
-
->>> import numpy as np
->>> print(table(np.array([[0, 1, -1], [2, 1, 0]]), 0))
-0 has 2 neighbours: 0 in slot 0, 1 in slot 1; slot 2 is empty.
-
-The parts of a mesh as a picture: a circle for each device, and a line for all that one sends to another.
-
->>> import numpy as np
->>> import tensorir as ti
->>> from tensorir.distribution.exchange import exchange
->>> from tensorir.distribution.local_program import localised
->>> from tensorir.distribution.plan import DistributionPlan
->>> from tensorir.distribution.partition import Subdomains
->>> from tensorir.integers.dims import Interval
->>> f = ti.parse("f(y: tensor<float, V[0:4]>, x: tensor<float, V[0:4]>, T: tensor<int, V[0:4], _NB_V[0:1]>) {"
-...              "y ← ⟪T, 0⟫(x); }")
->>> owners = {"V": Subdomains("V", "px", Interval(0, 4), 2, np.array([0, 0, 1, 1]))}
->>> local = localised(f, owners, {"T": np.array([[1], [2], [3], [0]])})
->>> print(parts_of_a_mesh(DistributionPlan(local, exchange(local))))
-f on 2 devices
-V[0:4] along 'px' in 2 parts of 2
-x: 1 point of others along V at most
-px 0 → 1: x at 1 point of V, 8 bytes
-px 1 → 0: x at 1 point of V, 8 bytes
-1 permute and 16 bytes a step
-
-A program on a mesh as a picture: the blocks of devices, the halos that they get, and who sends them.
+Of blocks it is from whom each gets what; of an unstructured mesh a circle for each device, and a line for all that one
+sends to another.
 
 >>> import tensorir as ti
 >>> from tensorir.distribution.partition import Decomposition
@@ -43,164 +17,32 @@ I[0:8] along 'px' in 2 blocks of 4
 x: 1 point before along I
 px 0 → 1: x at I[3:4], 8 bytes
 1 permute and 8 bytes a step
+>>> import numpy as np
+>>> from tensorir.distribution.partition import Subdomains
+>>> f = ti.parse("f(y: tensor<float, V[0:4]>, x: tensor<float, V[0:4]>, T: tensor<int, V[0:4], _NB_V[0:1]>) {"
+...              "y ← ⟪T, 0⟫(x); }")
+>>> owners = {"V": Subdomains("V", "px", Interval(0, 4), 2, np.array([0, 0, 1, 1]))}
+>>> local = localised(f, owners, {"T": np.array([[1], [2], [3], [0]])})
+>>> print(parts_of_a_mesh(DistributionPlan(local, exchange(local))))
+f on 2 devices
+V[0:4] along 'px' in 2 parts of 2
+x: 1 point of others along V at most
+px 0 → 1: x at 1 point of V, 8 bytes
+px 1 → 0: x at 1 point of V, 8 bytes
+1 permute and 16 bytes a step
 """
 
 from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any
 
-import numpy as np
-
-from tensorir.binding.arrays import Array
 from tensorir.distribution.exchange import Message
 from tensorir.distribution.mesh_exchange import MeshMessage
 from tensorir.distribution.partition import Decomposition
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.inspect.pages import Fold, markup, page
-from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
-from tensorir.ir.types import NEIGHBOUR
-from tensorir.runtime.errors import did_you_mean, refuse
-
-_SIDE = 420
-_KINDS = {"V": "Vertex", "E": "Edge", "C": "Cell"}
-
-
-def table(table: Any, point: int, name: str = "") -> Picture:
-    """One point of a neighbour table and its neighbours.
-
-    `table` is a table (rows are points, columns are slots, -1 is no neighbour), or a mesh with `points` and `tables`;
-    then `name` says which table, such as "V2E", and the neighbours are drawn where they are. Raises I06 for a point,
-    and I07 for a table, that is not there.
-
-    >>> table(np.array([[3, 4], [5, 6]]), 1).data
-    [5, 6]
-    """
-    mesh = table if hasattr(table, "tables") else None
-    if mesh is not None:
-        if name not in mesh.tables:
-            raise refuse("I07", f"the mesh has no table '{name}'.", did_you_mean(name, mesh.tables))
-        entries: Array = np.asarray(mesh.tables[name])
-        own, other = (_KINDS.get(letter, letter) for letter in (name[0], name[-1]))
-    else:
-        entries = np.asarray(table)
-        dims = [str(d) for d in getattr(table, "dims", ())]
-        own = dims[0] if dims else ""
-        other = dims[-1].removeprefix(NEIGHBOUR) if dims else ""
-    if entries.ndim != 2 or entries.dtype.kind not in "iu":
-        shape, kind = entries.shape, entries.dtype
-        raise refuse("I07", f"this is no neighbour table: its shape is {shape}, and it holds {kind}.")
-    if not 0 <= point < len(entries):
-        raise refuse("I06", f"the table has no point {point}, only 0 to {len(entries) - 1}.")
-    row = [int(k) for k in entries[point]]
-    words = _words(f"{own} {point}".strip(), other, row)
-    placed = None if mesh is None else _positions(mesh, own), None if mesh is None else _positions(mesh, other)
-    if placed[0] is None or placed[1] is None:
-        return _listed(own, other, point, row).picture(words, row)
-    return _mapped(mesh, own, other, point, row, placed[0], placed[1]).picture(words, row)
-
-
-def _words(own: str, other: str, row: list[int]) -> str:
-    there = [f"{k} in slot {s}" for s, k in enumerate(row) if k != -1]
-    empty = [str(s) for s, k in enumerate(row) if k == -1]
-    kind = f" {other}" if other else ""
-    count = f"{len(there)}{kind} neighbour{'s' * (len(there) != 1)}"
-    missing = f"; slot{'s' * (len(empty) != 1)} {', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty"
-    return f"{own} has {count}{': ' if there else ''}{', '.join(there)}{missing if empty else ''}."
-
-
-def _listed(own: str, other: str, point: int, row: list[int]) -> Drawing:
-    high = max(90.0, 34.0 * len(row) + 50)
-    sheet = Drawing("table", 330.0, high)
-    y = 34 + (high - 50) / 2
-    for slot, k in enumerate(row):
-        at = 50 + 34 * slot
-        if k != -1:
-            sheet.line(86, y, 210, at, stroke=middle(hue(other)), thick=1.6)
-        sheet.circle(224, at, 14, stroke=LINE if k == -1 else middle(hue(other)), thick=1.6)
-        sheet.text(224, at + 4, "–" if k == -1 else str(k), anchor="middle", size=10, colour=INK)
-        sheet.text(246, at + 4, f"slot {slot}", size=10, colour=PALE)
-    sheet.circle(66, y, 20, stroke=middle(hue(own)), thick=2.4)
-    sheet.text(66, y + 4, str(point), anchor="middle", bold=True)
-    return sheet
-
-
-def _positions(mesh: Any, kind: str) -> Array | None:
-    """Positions of the elements of a kind: vertices at their points, edges and cells amid their vertices."""
-    points: Array = np.asarray(mesh.points, float)
-    if kind == "Vertex":
-        return points
-    corners = np.asarray(mesh.tables.get(f"{kind[0]}2V", np.zeros((0, 1), int)))
-    if not len(corners):
-        return None
-    return points[corners].mean(1)
-
-
-def _mapped(mesh: Any, own: str, other: str, point: int, row: list[int], here: Array, there: Array) -> Drawing:
-    """The surroundings of the point, seen from above it."""
-    sheet = Drawing("table", _SIDE, _SIDE + 30)
-    empty = [str(s) for s, k in enumerate(row) if k == -1]
-    absent = f", none in slot {', '.join(empty)}" if empty else ""
-    sheet.text(12, 18, f"{own} {point}: {len(row) - len(empty)} of {other}{absent}", colour=PALE)
-    centre = here[point]
-    across, along, up = _frame(centre, np.asarray(mesh.points, float))
-    present = [k for k in row if k != -1]
-    reach = max([float(np.linalg.norm(there[k] - centre)) for k in present] + [0.0])
-    ends = np.asarray(mesh.points, float)[np.asarray(mesh.tables["E2V"])]
-    lengths = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)
-    distance = np.linalg.norm(ends.mean(1) - centre, axis=1)
-    reach = max(2.2 * reach, 1.7 * float(lengths[np.argmin(distance)]))
-
-    def at(p: Array) -> tuple[float, float]:
-        d = p - centre
-        half = _SIDE / 2
-        return half + half * float(d @ across) / reach, 30 + half - half * float(d @ along) / reach
-
-    def seen(p: Array) -> bool:
-        x, y = at(p)
-        return float((p - centre) @ up) > -reach and 0 <= x <= _SIDE and 30 <= y <= _SIDE + 30
-
-    for a, b in ends[distance < 1.5 * reach]:
-        if seen(a) and seen(b):
-            sheet.line(*at(a), *at(b), stroke=LINE)
-    colour = middle(hue(other), 0.45)
-    for k in present:
-        if other == "Edge" and not np.array_equal(here, there):
-            a, b = np.asarray(mesh.points, float)[np.asarray(mesh.tables["E2V"])[k]]
-            sheet.line(*at(a), *at(b), stroke=colour, thick=3)
-        if other == "Cell":
-            corners = [at(p) for p in np.asarray(mesh.points, float)[np.asarray(mesh.tables["C2V"])[k]]]
-            outline = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + "z"
-            sheet.path(outline, fill=colour, stroke=colour, opacity=0.35)
-        if other == "Vertex":
-            sheet.line(*at(centre), *at(there[k]), stroke=colour, thick=2)
-    for slot, k in enumerate(row):
-        if k == -1:
-            continue
-        x, y = at(there[k])
-        label = str(k)
-        sheet.circle(x, y, max(11.0, width_of(label, 10) / 2 + 4), stroke=colour, fill=PAPER, thick=1.6)
-        sheet.text(x, y + 4, label, anchor="middle", size=10)
-        sheet.text(x + 14, y - 11, str(slot), size=9, colour=PALE)
-    x, y = at(centre)
-    label = str(point)
-    sheet.circle(x, y, max(13.0, width_of(label) / 2 + 5), stroke=middle(hue(own)), fill=PAPER, thick=3)
-    sheet.text(x, y + 4, label, anchor="middle", bold=True)
-    return sheet
-
-
-def _frame(centre: Array, points: Array) -> tuple[Array, Array, Array]:
-    """Directions to the right, upwards on the page, and towards the reader."""
-    if np.ptp(points[:, 2]) == 0:
-        return np.eye(3)[0], np.eye(3)[1], np.eye(3)[2]
-    up = centre / np.linalg.norm(centre)
-    across = np.cross([0.0, 0.0, 1.0], up)
-    if np.linalg.norm(across) < 1e-9:
-        across = np.array([1.0, 0.0, 0.0])
-    across = across / np.linalg.norm(across)
-    return across, np.cross(up, across), up
-
+from tensorir.inspect.picture import INK, PALE, PAPER, Drawing, Picture, middle
 
 MOST = 12
 """Devices that are drawn."""
@@ -322,9 +164,11 @@ def _messages(
     rows: int,
 ) -> None:  # fmt: skip
     """Messages of the devices along one axis of the mesh: strips at the target's side, with their widths in points."""
-    for (source, target), sent in _by_pair(plan, part).items():
-        if source >= count or target >= count:
-            continue
+    by_pair: dict[tuple[int, int], list[Message]] = {}
+    for m in plan.messages:
+        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target and max(m.source, m.target) < count:
+            by_pair.setdefault((m.source, m.target), []).append(m)
+    for (source, target), sent in by_pair.items():
         before = sent[0].position < 0
         points = max(len(m.points) for m in sent)
         title = "\n".join(f"{m}, {m.bytes:,} bytes" for m in sent)
@@ -342,14 +186,6 @@ def _messages(
                 _said(sheet, x + BLOCK[0] / 2, at + HALO - 3, points)
             if abs(source - target) == 1:
                 _arrow(sheet, _corner(a, b), _corner(k, j), side, source < target)
-
-
-def _by_pair(plan: DistributionPlan, part: Decomposition) -> dict[tuple[int, int], list[Message]]:
-    found: dict[tuple[int, int], list[Message]] = {}
-    for m in plan.messages:
-        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target:
-            found.setdefault((m.source, m.target), []).append(m)
-    return found
 
 
 def _said(sheet: Drawing, x: float, y: float, points: int) -> None:
