@@ -28,7 +28,12 @@ def backend(name: str = "jax") -> Any:
         raise refuse(
             "A14", f"there is no backend '{name}'.", did_you_mean(name, points) or "install tensorir: pip install ."
         )
-    return points[name].load()
+    return _loaded(points[name])
+
+
+@cache
+def _loaded(point: metadata.EntryPoint) -> Any:
+    return point.load()
 
 
 @cache

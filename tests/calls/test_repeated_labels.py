@@ -1,0 +1,411 @@
+"""A call on labels like one before goes straight to its program, and notices all that decides another one."""
+
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import tensorir as ti
+from tests.effort import count_calls_of_python
+
+I, J = ti.dims("I J")
+RISE = "f(out: tensor<float, I[0:4], J[0:3]>, h: tensor<float, I[0:5], J[0:3]>) { out ← ⟪I, 1⟫(h) - h; }"
+SETTINGS = types.SimpleNamespace(rate=2.0, table={"rate": 2.0}, weights=np.ones(3))
+RATE = 2.0
+
+
+def _array(**changes):
+    coords = {
+        "I": ("I", pd.Index(np.linspace(0.0, 1.0, 5), copy=False), {"axis": "X"}),
+        "J": ("J", [10, 20, 30]),
+        "area": (("J",), np.array([1.0, 2.0, 3.0]), {"units": "m2"}),
+        "time": np.datetime64("2000-01-01", "ns"),
+    }
+    data = np.arange(15.0).reshape(5, 3) ** 2
+    made = xr.DataArray(data, coords, ("I", "J"), name="h", attrs={"units": "m", "source": "buoy"})
+    return made.assign_coords(changes)
+
+
+def _rise():
+    @ti.field_operator
+    def rise(h):
+        return h(I + 1) - h
+
+    return rise
+
+
+def _smooth():
+    @ti.field_operator
+    def smooth(h):
+        return 0.5 * h + 0.5 * h(I + 1)
+
+    return smooth
+
+
+def _weighed():
+    @ti.field_operator
+    def weighed(h):
+        return h * ti.coord(h, "area")
+
+    return weighed
+
+
+def _extended():
+    @ti.field_operator
+    def extended(h):
+        wide = ti.extend(h, {I: 1}, ti.neumann())
+        return wide - ti.coord(wide, "I")
+
+    return extended
+
+
+def _of_program():
+    c = ti.compile(ti.parse(RISE))
+    return lambda h: c(h=h)["out"]
+
+
+MAKERS = [_rise, _smooth, _weighed, _extended, _of_program]
+
+
+def _told(call):
+    try:
+        return call()
+    except ti.DiagnosticError as problem:
+        return str(problem)
+
+
+def _same(found, wanted):
+    if isinstance(wanted, str) or isinstance(found, str):
+        assert found == wanted
+        return
+    xr.testing.assert_identical(found, wanted)
+    assert found.dims == wanted.dims and list(found.coords) == list(wanted.coords)
+    assert found.dtype == wanted.dtype and type(found.data) is type(wanted.data)
+    assert list(found.xindexes) == list(wanted.xindexes)
+
+
+def _in_place(h):
+    h.xindexes["I"].index._data[:] = [0.0, 1.0, 4.0, 9.0, 16.0]
+    return h
+
+
+def _units(h):
+    h.attrs["units"] = "K"
+    return h
+
+
+def _source(h):
+    h.attrs["source"] = "float"
+    return h
+
+
+def _attrs_of_coordinate(h):
+    h.coords["I"].attrs["axis"] = "Y"
+    return h
+
+
+def _units_of_coordinate(h):
+    h.coords["area"].attrs["units"] = "km2"
+    return h
+
+
+def _numbers_of_coordinate(h):
+    h.coords["area"].values[:] = [7.0, 8.0, 9.0]
+    return h
+
+
+def _name(h):
+    h.name = "g"
+    return h
+
+
+CHANGES = {
+    "labels in place": _in_place,
+    "units": _units,
+    "another attribute": _source,
+    "attributes of an index": _attrs_of_coordinate,
+    "units of a coordinate": _units_of_coordinate,
+    "numbers of a coordinate": _numbers_of_coordinate,
+    "name": _name,
+    "labels": lambda h: h.assign_coords(J=[10, 20, 40]),
+    "labels that are points": lambda h: h.assign_coords(I=np.arange(3, 8)),
+    "element type of labels": lambda h: h.assign_coords(I=h.I.values.astype("float32")),
+    "date": lambda h: h.assign_coords(time=np.datetime64("2001-01-01", "ns")),
+    "order of dims": lambda h: h.transpose("J", "I"),
+    "no labels": lambda h: h.drop_vars("I"),
+    "no index": lambda h: h.drop_indexes("I"),
+    "no coordinate": lambda h: h.drop_vars(["area", "time"]),
+    "one more coordinate": lambda h: h.assign_coords(depth=2.0),
+    "size": lambda h: h.isel(J=slice(0, 2)),
+    "element type": lambda h: h.astype("float32"),
+    "order of bytes": lambda h: h.astype(">f8"),
+    "order of bytes of a coordinate": lambda h: h.assign_coords(area=h.area.astype(">f8")),
+    "numbers of JAX": lambda h: h.copy(data=jnp.asarray(h.values)),
+    "texts": lambda h: h.assign_coords(J=["a", "b", "c"]),
+    "dates": lambda h: h.assign_coords(J=pd.date_range("2000", periods=3)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _wide():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changes_between_two_calls_is_noticed(make, change):
+    call = make()
+    h = _array()
+    for _ in range(3):
+        call(h)
+    h = CHANGES[change](h)
+    wanted = _told(lambda: make()(h))
+    for _ in range(3):
+        _same(_told(lambda: call(h)), wanted)
+    before = _array()
+    _same(_told(lambda: call(before)), _told(lambda: make()(before)))
+
+
+# What holds around a call, and what the function reads.
+
+
+def _scaled():
+    factor, table, weights = 2.0, {"rate": 2.0}, np.full(3, 2.0)
+    own = types.SimpleNamespace(rate=2.0)
+
+    @ti.field_operator
+    def scaled(h):
+        return h * factor * RATE * SETTINGS.rate * table["rate"] * own.rate * float(weights[0]) * twice(1.0)
+
+    def change(name, value):
+        nonlocal factor
+        if name == "factor":
+            factor = value
+        elif name == "table":
+            table["rate"] = value
+        elif name == "attribute of a variable around":
+            own.rate = value
+        else:
+            weights[:] = value
+
+    return scaled, change
+
+
+def _plain():
+    factor = 2.0
+    own = types.SimpleNamespace(rate=2.0)
+
+    @ti.field_operator
+    def scaled(h):
+        return h * factor * RATE * SETTINGS.rate * own.rate * twice(1.0)
+
+    def change(name, value):
+        nonlocal factor
+        if name == "factor":
+            factor = value
+        else:
+            own.rate = value
+
+    return scaled, change
+
+
+def twice(x):
+    return 2.0 * x
+
+
+def thrice(x):
+    return 3.0 * x
+
+
+READ = ["factor", "attribute of a variable around", "global", "attribute of a global", "function"]
+
+
+@pytest.mark.parametrize("make, name", [(m, n) for m in (_plain, _scaled) for n in READ] + [
+    (_scaled, "table"), (_scaled, "weights")
+])  # fmt: skip
+def test_a_value_that_the_function_reads_is_noticed_when_it_changes(make, name, monkeypatch):
+    scaled, change = make()
+    h = _array()
+    before = scaled(h).values
+    assert all(np.array_equal(scaled(h).values, before) for _ in range(2))
+    match name:
+        case "global":
+            monkeypatch.setitem(globals(), "RATE", 3.0)
+        case "attribute of a global":
+            monkeypatch.setattr(SETTINGS, "rate", 3.0)
+        case "function":
+            monkeypatch.setitem(globals(), "twice", thrice)
+        case _:
+            change(name, 3.0)
+    for _ in range(3):
+        np.testing.assert_allclose(scaled(h).values, 1.5 * before)
+
+
+def test_a_global_that_hides_a_builtin_is_noticed():
+    space = {"ti": ti}
+    text = "@ti.field_operator\ndef f(h):\n    return h * float(abs(-2.0))"
+    exec(compile(text, "<cell>", "exec"), space)
+    h = _array()
+    for _ in range(3):
+        space["f"](h)
+    space["abs"] = lambda x: 5.0
+    np.testing.assert_array_equal(space["f"](h).values, 5.0 * h.values)
+
+
+@pytest.mark.parametrize("make", [_rise, _smooth, _of_program])
+@pytest.mark.parametrize("kept", [True, False])
+def test_options_of_xarray_are_noticed(make, kept):
+    call, h = make(), _array()
+    for _ in range(3):
+        call(h)
+    with xr.set_options(keep_attrs=kept):
+        _same(call(h), make()(h))
+        _same(call(h), make()(h))
+    _same(call(h), make()(h))
+
+
+def test_labels_that_meet_are_compared_again():
+    @ti.field_operator
+    def both(a, b):
+        return a + b
+
+    a, b = _array(), _array()
+    for _ in range(3):
+        both(a, b)
+    assert both(a, b.isel(I=slice(1, 5))).sizes["I"] == 4
+    assert "A25" in _told(lambda: both(a, b.assign_coords(I=b.I.values + 0.3)))
+    assert "A32" in _told(lambda: both(a, b.assign_attrs(units="K")))
+    with xr.set_options(arithmetic_join="exact"):
+        assert "A28" in _told(lambda: both(a, b.isel(I=slice(1, 5))))
+    assert both(a=a, b=b).name == "h"
+    assert both(a, b.rename("g")).name is None
+
+
+def test_arguments_by_keyword_are_taken_by_their_names():
+    @ti.field_operator
+    def both(a, b, c=1.0):
+        return a - c * b
+
+    a, b = _array(), 2.0 * _array()
+    for _ in range(3):
+        np.testing.assert_array_equal(both(a, b).values, -a.values)
+        np.testing.assert_array_equal(both(b=a, a=b).values, a.values)
+        np.testing.assert_array_equal(both(a, b, c=2.0).values, -3.0 * a.values)
+        np.testing.assert_array_equal(both(a, b, 3).values, -5.0 * a.values)
+
+
+def test_numbers_of_another_kind_and_beyond_their_type_are_noticed():
+    @ti.field_operator
+    def scaled(h, n):
+        return h * n
+
+    h = _array().astype("float32")
+    for n in (2, 2.5, True, 3, np.float32(2.0)):
+        for _ in range(3):
+            wanted = _told(lambda n=n: ti.field_operator(scaled.function)(h, n))
+            _same(_told(lambda n=n: scaled(h, n)), wanted)
+    assert "A07" in _told(lambda: scaled(h, 1e300))
+    assert "A07" in _told(lambda: scaled(h.astype("int32"), 2**40))
+
+
+def test_fields_and_labels_of_one_call_are_told_apart():
+    call = _rise()
+    h = ti.as_field({I: (0, 5), J: (0, 3)}, np.arange(15.0).reshape(5, 3))
+    for _ in range(3):
+        assert str(call(h).dims) == str(ti.as_field({I: (0, 4), J: 3}, np.zeros((4, 3))).dims)
+    moved = ti.as_field({I: (2, 7), J: (0, 3)}, h.data)
+    turned = ti.as_field({J: (0, 3), I: (0, 5)}, h.data.T)
+    for given in (moved, turned, ti.as_field(h.dims, jnp.asarray(h.data)), ti.as_field(h.dims, h.data.astype("i4"))):
+        for _ in range(3):
+            found, wanted = call(given), _rise()(given)
+            assert (found.dims.items, found._axes, type(found.data)) == (
+                wanted.dims.items,
+                wanted._axes,
+                type(wanted.data),
+            )
+            np.testing.assert_array_equal(found.data, wanted.data)
+    assert jax.tree_util.tree_structure(call(h)) == jax.tree_util.tree_structure(_rise()(h))
+
+
+def test_staggered_dims_are_noticed():
+    @ti.field_operator
+    def slope(u):
+        return u(I + 0.5) - u(I - 0.5)
+
+    edges = {"E": ("E", np.arange(4.0) - 0.5, {"axis": "X", "c_grid_axis_shift": -0.5})}
+    points = {"I": ("I", np.arange(3.0), {"axis": "X"})}
+
+    @ti.field_operator
+    def both(u, h):
+        return u(I + 0.5) * h
+
+    u, h = xr.DataArray(np.arange(4.0), edges, "E"), xr.DataArray(np.ones(3), points, "I")
+    for _ in range(3):
+        both(u, h)
+    u.coords["E"].attrs["c_grid_axis_shift"] = 0.5
+    _same(_told(lambda: both(u, h)), _told(lambda: ti.field_operator(both.function)(u, h)))
+
+
+def test_results_of_two_calls_have_nothing_in_common():
+    call, h = _smooth(), _array()
+    for _ in range(3):
+        first = call(h)
+    first.attrs["source"] = "mine"
+    first.coords["I"].attrs["axis"] = "mine"
+    first.coords["area"].attrs["units"] = "mine"
+    first.values[:] = 0.0
+    first.name = "mine"
+    _same(call(h), _smooth()(h))
+
+
+def test_coordinates_are_those_of_the_call():
+    call, h = _smooth(), _array()
+    for k in range(3):
+        assert call(h.assign_coords(time=k)).time.item() == k
+        assert call(h.assign_coords(area=("J", np.full(3, float(k))))).area.values.tolist() == [k] * 3
+
+
+def test_a_warning_of_labels_that_are_lost_comes_with_every_call():
+    @ti.field_operator
+    def wide(h):
+        return ti.extend(h, {I: 1}, ti.neumann())
+
+    h = _array(I=[0.0, 1.0, 4.0, 9.0, 16.0])
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="the steps of I"):
+            wide(h)
+
+
+def test_memory_that_was_given_away_is_named():
+    c = ti.compile(ti.parse("f(out: tensor<float, I[0:3]>, h: tensor<float, I[0:3]>) { out ← h + 1.0; }"))
+    h = xr.DataArray(jnp.ones(3), dims="I")
+    for _ in range(3):
+        c(h=h)
+    h.data.delete()
+    assert "A18" in _told(lambda: c(h=h))
+
+
+# How much a call does.
+
+
+@pytest.mark.parametrize("make", [_rise, _smooth, _of_program, lambda: _plain()[0]])
+def test_a_second_call_on_labels_is_at_most_eighty_calls_of_python(make):
+    call, h = make(), _array()
+    call(h)
+    assert count_calls_of_python(lambda: call(h)) <= 80
+    assert count_calls_of_python(lambda: call(2.0 * h)) - count_calls_of_python(lambda: 2.0 * h) <= 80
+
+
+def test_calls_of_python_do_not_grow_with_the_length_of_labels():
+    call = _smooth()
+    counts = []
+    for n in (10, 1000):
+        h = xr.DataArray(np.ones(n), {"I": np.linspace(0.0, 1.0, n)}, ("I",))
+        call(h)
+        counts.append(count_calls_of_python(lambda h=h: call(h)))
+    assert counts[0] == counts[1]
