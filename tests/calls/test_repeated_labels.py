@@ -409,3 +409,117 @@ def test_calls_of_python_do_not_grow_with_the_length_of_labels():
         call(h)
         counts.append(count_calls_of_python(lambda h=h: call(h)))
     assert counts[0] == counts[1]
+
+
+# Time loops and jitted functions of labelled arrays.
+
+PACE = 0.5
+
+
+def _reading(s):
+    return s * PACE + s.area * s.attrs.get("rate", 1.0) + (s.I if "I" in s.coords else 0.0)
+
+
+def _date_and_name(s):
+    return s * (2.0 if s.name == "h" else 3.0) + 0.0 * s.area.attrs.get("factor", 1.0)
+
+
+def _loop(step):
+    return lambda h: ti.iterate(step, h, 3, progress=False)
+
+
+FORMS = {
+    "loop": lambda: _loop(_reading),
+    "loop that reads names": lambda: _loop(_date_and_name),
+    "jitted": lambda: ti.jit(_reading),
+}
+
+IN_PLACE = {
+    "labels in place": _in_place,
+    "another attribute": lambda h: h.assign_attrs(rate=3.0),
+    "an attribute in place": lambda h: h.attrs.update(rate=3.0) or h,
+    "attributes of a coordinate in place": lambda h: h.area.attrs.update(factor=2.0) or h,
+    "numbers of a coordinate": _numbers_of_coordinate,
+    "name": _name,
+    "element type": lambda h: h.astype("float32").assign_coords(area=h.area.astype("float32")),
+    "numbers of JAX": lambda h: h.copy(data=jnp.asarray(h.values)),
+    "labels": lambda h: h.assign_coords(I=h.I.values + 1.0),
+    "order of dims": lambda h: h.transpose("J", "I"),
+    "no labels": lambda h: h.drop_vars("I"),
+    "units": _units,
+    "date": lambda h: h.assign_coords(time=np.datetime64("2001-01-01", "ns")),
+    "an encoding": lambda h: h.area.encoding.update(dtype="int16") or h,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("change", IN_PLACE)
+def test_what_changes_between_two_loops_is_noticed(form, change):
+    call, h = FORMS[form](), _array()
+    for _ in range(3):
+        call(h)
+    h = IN_PLACE[change](h)
+    found = [_told(lambda: call(h)) for _ in range(3)]
+    ti.caches.clear()
+    wanted = _told(lambda: FORMS[form]()(h))
+    for one in found:
+        _same(one, wanted)
+        assert isinstance(one, str) or not any(v.encoding for v in one.coords.variables.values())
+
+
+def test_large_coordinates_of_a_loop_are_not_taken_for_those_of_before():
+    h = xr.DataArray(np.ones((70, 70)), coords={"area": (("I", "J"), np.ones((70, 70)))}, dims=("I", "J"))
+    step = lambda s: s + s.area
+    ti.iterate(step, h, 1, progress=False)
+    other = h.assign_coords(area=2.0 * h.area)
+    np.testing.assert_array_equal(ti.iterate(step, other, 1, progress=False).values, 3.0)
+
+
+def test_values_that_a_step_reads_are_noticed(monkeypatch):
+    h = _array()
+    for _ in range(3):
+        before = ti.iterate(_reading, h, 1, progress=False)
+    monkeypatch.setitem(globals(), "PACE", 2.0)
+    after = ti.iterate(_reading, h, 1, progress=False)
+    np.testing.assert_allclose(after.values - before.values, 1.5 * h.values)
+
+
+def test_two_steps_on_one_kind_of_state_are_told_apart():
+    h = _array()
+    steps = [lambda s, k=k: k * s for k in (2.0, 3.0)]
+    for _ in range(3):
+        for k, step in zip((2.0, 3.0), steps, strict=True):
+            np.testing.assert_array_equal(ti.iterate(step, h, 2, progress=False).values, k * k * h.values)
+
+
+def test_the_result_of_a_loop_has_nothing_in_common_with_the_state():
+    h = _array()
+    for _ in range(3):
+        made = ti.iterate(_reading, h, 2, progress=False)
+    made.values[:] = 0.0
+    made.attrs["source"] = made.area.attrs["units"] = made.I.attrs["axis"] = "mine"
+    wanted = _array()
+    xr.testing.assert_identical(h, wanted)
+
+
+def test_states_of_several_kinds_go_in_and_out_as_they_are():
+    state = {"h": _array(), "f": ti.as_field({I: 3}, np.ones(3)), "n": np.arange(3), "j": jnp.ones(2), "x": 2.0}
+    half = lambda s: {**s, "h": s["h"] * 0.5, "j": s["j"] * 0.5}
+    first = ti.iterate(half, state, 2, progress=False)
+    for _ in range(2):
+        again = ti.iterate(half, state, 2, progress=False)
+        xr.testing.assert_identical(again["h"], first["h"])
+        for name in "fnjx":
+            one, other = jax.tree_util.tree_leaves(again[name])[0], jax.tree_util.tree_leaves(first[name])[0]
+            assert type(one) is type(other) and one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+    assert type(again["f"]) is type(first["f"]) and again["f"].dims == first["f"].dims
+
+
+@pytest.mark.parametrize("make", [_array, lambda: jnp.ones(4), lambda: np.ones(4)])
+def test_a_second_loop_is_at_most_a_hundred_and_fifty_calls_of_python(make):
+    state = make()
+    step = lambda s: 0.5 * s
+    for _ in range(3):
+        ti.iterate(step, state, 5, progress=False)
+    assert count_calls_of_python(lambda: ti.iterate(step, state, 5, progress=False)) <= 150
