@@ -76,30 +76,33 @@ class Structure:
     """
 
     __slots__ = (
-        "about", "attrs", "contents", "coords", "dataset", "indexes", "members", "name", "order", "outside", "rest",
-        "sizes", "traced",
+        "about", "attrs", "contents", "coords", "dataset", "indexes", "labels", "members", "name", "order", "outside",
+        "rest", "sizes", "traced",
     )  # fmt: skip
 
     def __init__(self, array: Any) -> None:
         self.dataset = is_dataset(array)
         self.indexes: Mapping[Any, Any] = array._indexes
-        self.name: Any = None if self.dataset else array.name
+        self.name: Any = None if self.dataset else array._name
         self.attrs: Mapping[Any, Any] = dict(array.attrs) if self.dataset else {}
-        variables: Mapping[Any, Any] = array._variables if self.dataset else {None: array.variable, **array._coords}
+        variables: Mapping[Any, Any] = array._variables if self.dataset else {None: array._variable, **array._coords}
         own = [n for n in array.data_vars if is_numeric(variables[n])] if self.dataset else [None]
-        self.members = tuple([(n, variables[n]._dims, dict(variables[n].attrs)) for n in own])
+        self.members = tuple([(n, variables[n]._dims, dict(variables[n]._attrs or ())) for n in own])
         """The name, dims and attributes of each variable whose numbers are leaves; None is the name in a DataArray."""
         self.rest = {n: v for n, v in variables.items() if n not in own}
         """Coordinates, and variables that are no numbers."""
         self.contents = contents_of(self.rest, self.indexes, self.rest)
         """Their labels or numbers as they are now, since these may be changed in place; None where that is not told."""
+        self.labels = [self.contents[n] or self.indexes[n] for n in self.indexes]
         self.about = {n: dict(v._attrs or ()) for n, v in self.rest.items()}
         """Their attributes."""
-        self.traced = tuple([n for n, v in self.rest.items() if is_tracer(v._data)])
+        self.traced = tuple([n for n, v in self.rest.items() if isinstance(v._data, Tracer)])
         """Coordinates whose numbers are leaves, too: those that a trace computed."""
-        self.outside = not any(is_tracer(variables[n]._data) for n in own)
+        self.outside = True not in [isinstance(variables[n]._data, Tracer) for n in own]
         """True outside of traces, where units are structure."""
-        self.order, self.sizes = tuple(variables), dict(array.sizes)
+        self.order = tuple(variables)
+        first = variables.get(None)
+        self.sizes = dict(array.sizes if first is None else zip(first._dims, first._data.shape, strict=True))
         self.coords = frozenset(array._coord_names) if self.dataset else frozenset(self.rest)
 
     def __hash__(self) -> int:
@@ -115,8 +118,8 @@ class Structure:
             and [(n, d) for n, d, _ in self.members] == [(n, d) for n, d, _ in other.members]
             and self.traced == other.traced
             and self.indexes.keys() == other.indexes.keys()
-            and all(self._agrees(n, other) for n in self.indexes)
-            and all(n in other.rest and self._agrees(n, other) for n in self.texts)
+            and (self.labels == other.labels or all(self._agrees(n, other) for n in self.indexes))
+            and (not self.dataset or all(self._agrees_in_text(n, other) for n in self.texts))
             and not (self.outside and other.outside and self.units != other.units)
         )
 
@@ -146,7 +149,7 @@ class Structure:
         )
 
     def _agrees(self, name: Any, other: Structure) -> bool:
-        """True if a variable of the rest has the same labels or numbers, and attributes where it is text, in both."""
+        """True if a variable of the rest has the same labels or numbers in both."""
         ours, theirs = self.contents[name], other.contents[name]
         if ours is not None and theirs is not None:
             return ours == theirs
@@ -154,6 +157,10 @@ class Structure:
             return index is other.indexes[name] or bool(index.equals(other.indexes[name]))
         a, b = self.rest[name], other.rest[name]
         return a is b or (not (is_tracer(a._data) or is_tracer(b._data)) and bool(a.equals(b)))
+
+    def _agrees_in_text(self, name: Any, other: Structure) -> bool:
+        """True if a variable that is no numbers is the same in both."""
+        return name in other.rest and self._agrees(name, other) and _alike(self.about[name], other.about[name])
 
     def around(self, leaves: Sequence[Any]) -> Any:
         """The DataArray or Dataset of these numbers, or of what JAX puts in their place."""

@@ -232,15 +232,18 @@ class RepeatedLabels:
         """Those of a call that was made; None where it must be looked at again."""
         parts: dict[str, Any] = {}
         after: dict[str, Any] = {}
+        params = {p.name: p for p in fencil.params}
+        if not arguments.keys() <= params.keys():
+            return None  # a size is told by its number
         for name, value in arguments.items():
-            kind, dims = kind_of(value), fencil[name].type.dims
+            kind, dims = kind_of(value), params[name].type.dims
             if kind in ("xarray", "field"):
                 have, variable = place.intervals[name], value.variable if kind == "xarray" else value.data
                 if not getattr(variable.dtype, "isnative", True):
                     return None
                 parts[name] = kind, *cut_of(have.names, variable.shape, name, dims, have)
             elif type(value) in NUMBERS or isinstance(value, np.generic):
-                parts[name] = "number", fencil[name].type.element, dims
+                parts[name] = "number", params[name].type.element, dims
         if labels is not None and labels.lost:
             return None  # of which every call warns
         for p in fencil.results:

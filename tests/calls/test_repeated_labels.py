@@ -304,12 +304,14 @@ def test_numbers_of_another_kind_and_beyond_their_type_are_noticed():
     def scaled(h, n):
         return h * n
 
-    h = _array().astype("float32")
-    for n in (2, 2.5, True, 3, np.float32(2.0)):
+    h = _array()
+    for n in (2, 2**40, 2.5, True, 3, np.float64(2.0)):
         for _ in range(3):
             wanted = _told(lambda n=n: ti.field_operator(scaled.function)(h, n))
             _same(_told(lambda n=n: scaled(h, n)), wanted)
-    assert "A07" in _told(lambda: scaled(h, 1e300))
+    for _ in range(3):
+        scaled(h.astype("float32"), 2.0)
+    assert "A07" in _told(lambda: scaled(h.astype("float32"), 1e300))
     assert "A07" in _told(lambda: scaled(h.astype("int32"), 2**40))
 
 
@@ -330,6 +332,20 @@ def test_fields_and_labels_of_one_call_are_told_apart():
             )
             np.testing.assert_array_equal(found.data, wanted.data)
     assert jax.tree_util.tree_structure(call(h)) == jax.tree_util.tree_structure(_rise()(h))
+
+
+def test_programs_with_sizes_are_called_with_labels_sizes_and_buffers():
+    c = ti.compile(ti.parse("f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x + x; }"))
+    for n in (4, 4, 5, 4):
+        for start in (0.5, 2):
+            x = xr.DataArray(np.arange(float(n)), {"I": np.arange(n) + start}, ("I",))
+            for given in ({}, {"n": n}, {"y": xr.zeros_like(x)}):
+                y = c(x=x, **given)["y"]
+                xr.testing.assert_identical(y, (2.0 * x).rename(None))
+                assert given.get("y", y) is y
+            x.values[:] = 7.0
+            np.testing.assert_array_equal(c(x=x)["y"].values, 14.0)
+    assert "B02" in _told(lambda: c(x=x, n=3))
 
 
 def test_staggered_dims_are_noticed():
