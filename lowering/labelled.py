@@ -488,7 +488,7 @@ def leaves_key(leaves: Sequence[Any], arrays: Sequence[Any]) -> Any:
         elif isinstance(held, (int, float)):
             weak.append(True)
         elif isinstance(held, jax.Array) and isinstance(held.sharding, SingleDeviceSharding):
-            weak.append(held.weak_type)
+            weak.append(getattr(held, "weak_type", False))  # random keys have none
         else:
             return None
         if held is not x and not isinstance(x, Field):

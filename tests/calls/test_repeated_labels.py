@@ -334,6 +334,17 @@ def test_fields_and_labels_of_one_call_are_told_apart():
     assert jax.tree_util.tree_structure(call(h)) == jax.tree_util.tree_structure(_rise()(h))
 
 
+@pytest.mark.parametrize("make", [_rise, _smooth, lambda: _loop(lambda s: 0.5 * s)])
+def test_dims_in_another_order_are_noticed_where_extents_are_equal(make):
+    call, h = make(), _array().isel(I=slice(0, 3))
+    for _ in range(3):
+        call(h)
+    turned = h.copy(data=h.values.T).transpose("J", "I")
+    for _ in range(2):
+        _same(call(turned), make()(turned))
+        _same(call(h), make()(h))
+
+
 def test_programs_with_sizes_are_called_with_labels_sizes_and_buffers():
     c = ti.compile(ti.parse("f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x + x; }"))
     for n in (4, 4, 5, 4):
@@ -520,6 +531,7 @@ def test_the_result_of_a_loop_has_nothing_in_common_with_the_state():
 
 def test_states_of_several_kinds_go_in_and_out_as_they_are():
     state = {"h": _array(), "f": ti.as_field({I: 3}, np.ones(3)), "n": np.arange(3), "j": jnp.ones(2), "x": 2.0}
+    state["k"] = jax.random.key(0)
     half = lambda s: {**s, "h": s["h"] * 0.5, "j": s["j"] * 0.5}
     first = ti.iterate(half, state, 2, progress=False)
     for _ in range(2):
@@ -529,6 +541,7 @@ def test_states_of_several_kinds_go_in_and_out_as_they_are():
             one, other = jax.tree_util.tree_leaves(again[name])[0], jax.tree_util.tree_leaves(first[name])[0]
             assert type(one) is type(other) and one.dtype == other.dtype
             np.testing.assert_array_equal(one, other)
+        assert again["k"] == first["k"]
     assert type(again["f"]) is type(first["f"]) and again["f"].dims == first["f"].dims
 
 
