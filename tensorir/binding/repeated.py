@@ -95,7 +95,7 @@ def _labelled_key(array: Any, read: Collection[str]) -> Hashable:
         return None
     return (
         array._name, variable._dims, kind, data.shape, dtype, units if type(units) is str else None,
-        tuple(coordinates), tuple(indexes),
+        tuple(coordinates),
     )  # fmt: skip
 
 

@@ -345,6 +345,36 @@ def test_dims_in_another_order_are_noticed_where_extents_are_equal(make):
         _same(call(h), make()(h))
 
 
+def test_another_size_without_labels_is_noticed():
+    call, h = _rise(), xr.DataArray(np.ones((5, 3)), dims=("I", "J"))
+    for n in (5, 5, 4, 3, 5):
+        assert call(h[:n]).sizes == {"I": n - 1, "J": 3}
+
+
+def test_a_coordinate_on_another_dim_is_noticed():
+    call, h = _smooth(), _array().isel(I=slice(0, 3))
+    for dim in ("J", "J", "I", "J", "I"):
+        other = h.assign_coords(area=(dim, np.arange(3.0)))
+        _same(call(other), _smooth()(other))
+
+
+def test_numbers_of_coordinates_that_are_asked_for_are_compared_again():
+    @ti.field_operator
+    def weighed(a, b):
+        return (a + b) * ti.coord(a + b, "area")
+
+    a, b = _array(), _array()
+    for _ in range(3):
+        weighed(a, b)
+    b.area.values[:] = 5.0
+    assert "V38" in _told(lambda: weighed(a, b))
+    call, h = _extended(), _array().drop_indexes("I")
+    for _ in range(3):
+        call(h)
+    uneven = h.assign_coords(I=("I", [0.0, 1.0, 4.0, 9.0, 16.0])).drop_indexes("I")
+    assert "V38" in _told(lambda: call(uneven))
+
+
 def test_programs_with_sizes_are_called_with_labels_sizes_and_buffers():
     c = ti.compile(ti.parse("f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x + x; }"))
     for n in (4, 4, 5, 4):
@@ -380,13 +410,12 @@ def test_staggered_dims_are_noticed():
 
 def test_results_of_two_calls_have_nothing_in_common():
     call, h = _smooth(), _array()
-    for _ in range(3):
-        first = call(h)
-    first.attrs["source"] = "mine"
-    first.coords["I"].attrs["axis"] = "mine"
-    first.coords["area"].attrs["units"] = "mine"
-    first.values[:] = 0.0
-    first.name = "mine"
+    for result in [call(h), call(h), call(h)]:
+        result.attrs["source"] = "mine"
+        result.coords["I"].attrs["axis"] = "mine"
+        result.coords["area"].attrs["units"] = "mine"
+        result.values[:] = 0.0
+        result.name = "mine"
     _same(call(h), _smooth()(h))
 
 
