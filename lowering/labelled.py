@@ -14,7 +14,8 @@ other attributes and coordinates without an index are none, so that another date
 a transformation of JAX gives back has none of these, since they would be those of the arrays that it was traced for;
 the transformations of this package (`lowering/loops`) put them back.
 
-What is private in xarray stands in this file alone; `tests/calls/test_labelled_arrays.py` holds it to its versions.
+What is private in xarray stands in this file and in `tensorir/binding`, at the edge; `test_labelled_arrays.py` and
+`test_repeated_labels.py` of `tests/calls` hold it to its versions.
 """
 
 from __future__ import annotations
@@ -31,35 +32,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.sharding import SingleDeviceSharding
 
 from lowering.field import Field
 from tensorir.binding.arrays import Unread
+from tensorir.binding.coordinates import variable_of
+from tensorir.binding.repeated import call_key, contents_of, field_of
 from tensorir.ir.types import scalar_of
 from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.runtime.locations import raised_at
 
 
 def is_data_array(value: Any) -> bool:
-    return _is_xarray(value, "DataArray")
+    xarray: Any = sys.modules.get("xarray")
+    return xarray is not None and isinstance(value, xarray.DataArray)
 
 
 def is_dataset(value: Any) -> bool:
-    return _is_xarray(value, "Dataset")
-
-
-def is_named(value: Any) -> bool:
-    """True for DataArrays, Datasets and Fields."""
-    return is_labelled(value) or isinstance(value, Field)
+    xarray: Any = sys.modules.get("xarray")
+    return xarray is not None and isinstance(value, xarray.Dataset)
 
 
 def is_labelled(value: Any) -> bool:
     """True for DataArrays and Datasets."""
-    return is_data_array(value) or is_dataset(value)
+    xarray: Any = sys.modules.get("xarray")
+    return xarray is not None and isinstance(value, (xarray.DataArray, xarray.Dataset))
 
 
-def _is_xarray(value: Any, kind: str) -> bool:
-    xarray = sys.modules.get("xarray")
-    return xarray is not None and isinstance(value, getattr(xarray, kind))
+def is_named(value: Any) -> bool:
+    """True for DataArrays, Datasets and Fields."""
+    xarray: Any = sys.modules.get("xarray")  # asked of every leaf
+    return type(value) is Field or (xarray is not None and isinstance(value, (xarray.DataArray, xarray.Dataset)))
 
 
 def is_tracer(x: Any) -> bool:
@@ -73,25 +76,33 @@ class Structure:
     """
 
     __slots__ = (
-        "attrs", "coords", "dataset", "indexes", "members", "name", "order", "outside", "rest", "sizes", "traced"
+        "about", "attrs", "contents", "coords", "dataset", "indexes", "labels", "members", "name", "order", "outside",
+        "rest", "sizes", "traced",
     )  # fmt: skip
 
     def __init__(self, array: Any) -> None:
         self.dataset = is_dataset(array)
         self.indexes: Mapping[Any, Any] = array._indexes
-        self.name: Any = None if self.dataset else array.name
+        self.name: Any = None if self.dataset else array._name
         self.attrs: Mapping[Any, Any] = dict(array.attrs) if self.dataset else {}
-        variables: Mapping[Any, Any] = array._variables if self.dataset else {None: array.variable, **array._coords}
+        variables: Mapping[Any, Any] = array._variables if self.dataset else {None: array._variable, **array._coords}
         own = [n for n in array.data_vars if is_numeric(variables[n])] if self.dataset else [None]
-        self.members = tuple([(n, variables[n]._dims, dict(variables[n].attrs)) for n in own])
+        self.members = tuple([(n, variables[n]._dims, dict(variables[n]._attrs or ())) for n in own])
         """The name, dims and attributes of each variable whose numbers are leaves; None is the name in a DataArray."""
         self.rest = {n: v for n, v in variables.items() if n not in own}
         """Coordinates, and variables that are no numbers."""
-        self.traced = tuple([n for n, v in self.rest.items() if is_tracer(v._data)])
+        self.contents = contents_of(self.rest, self.indexes, self.rest)
+        """Their labels or numbers as they are now, since these may be changed in place; None where that is not told."""
+        self.labels = [self.contents[n] or self.indexes[n] for n in self.indexes]
+        self.about = {n: dict(v._attrs or ()) for n, v in self.rest.items()}
+        """Their attributes."""
+        self.traced = tuple([n for n, v in self.rest.items() if isinstance(v._data, Tracer)])
         """Coordinates whose numbers are leaves, too: those that a trace computed."""
-        self.outside = not any(is_tracer(variables[n]._data) for n in own)
+        self.outside = True not in [isinstance(variables[n]._data, Tracer) for n in own]
         """True outside of traces, where units are structure."""
-        self.order, self.sizes = tuple(variables), dict(array.sizes)
+        self.order = tuple(variables)
+        first = variables.get(None)
+        self.sizes = dict(array.sizes if first is None else zip(first._dims, first._data.shape, strict=True))
         self.coords = frozenset(array._coord_names) if self.dataset else frozenset(self.rest)
 
     def __hash__(self) -> int:
@@ -107,8 +118,8 @@ class Structure:
             and [(n, d) for n, d, _ in self.members] == [(n, d) for n, d, _ in other.members]
             and self.traced == other.traced
             and self.indexes.keys() == other.indexes.keys()
-            and all(i is other.indexes[n] or i.equals(other.indexes[n]) for n, i in self.indexes.items())
-            and all(n in other.rest and _alike_variables(v, other.rest[n], False) for n, v in self.texts.items())
+            and (self.labels == other.labels or all(self._agrees(n, other) for n in self.indexes))
+            and (not self.dataset or all(self._agrees_in_text(n, other) for n in self.texts))
             and not (self.outside and other.outside and self.units != other.units)
         )
 
@@ -133,13 +144,23 @@ class Structure:
             and (self.name, self.order, self.sizes, self.coords) == (other.name, other.order, other.sizes, other.coords)
             and _alike(self.attrs, other.attrs)
             and all(_alike(a, b) for (_, _, a), (_, _, b) in zip(self.members, other.members, strict=True))
-            and all(
-                _alike(v.attrs, other.rest[n].attrs)
-                if n in self.traced
-                else _alike_variables(v, other.rest[n], n in self.indexes)
-                for n, v in self.rest.items()
-            )
+            and all(_alike(a, other.about[n]) for n, a in self.about.items())
+            and all(n in self.traced or self._agrees(n, other) for n in self.rest)
         )
+
+    def _agrees(self, name: Any, other: Structure) -> bool:
+        """True if a variable of the rest has the same labels or numbers in both."""
+        ours, theirs = self.contents[name], other.contents[name]
+        if ours is not None and theirs is not None:
+            return ours == theirs
+        if (index := self.indexes.get(name)) is not None:
+            return index is other.indexes[name] or bool(index.equals(other.indexes[name]))
+        a, b = self.rest[name], other.rest[name]
+        return a is b or (not (is_tracer(a._data) or is_tracer(b._data)) and bool(a.equals(b)))
+
+    def _agrees_in_text(self, name: Any, other: Structure) -> bool:
+        """True if a variable that is no numbers is the same in both."""
+        return name in other.rest and self._agrees(name, other) and _alike(self.about[name], other.about[name])
 
     def around(self, leaves: Sequence[Any]) -> Any:
         """The DataArray or Dataset of these numbers, or of what JAX puts in their place."""
@@ -177,28 +198,16 @@ def is_numeric(variable: Any) -> bool:
 
 def _variable(dims: tuple[Any, ...], data: Any, attrs: Mapping[Any, Any]) -> Any:
     """A variable of numbers or of any object of JAX's in their place, at which xarray does not look."""
-    import xarray as xr
-
     if isinstance(data, jax.Array) and data.ndim != len(dims):
         axes = f"{len(dims)} dims, {', '.join(map(str, dims))}" if dims else "no dims"
         message = f"a DataArray on {axes}, has numbers with {data.ndim} axes within this transformation of JAX"
         raise refuse("V35", f"{message}.", "jax.vmap and lax.scan add and take axes without names: give them x.data.")
-    variable = object.__new__(xr.Variable)
-    variable._dims, variable._data, variable._attrs, variable._encoding = dims, data, dict(attrs), None
-    return variable
+    return variable_of(None, dims, data, attrs)
 
 
 def _alike(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
     """True if attributes are the same."""
     return a.keys() == b.keys() and all(v is b[k] or bool(np.array_equal(v, b[k])) for k, v in a.items())
-
-
-def _alike_variables(a: Any, b: Any, index: bool) -> bool:
-    if a is b:
-        return True
-    if is_tracer(a._data) or is_tracer(b._data):
-        return False
-    return _alike(a.attrs, b.attrs) and (index or a.equals(b))
 
 
 def numbers_of(variable: Any) -> Any:
@@ -449,6 +458,47 @@ def with_numbers(parts: Any, some: Sequence[Any], more: Sequence[Any] | None = N
         return Field(next(rest), x.dims) if isinstance(x, Field) else next(rest)
 
     return jax.tree_util.tree_map(one, parts, is_leaf=_is_whole)
+
+
+def data_of(x: Any) -> Any:
+    """The array of a DataArray or a Field, or what stands there alone."""
+    return x._variable._data if is_data_array(x) else x.data if isinstance(x, Field) else x
+
+
+def relabelled(x: Any, data: Any) -> Any:
+    """Other numbers in the place of those of a DataArray, a Field or an array, without the encodings of files."""
+    if isinstance(x, Field):
+        return field_of(x, data)
+    if not is_data_array(x):
+        return data
+    coordinates = {n: variable_of(v, v._dims, v._data, v._attrs) for n, v in x._coords.items()}
+    variable = variable_of(None, x._variable._dims, data, x._variable._attrs)
+    return sys.modules["xarray"].DataArray(variable, coordinates, name=x._name, indexes=x._indexes, fastpath=True)
+
+
+def leaves_key(leaves: Sequence[Any], arrays: Sequence[Any]) -> Any:
+    """The key of all that a step may read of DataArrays, Fields and arrays but their numbers, which are `arrays`.
+
+    None where something must be looked at: attributes that may change in place, arrays on several devices.
+    """
+    weak, read, about = list[bool](), set[Any](), list[Any]()
+    for x, held in zip(leaves, arrays, strict=True):
+        if type(held) is np.ndarray and held.dtype.isnative:
+            weak.append(False)
+        elif isinstance(held, (int, float)):
+            weak.append(True)
+        elif isinstance(held, jax.Array) and isinstance(held.sharding, SingleDeviceSharding):
+            weak.append(getattr(held, "weak_type", False))  # random keys have none
+        else:
+            return None
+        if held is not x and not isinstance(x, Field):
+            read.update(x._coords)
+            for name, value in (x._variable._attrs or {}).items():
+                if not isinstance(value, (str, int, float, np.generic)):
+                    return None
+                about.append((name, type(value), value))
+    key = call_key(dict(enumerate(leaves)), read)
+    return None if key is None else (key, tuple(about), tuple(weak))
 
 
 def is_key(x: Any) -> bool:

@@ -24,9 +24,15 @@ def backend(name: str = "jax") -> Any:
     if name not in points:
         points = {**_beside(), **points}
     if name not in points:
-        message = f"there is no backend '{name}'."
-        raise refuse("A14", message, did_you_mean(name, points) or "install tensorir: pip install .")
-    return points[name].load()
+        raise refuse(
+            "A14", f"there is no backend '{name}'.", did_you_mean(name, points) or "install tensorir: pip install ."
+        )
+    return _loaded(points[name])
+
+
+@cache
+def _loaded(point: metadata.EntryPoint) -> Any:
+    return point.load()
 
 
 @cache

@@ -20,11 +20,25 @@ def count_calls(run: Callable[[], object]) -> int:
     >>> count_calls(lambda: [abs(k) for k in range(100)]) >= 100
     True
     """
+    return _count_events(run, ("call", "c_call"))
+
+
+def count_calls_of_python(run: Callable[[], object]) -> int:
+    """
+    The functions of Python that ``run`` calls, those of C left out.
+
+    >>> count_calls_of_python(lambda: abs(abs(1)))
+    1
+    """
+    return _count_events(run, ("call",))
+
+
+def _count_events(run: Callable[[], object], events: tuple[str, ...]) -> int:
     count = 0
 
     def see(frame: object, event: str, argument: object) -> None:
         nonlocal count
-        count += event in ("call", "c_call")
+        count += event in events
 
     before = sys.getprofile()
     sys.setprofile(see)

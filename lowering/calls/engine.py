@@ -23,6 +23,8 @@ from tensorir.binding.calls import (
     with_variables,
     writable,
 )
+from tensorir.binding.labels import NOWHERE
+from tensorir.binding.repeated import RepeatedLabels, call_key
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.pipeline import Stages, staged
 from tensorir.runtime.errors import DiagnosticError, refuse
@@ -87,7 +89,7 @@ class RepeatedCall:
             return None
         if tuple(map(type, flat)) != self.types or tracing():
             return None
-        if self.any_host and (op_by_op() or not all(a.dtype.isnative for a in flat)):
+        if self.any_host and (op_by_op() or False in [a.dtype.isnative for a in flat]):
             return None
         if self.shapes is not None and [a.shape for a in flat] != self.shapes:
             return None
@@ -121,6 +123,8 @@ class _Known:
     executable: Executable
     repeated: RepeatedCall | None
     """The way past the look at the arguments, where there is one."""
+    labels: RepeatedLabels | None
+    """What is done around it with the labels of arguments, where these have some."""
 
 
 class Engine:
@@ -158,16 +162,17 @@ class Engine:
             raise
         except (RuntimeError, ValueError):
             # what XLA says of memory that is gone does not say whose it was
-            for name, value in arguments.items():
+            held = {n: getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for n, v in arguments.items()}
+            for name, value in held.items():
                 refuse_given_away(value, name)
-            _refuse_apart(arguments)
+            _refuse_apart(held)
             raise
 
     def _called(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-        key = _kinds(arguments)
-        known = None if datasets else self.quick.get(key)
-        if known is not None:
-            return self._again(known, constants, arguments)
+        key = None if datasets else call_key(arguments)
+        known = None if key is None else self.quick.get(key)
+        if known is not None and (results := self._again(known, constants, arguments)) is not None:
+            return results
         if datasets:
             return self._on_dataset(constants, datasets, arguments)
         ready = prepare_call(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
@@ -175,12 +180,10 @@ class Engine:
         if self._recycles(executable, ready):
             return self._recycled(executable, ready)
         outputs = self._run(executable, ready.arrays, ready.given_away)
-        if self._is_plain(executable, arguments):
-            repeated = self._repeated(executable, arguments)
-            self.quick.put(key, _Known(executable, repeated))
-            if repeated is not None:
-                self.last = weakref.ref(repeated)
-        return ready.finish(outputs)
+        results = ready.finish(outputs)
+        if key is not None:
+            self._remember(key, executable, ready, arguments, results)
+        return results
 
     def stages(self, fencil: Fencil, tables: Mapping[str, SkipValues] | None = None) -> Stages[Fencil]:
         """The passes of a compilation; op by op, floats are added in the order of the program."""
@@ -227,9 +230,9 @@ class Engine:
 
     def _recycles(self, executable: Executable, ready: PreparedCall) -> bool:
         """True if nobody but the call itself sees the buffers that XLA writes."""
-        flat = jax.tree_util.tree_leaves(ready.arrays)
-        apart = executable.prints or executable.empty or op_by_op() or inside_trace(flat)
-        return ready.copied and not ready.given_away and not apart and _on_host(executable, ready.arrays)
+        if not ready.copied or ready.given_away or executable.prints or executable.empty or op_by_op():
+            return False
+        return not inside_trace(jax.tree_util.tree_leaves(ready.arrays)) and _on_host(executable, ready.arrays)
 
     def _on_dataset(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """A Dataset in gives its variables as arguments by name, and a Dataset out."""
@@ -254,9 +257,34 @@ class Engine:
             and not special & set(arguments)
         )
 
-    def _again(self, known: _Known, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-        """A call with bare arrays like one that was seen before, straight to the executable."""
-        executable, donate = known.executable, self.options.donate
+    def _remember(
+        self, key: Any, executable: Executable, ready: PreparedCall, arguments: dict[str, Any], results: Any
+    ) -> None:
+        """Keep what calls of this key do again, where that is known."""
+        if ready.place is not NOWHERE:
+            labels = RepeatedLabels.of(ready.fencil, arguments, ready.place, ready.labels, results)
+            if labels is None:
+                return
+            arrays = labels.arrays(arguments)
+            known = self.quick.get(call_key(arrays))
+            if known is None and self._is_plain(executable, arrays):
+                known = _Known(executable, self._repeated(executable, arrays), None)
+                self.quick.put(call_key(arrays), known)
+            if known is not None and known.executable is executable and known.repeated is not None:
+                self.quick.put(key, replace(known, labels=labels))
+        elif self._is_plain(executable, arguments):
+            repeated = self._repeated(executable, arguments)
+            self.quick.put(key, _Known(executable, repeated, None))
+            if repeated is not None:
+                self.last = weakref.ref(repeated)
+
+    def _again(self, known: _Known, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any] | None:
+        """A call like one that was seen before, straight to the executable."""
+        executable, donate, labels = known.executable, self.options.donate, known.labels
+        if labels is not None:
+            assert known.repeated is not None
+            outputs = known.repeated(constants, labels.arrays(arguments))
+            return None if outputs is None else labels.around(outputs, arguments)
         if known.repeated is not None:
             self.last = weakref.ref(known.repeated)
         arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
@@ -282,7 +310,7 @@ class Engine:
         NumPy arrays without axes, which are numbers, may be among them. `given` has the place of each parameter in the
         arrays; results come in the order of their names. For arrays that are not like these the function gives None.
         """
-        known = self.quick.get(_kinds({n: arrays[k] for n, k in given}))
+        known = self.quick.get(call_key({n: arrays[k] for n, k in given}))
         if known is None or known.executable.prints or self.options.donate or tracing():
             return None
         executable = known.executable
@@ -351,11 +379,6 @@ class Engine:
         return found
 
 
-def _kinds(arguments: Mapping[str, Any]) -> Any:
-    """The key of a call."""
-    return tuple([(n, type(v), getattr(v, "shape", None), getattr(v, "dtype", None)) for n, v in arguments.items()])
-
-
 def _is_bare(array: Any) -> bool:
     """True if an array is of NumPy and no more than that: no mask, no order of bytes that JAX does not know."""
     return type(array) is np.ndarray and array.dtype.isnative
@@ -376,9 +399,8 @@ def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> boo
     return any(arrays[k].shape != shape or arrays[k].dtype != dtype for k, shape, dtype in kinds)
 
 
-def _refuse_apart(arguments: Mapping[str, Any]) -> None:
+def _refuse_apart(held: Mapping[str, Any]) -> None:
     """Raise A40 for arrays on different devices."""
-    held = {n: getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for n, v in arguments.items()}
     placed = [(n, a.devices()) for n, a in held.items() if isinstance(a, jax.Array) and concrete(a)]
     for name, devices in placed[1:]:
         first, others = placed[0]

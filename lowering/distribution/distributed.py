@@ -38,7 +38,8 @@ from tensorir.distribution.partition import (
 )
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.distribution.shared_axes import check_named, refuse_both
-from tensorir.fieldview.operator import FieldOperator, Plan
+from tensorir.fieldview.operator import FieldOperator
+from tensorir.fieldview.plans import Plan
 from tensorir.fieldview.program import Program
 from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Fencil, Var

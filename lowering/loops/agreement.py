@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,7 +74,7 @@ class Agreement:
             some |= x.devices() if isinstance(x, jax.Array) and not x.is_fully_addressable else set()
         return Agreement(tuple(sorted(some, key=lambda d: d.id)))
 
-    @property
+    @cached_property
     def several_processes(self) -> bool:
         return len({d.process_index for d in self.devices}) > 1
 

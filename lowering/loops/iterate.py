@@ -22,22 +22,37 @@ from lowering.kernels import plan_of_steps
 from lowering.labelled import (
     apart,
     blank,
+    data_of,
     further,
+    is_named,
     is_parts,
+    leaves_key,
     names_of_axes,
     numbers,
+    relabelled,
     whole,
     with_numbers,
 )
 from lowering.loops.checkpoints import Checkpoints, digest_of_arrays, digest_of_function, source_of
 from lowering.loops.forcing import Forcing
-from lowering.loops.progress import Bar, is_shown
 from lowering.loops.run import Run, interrupts
 from lowering.loops.snapshots import Clock, Snapshots, clock_of, due_steps
-from lowering.loops.states import entered, labelled_arrays, stacked_dataset
-from lowering.loops.stepping import LOOPS, LoopInside, calls_in, checked_loop, in_order, loop_key, on_parts
+from lowering.loops.states import entered, hosted, labelled_arrays, stacked_dataset
+from lowering.loops.stepping import (
+    AGAIN,
+    LOOPS,
+    Again,
+    LoopInside,
+    calls_in,
+    checked_loop,
+    in_order,
+    loop_key,
+    on_parts,
+)
 from lowering.tracing import inside_trace, left_to_xla, tracing
 from tensorir.binding.arrays import Unread
+from tensorir.binding.repeated import attributes_of
+from tensorir.fieldview.closure_fingerprint import function_key
 from tensorir.runtime.errors import refuse
 
 REPORTS = 50
@@ -85,6 +100,19 @@ def iterate(
     if keep and to is None and checkpoint_dir is not None:
         raise refuse("A31", "what is kept would be lost with the process.", 'write it: to="run.nc".')
     clock = clock_of(dt, start, state, n)
+    leaves, tree = jax.tree_util.tree_flatten(state, is_leaf=is_named)
+    arrays = list(map(data_of, leaves))
+    short = forcing is None and callback is None and not keep and every is None and checkpoint_dir is None
+    key = leaves_key(leaves, arrays) if short and clock.start is None and not tracing() else None
+    key = None if key is None else (getattr(step, "__code__", None) or id(step), tree, key)
+    again = None if key is None else AGAIN.get(key)
+    if again is not None and again.reads == function_key(step):
+        put = lambda some: tree.unflatten(map(relabelled, leaves, hosted(some, arrays)))
+        with jax.enable_x64(True), interrupts() as interrupt:
+            carry = [jnp.array(x, copy=True) for x in arrays]
+            run = Run(again.loop, n, (), None, None, clock, None, None, None, None, interrupt, put=put)
+            run.show(progress)
+            return run.ended(*run.advance(0, carry), on_interrupt)
     due = _due(every, clock, n)
     labels = _labels(state) if checkpoint_dir is not None else ""
     forced = None if forcing is None else Forcing.on_clock(forcing, forcing_method, clock, n)
@@ -144,9 +172,11 @@ def iterate(
             if to is not None:
                 leads = loop.agreement.leads  # who writes the file finds out if it may
                 run.file = Snapshots(to, resumed is not None or not leads, done if leads else 0)
-            if is_shown(progress) and loop.agreement.leads:
-                run.bar = Bar(n, patience=0.0 if progress else 0.5)
-            return run.ended(*run.advance(done, carry), on_interrupt)
+            run.show(progress)
+            result = run.ended(*run.advance(done, carry), on_interrupt)
+            if key is not None and loop.placement is None and not loop.agreement.devices:
+                AGAIN.put(key, Again(loop, function_key(step), attributes_of(dict(enumerate(leaves)))))
+            return result
         finally:
             if held:
                 held.close()

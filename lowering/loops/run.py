@@ -6,6 +6,7 @@ step.
 
 from __future__ import annotations
 
+import _signal  # pyright: ignore[reportMissingImports]  # `signal` makes an enum of every handler
 import atexit
 import os
 import signal
@@ -33,7 +34,7 @@ from lowering.labelled import (
 from lowering.loops.agreement import Vote, ended
 from lowering.loops.checkpoints import Checkpoints
 from lowering.loops.forcing import Forcing, Records
-from lowering.loops.progress import Bar
+from lowering.loops.progress import Bar, is_shown
 from lowering.loops.snapshots import Clock, Snapshots
 from lowering.loops.states import dataset, left
 from lowering.loops.stepping import Loop
@@ -72,15 +73,16 @@ def interrupts() -> Iterator[Interrupt]:
     usual: dict[int, tuple[Any, ...]] = {
         signal.SIGINT: (signal.default_int_handler,), signal.SIGTERM: (signal.SIG_DFL, leave)
     }  # fmt: skip
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in usual}
-    taken = {number: how for number, how in before.items() if how in usual[number]}
-    for number in taken:
-        signal.signal(number, note)
+    taken: dict[int, Any] = {}
+    for number, known in usual.items():
+        if (how := _signal.getsignal(number)) in known:
+            taken[number] = how
+            _signal.signal(number, note)
     try:
         yield found
     finally:
         for number, how in taken.items():
-            signal.signal(number, how)
+            _signal.signal(number, how)
 
 
 def leave_without_others() -> None:
@@ -118,6 +120,13 @@ class Run:
     times: list[int] = field(default_factory=list[int])
     signal: int = 0
     peers: Sequence[str] = ()
+    put: Callable[[list[Any]], Any] | None = None
+    """Puts numbers on the labels of the state at the start, where these are not `given`."""
+
+    def show(self, wanted: bool | None) -> None:
+        """Draw a bar where one is wanted, or somebody would see it."""
+        if is_shown(wanted) and self.loop.agreement.leads:
+            self.bar = Bar(self.n, patience=0.0 if wanted else 0.5)
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
         """The steps that are left, or those until the user stops them."""
@@ -232,6 +241,8 @@ class Run:
 
     def _left(self, state: Any, done: int) -> Any:
         """The state for the caller, with the date after these steps."""
+        if self.put is not None:
+            return self.put(state)
         return self.clock.dated(left(with_numbers(self.given, state), self.given), done)
 
     def ended(self, done: int, state: Any, on_interrupt: str) -> Any:

@@ -81,6 +81,13 @@ def left(parts: Any, like: Any = None) -> Any:
     return jax.tree_util.tree_map(_without_encoding, whole(hosted), is_leaf=is_labelled)
 
 
+def hosted(some: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+    """Arrays as NumPy's, but for those that came in as arrays of JAX, and numbers of Python beside such."""
+    beside = True in [isinstance(x, jax.Array) for x in like]
+    return [x if isinstance(own, jax.Array) or (beside and not hasattr(own, "dtype")) else _hosted(x)
+            for x, own in zip(some, like, strict=True)]  # fmt: skip
+
+
 def _hosted(x: Any) -> Any:
     return on_host(x) if isinstance(x, jax.Array) and not is_tracer(x) else x
 

@@ -95,6 +95,10 @@ class Loop:
         buffers that are reused.
         """
         kind = None if records is None else Kind(records)
+        with calls_of(None):
+            return self._program(kind, carry, votes, coordinates, records)(carry, votes, coordinates, records)
+
+    def _program(self, kind: Any, carry: list[Any], votes: Any, coordinates: list[Any], records: Any) -> Program:
         if kind not in self.programs:
 
             def run(carry: Any, votes: Any, coordinates: Any, records: Any) -> Any:
@@ -104,14 +108,27 @@ class Loop:
                 carry = rounds(own, self.several, carry, decided[0]).run(carry, steps, in_pairs=True)
                 return (carry if records is None else carry[0]), decided
 
-            with calls_of(None):
-                self.programs[kind] = shared(run, carry, votes, coordinates, records, donate=True)
-        with calls_of(None):
-            return self.programs[kind](carry, votes, coordinates, records)
+            self.programs[kind] = shared(run, carry, votes, coordinates, records, donate=True)
+        return self.programs[kind]
 
 
 LOOPS: RecentCache[Any, Loop] = RecentCache("time loops", 32)
 """The time loops that ran last, by the code of their step, what it reads outside, and the kind of state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A loop of states of one key."""
+
+    loop: Loop
+    reads: Any
+    """The key of the step, and of the values that it reads from outside."""
+    kept: list[Any]
+    """Attributes that the key tells by identity."""
+
+
+AGAIN: RecentCache[Any, Again] = RecentCache("states of time loops", 64)
+"""The time loops that ran last, by the key of the state, for which nothing is looked at again."""
 
 
 def loop_key(step: Callable[[Any], Any], state: Any) -> Any:

@@ -442,6 +442,13 @@ def starts_of(dims: Dims) -> dict[str, int]:
 
 def _by_name(data: Any, names: tuple[str, ...], name: str, dims: Dims, have: Dims) -> Any:
     """The axes of a named array in the parameter's order, cut to its intervals."""
+    index, order = cut_of(names, data.shape, name, dims, have)
+    cut = data if index is None else data[index]
+    return cut if order is None else cut.transpose(order)
+
+
+def cut_of(names: tuple[str, ...], shape: Sequence[int], name: str, dims: Dims, have: Dims) -> tuple[Any, Any]:
+    """The part of a named array on a parameter's intervals, and its axes in their order; None for the array itself."""
     unknown = [n for n in names if n not in dims]
     missing = [n for n in dims if n not in names]
     if unknown or missing:
@@ -456,10 +463,9 @@ def _by_name(data: Any, names: tuple[str, ...], name: str, dims: Dims, have: Dim
             help = "give it the missing points: ti.extend adds a halo." if interval & need else "shift its coordinate."
             raise refuse("A06", f"'{name}' needs {n}{need}, and this has {n}{interval}.", help)
         index.append(slice(need.start - interval.start, need.stop - interval.start))
-    whole = all(s == slice(0, extent) for s, extent in zip(index, data.shape, strict=True))
-    cut = data if whole else data[tuple(index)]
+    whole = all(s == slice(0, extent) for s, extent in zip(index, shape, strict=True))
     order = [names.index(n) for n in dims.names]
-    return cut if order == sorted(order) else cut.transpose(order)
+    return None if whole else tuple(index), None if order == sorted(order) else order
 
 
 def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> frozenset[int]:

@@ -333,6 +333,9 @@ class PreparedCall:
     """From output arrays by name to what the caller gets."""
     copied: bool
     """Whether all that the caller gets are buffers of its own, into which results are copied."""
+    place: Place
+    labels: Any
+    """The `Labels` of its DataArrays; None where there are none."""
 
 
 def call(program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
@@ -400,9 +403,14 @@ def prepare_call(
     given_away = {n: arrays[n] for n in donate if n in arguments}
     for name in written - needed:
         arrays.pop(name, None)
-    finish = _finisher(fencil, arguments, kinds, place)
+    labels = None
+    if "xarray" in kinds.values():
+        from tensorir.binding.coordinates import Labels
+
+        labels = Labels.of(fencil, arguments, place)
+    finish = _finisher(fencil, arguments, kinds, place, labels)
     copied = all(p.name in arguments and _holds_numpy(p, arguments[p.name]) for p in fencil.results)
-    return PreparedCall(bound, fencil, arrays, holes, given_away, finish, copied)
+    return PreparedCall(bound, fencil, arrays, holes, given_away, finish, copied, place, labels)
 
 
 def with_variables(
@@ -516,7 +524,7 @@ def nested(element: Element, arrays: Sequence[Any]) -> Any:
 
 
 def _finisher(
-    fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str], place: Place
+    fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str], place: Place, labels: Any
 ) -> Callable[[Arrays], dict[str, Any]]:
     kind = next((k for k in ("xarray", "field", "jax") if k in kinds.values()), "numpy")
     buffers = {
@@ -524,11 +532,6 @@ def _finisher(
         for p in fencil.results
         if p.name in arguments and kinds[p.name] != "jax"
     }  # fmt: skip
-    template = None
-    if kind == "xarray":
-        from tensorir.binding.coordinates import Labels
-
-        template = Labels.of(fencil, arguments, place)
 
     def finish(outputs: Arrays) -> dict[str, Any]:
         results: dict[str, Any] = {}
@@ -538,7 +541,7 @@ def _finisher(
                 results[p.name] = _write(p, buffers[p.name], arrays, place)
                 continue
             names = [p.name] if isinstance(p.type.element, Scalar) else leaf_names(p.type.element, p.name)
-            made = [_as_kind(kind, p, n, a, template, place) for n, a in zip(names, arrays, strict=True)]
+            made = [_as_kind(kind, p, n, a, labels, place) for n, a in zip(names, arrays, strict=True)]
             results[p.name] = nested(p.type.element, made)
         return results
 
@@ -564,7 +567,7 @@ def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
     return buffer
 
 
-def _as_kind(kind: str, param: Var, leaf: str, array: Any, template: Any, place: Place) -> Any:
+def _as_kind(kind: str, param: Var, leaf: str, array: Any, labels: Any, place: Place) -> Any:
     if kind == "numpy" and is_traced(array):
         kind = "jax"  # in somebody's trace
     match kind:
@@ -575,10 +578,15 @@ def _as_kind(kind: str, param: Var, leaf: str, array: Any, template: Any, place:
 
             return field_type()(array, place.outside(param.type.dims))
         case "xarray":
-            elsewhere = is_traced(array) or not getattr(array, "is_fully_addressable", True)
-            return template.attach(param, array if elsewhere else writable(array), leaf)
+            return labels.attach(param, labelled_data(array), leaf)
         case _:
             return writable(array)
+
+
+def labelled_data(array: Any) -> Any:
+    """The numbers of a DataArray that is a result: NumPy's, but for those of traces and of several processes."""
+    here = is_array(array) or (not is_traced(array) and getattr(array, "is_fully_addressable", True))
+    return writable(array) if here else array
 
 
 def writable(array: Any) -> Array:

@@ -15,6 +15,7 @@ coordinate, the one of the most points.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -388,7 +389,7 @@ def _labels_on(dim: str, part: Interval, source: Any, have: Dims) -> Any:
             continue
         values: Any = np.asarray(labels)
         if own == dim and have[dim].covers(part):
-            return values[_part(have[dim], part)]
+            return values[part_of(have[dim], part)]
         if own != dim and len(part) <= len(values):
             return values[: len(part)]
         if own != dim and len(values) > 1 and _has_equal_steps(values):
@@ -415,6 +416,8 @@ class Labels:
     """The staggered dims that coordinates tell."""
     names: Mapping[str, Any]
     """Of results, None where those of the arguments differ."""
+    lost: list[str] = field(default_factory=list[str])
+    """The coordinates that were asked for where they are not known."""
 
     @staticmethod
     def of(fencil: Fencil, arguments: Mapping[str, Any], place: Place) -> Labels:
@@ -449,7 +452,7 @@ class Labels:
                 if name in known_names or name in coords or not all(str(d) in dims for d in coordinate.dims):
                     continue
                 if all(have[str(d)].covers(dims[str(d)]) for d in coordinate.dims):
-                    part = {d: _part(have[str(d)], dims[str(d)]) for d in coordinate.dims}
+                    part = {d: part_of(have[str(d)], dims[str(d)]) for d in coordinate.dims}
                     # how a file stored it is not how what is computed is stored
                     coords[str(name)] = _native(coordinate).isel(part).drop_encoding()
         lost: list[str] = []
@@ -467,23 +470,23 @@ class Labels:
                 coords[name] = (name, np.arange(interval.start, interval.stop))
         for source, have in self.sources:
             for name, coordinate in source.coords.variables.items():
+                if name in coords or name in known_names or name in source.dims:
+                    continue
                 wide = {str(d): (have[str(d)], dims[str(d)]) for d in coordinate.dims if str(d) in dims}
-                around = len(wide) == coordinate.ndim and all(need.covers(i) for i, need in wide.values())
-                if name not in coords and name not in known_names and name not in source.dims and around:
+                if len(wide) == coordinate.ndim and all(need.covers(i) for i, need in wide.values()):
                     widths = {d: (i.start - need.start, need.stop - i.stop) for d, (i, need) in wide.items()}
                     coords[str(name)], missing = _widened(coordinate, widths)
                     lost += [str(name)] if missing else []
         _warn_of_lost(lost)
+        self.lost.extend(lost)
         result = leaf or param.name
-        model = self.own.get(result)
-        if model is None:
-            overlap = [s for s, have in self.sources if set(have.names) & set(dims.names) and "_NB_" not in str(have)]
-            model = next(iter(overlap), None)
+        source, units = self.attributes_of(result, dims)
+        attrs = with_units(self.own.get(source), units)
         if base is None:
-            labelled = xr.DataArray(array, dims=dims.names, coords=coords, attrs=self._attrs(result, model))
+            labelled = xr.DataArray(array, dims=dims.names, coords=coords, attrs=attrs)
         else:
             labelled = base.assign_coords(coords) if coords else base
-            labelled.data, labelled.attrs = array, self._attrs(result, model)
+            labelled.data, labelled.attrs = array, attrs
         labelled.name = (
             self.own[result].name if result in self.own else self.names.get(result, self.names.get(param.name))
         )  # xarray takes the name of an array of dask for one that is None
@@ -500,32 +503,32 @@ class Labels:
         held = source.variable._data
         if {str(d) for d in source.dims} != set(dims.names) or not (is_array(held) or hasattr(held, "aval")):
             return None
-        native = all(getattr(v.dtype, "isnative", True) for v in source.coords.variables.values())
+        native = all(getattr(v.dtype, "isnative", True) for v in source._coords.values())
         if not native or not all(have[d].covers(i) for d, i in dims.items):
             return None
-        part = source.isel({d: _part(have[d], i) for d, i in dims.items})
-        if any(v.encoding for v in (part.variable, *part.coords.variables.values())):
-            part = part.drop_encoding()
-        return part if part.dims == dims.names else part.transpose(*dims.names)
+        part = {d: part_of(have[d], i) for d, i in dims.items}
+        cut = _cut(source, part)
+        cut = source.isel(part).drop_encoding() if cut is None else cut
+        return cut if cut.dims == dims.names else cut.transpose(*dims.names)
 
-    def _attrs(self, result: str, model: Any) -> dict[str, Any]:
-        """All attributes where a result is the same quantity as an argument, and otherwise the unit, where it is known.
+    def attributes_of(self, result: str, dims: Dims) -> tuple[str, str | None]:
+        """The argument whose attributes a result has, "" for none, and the units in the place of theirs, None for none.
 
-        With `xarray.set_options(keep_attrs=True)` those of the model are kept but for a unit that does not follow, and
-        with False none.
+        All attributes hold where a result is the same quantity as an argument, and otherwise the unit, where it is
+        known. With `xarray.set_options(keep_attrs=True)` those of the first argument on its dims are kept but for a
+        unit that does not follow, and with False none.
         """
-
         keep = xarray_option("keep_attrs", "default")
         quantity = self.quantities.get(result, Quantity())
-        source = self.own.get(result, self.own.get(quantity.same_as)) if keep == "default" else model if keep else None
-        attrs: dict[str, Any] = {} if source is None else dict(source.attrs)
         if keep is False:
-            return {}
-        if result not in self.own:
-            attrs.pop("units", None)
-            if quantity.unit:
-                attrs["units"] = quantity.unit
-        return attrs
+            return "", None
+        if result in self.own:
+            return result, None
+        if keep == "default":
+            return quantity.same_as if quantity.same_as in self.own else "", quantity.unit
+        beside = (n for n, (_, have) in zip(self.own, self.sources, strict=True) if "_NB_" not in str(have)
+                  if set(have.names) & set(dims.names))  # fmt: skip
+        return next(beside, ""), quantity.unit
 
     def _between(self, dim: str, interval: Interval) -> tuple[str, Any, dict[str, Any]] | None:
         """The coordinate of a staggered dim: midpoints of that of the dim half way, where its labels are no points."""
@@ -673,10 +676,54 @@ def _with_missing(variable: Any, dim: Any, before: int, after: int) -> Any:
     return padded
 
 
+def _cut(array: Any, part: Mapping[Any, slice]) -> Any:
+    """A part of a DataArray with nothing but arrays of NumPy and plain indexes among its coordinates; None of others.
+
+    What `isel` gives in three times as long, without encodings.
+    """
+    from xarray import DataArray
+    from xarray.indexes import PandasIndex
+
+    whole = all(s == slice(0, n) for s, n in zip([part[d] for d in array.dims], array.shape, strict=True))
+    coordinates: dict[Any, Any] = {}
+    indexes: dict[Any, Any] = {}
+    for name, v in array._coords.items():
+        index, data = array._indexes.get(name), v._data
+        if index is None and type(data) is np.ndarray:
+            data = data[tuple([part[d] for d in v._dims]) or ...]
+        elif type(index) is not PandasIndex or v._dims != (name,):
+            return None
+        else:
+            indexes[name] = index if whole else index.isel({name: part[name]})
+            data = data if whole else type(data)(indexes[name].index, data.dtype)
+        coordinates[name] = variable_of(v, v._dims, data, v._attrs)
+    held = array.variable._data[tuple([part[d] for d in array.dims]) or ...]
+    own = variable_of(None, array.dims, held, {})
+    return DataArray(own, coordinates, name=array.name, indexes=indexes, fastpath=True)
+
+
+def variable_of(model: Any, dims: tuple[Any, ...], data: Any, attrs: Mapping[Any, Any] | None) -> Any:
+    """A variable as another one is (of an index, or not), with attributes of its own and data that nobody looks at."""
+    kind = sys.modules["xarray"].Variable if model is None else model.__class__
+    variable: Any = object.__new__(kind)
+    variable._dims, variable._data, variable._attrs, variable._encoding = dims, data, dict(attrs or ()), None
+    return variable
+
+
+def with_units(array: Any, units: str | None) -> dict[str, Any]:
+    """The attributes of an array, if there is one, with these units in the place of its own; with them for None."""
+    attrs: dict[str, Any] = {} if array is None else dict(array.attrs)
+    if units is not None:
+        attrs.pop("units", None)
+        if units:
+            attrs["units"] = units
+    return attrs
+
+
 def _units_of(array: Any) -> str:
     unit = array.attrs.get("units") if hasattr(array, "attrs") else None
     return unit if isinstance(unit, str) else ""
 
 
-def _part(have: Interval, need: Interval) -> slice:
+def part_of(have: Interval, need: Interval) -> slice:
     return slice(need.start - have.start, need.stop - have.start)

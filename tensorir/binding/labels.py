@@ -466,17 +466,6 @@ SHIFTED: WeakCache[frozenset[str]] = WeakCache("dims along which programs shift"
 """Of each fencil the dims along which it reads neighbours."""
 
 
-def unsteady(operands: Sequence[Operand]) -> dict[str, str]:
-    """The dims along which labels have no equal steps, each with what is wrong."""
-    found: dict[str, str] = {}
-    for o in operands:
-        for dim in o.extents if kind_of(o.value) == "xarray" else ():
-            labels = labels_of(o.value, dim)
-            if labels is not None and (told := _uneven(labels)):
-                found[dim] = told
-    return found
-
-
 DATED = " as "
 """Between the name of a coordinate of dates and the units that it is asked in, `time as days since 2000-01-01`."""
 
@@ -492,10 +481,11 @@ def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
         name = str(getattr(o.value, "name", None)).partition(DATED)[0]
         read |= {name} if tuple(o.extents) == (name,) else set()
     for o in operands:
-        for dim, told in unsteady([o]).items():
-            if dim in o.extents and dim not in read and dim in SHIFTED.of(fencil, _shifted):
+        for dim in SHIFTED.of(fencil, _shifted) - read if kind_of(o.value) == "xarray" else ():
+            labels = labels_of(o.value, dim) if dim in o.value.dims else None
+            if labels is not None and (fault := _uneven(labels)):
                 raise refuse(
-                    "A27", f"'{fencil.name}' reads neighbours along {dim}, and the labels of '{o.name}' {told}.",
+                    "A27", f"'{fencil.name}' reads neighbours along {dim}, and the labels of '{o.name}' {fault}.",
                     f"{o.name}.reindex(...) fills what is missing, "
                     f"ti.drop_indexes({o.name}, '{dim}') goes by position.",
                 )  # fmt: skip

@@ -25,6 +25,8 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, cast
 
@@ -32,7 +34,7 @@ import numpy as np
 
 from tensorir.binding.arrays import is_traced, kind_of
 from tensorir.ir.nodes import Fencil
-from tensorir.runtime.memory import remembered
+from tensorir.runtime.memory import RecentCache, remembered
 
 _OURS = os.path.dirname(os.path.dirname(__file__))
 _INSTALLED = tuple(
@@ -53,8 +55,19 @@ def closure_fingerprint(function: Callable[..., Any], given: Iterable[Any] = ())
     >>> closure_fingerprint(scaled, [{"rate": 1.0}]) == closure_fingerprint(scaled, [{"rate": 2.0}])
     False
     """
+    given = tuple(given)
+    alone = not given or all(value is function for value in given)
+    known = READS.get(id(function)) if alone else None
+    if known is not None and known.hold(function, len(given)):
+        return known.fingerprint
     look = _look_at(function)
-    return tuple(look.inside(function)), tuple(map(look.told, given))
+    fingerprint = tuple(look.inside(function)), tuple(map(look.told, given))
+    if alone and look.reads.steady:
+        key, drop = id(function), READS.drop
+        with suppress(TypeError):  # nothing tells when an object without weak references is gone
+            held = weakref.ref(function, lambda _: drop(key))
+            READS.put(key, replace(look.reads, function=held, times=len(given), fingerprint=fingerprint))
+    return fingerprint
 
 
 def function_key(function: Callable[..., Any]) -> Hashable:
@@ -78,9 +91,43 @@ def values_read(function: Callable[..., Any]) -> list[Any]:
     return [value for _, value in look.seen.values()]
 
 
+@dataclass(slots=True)
+class Reads:
+    """The places from which a function reads, with the objects there: while these stay, so does its fingerprint."""
+
+    function: Callable[[], Any] = lambda: None
+    times: int = 0
+    """How often the function is among the values that were told."""
+    fingerprint: Hashable = None
+    items: list[tuple[Any, Any, Any]] = field(default_factory=list[Any])
+    """Mappings with names and values."""
+    attributes: list[tuple[Any, str, Any]] = field(default_factory=list[Any])
+    steady: bool = True
+    """False where some value is told by contents that may change in place."""
+
+    def hold(self, function: Callable[..., Any], times: int) -> bool:
+        """True if nothing has changed."""
+        if self.function() is not function or self.times != times:
+            return False
+        for place, name, value in self.items:
+            if place.get(name, MISSING) is not value:
+                return False
+        try:
+            for owner, name, value in self.attributes:
+                if getattr(owner, name, MISSING) is not value:
+                    return False
+        except ValueError:  # a variable that is not assigned any more
+            return False
+        return True
+
+
+MISSING = object()
+READS: RecentCache[int, Reads] = RecentCache("reads of functions", 256)
+
+
 def _look_at(function: Callable[..., Any]) -> _Look:
     inner = _users(function)
-    return _Look({}, () if inner is None else _names(inner.__code__))
+    return _Look({}, () if inner is None else _names(inner.__code__), Reads())
 
 
 class _Same:
@@ -105,13 +152,14 @@ class _Same:
         return self is other or (mine is not None and mine is other._object())
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Look:
     """A look at what code with some names reads; what was seen before is told by its number."""
 
     seen: dict[tuple[int, tuple[str, ...]], tuple[int, Any]]
     """By identity and names; with the objects, so that no other comes to have the identity of one."""
     names: tuple[str, ...]
+    reads: Reads
 
     def told(self, value: Any) -> Hashable:
         """A value as something to compare."""
@@ -120,6 +168,10 @@ class _Look:
         if (before := self._before(value)) is not None:
             return before
         held, kind = cast("tuple[Any, Any]", (value, type(value)))
+        frozen = (tuple, frozenset, np.generic, Fencil)
+        by_contents = isinstance(value, (np.ndarray, list, set, Mapping)) or kind_of(value) == "xarray"
+        if not isinstance(value, frozen) and (by_contents or _is_open(kind)):
+            self.reads.steady = False
         if isinstance(value, (np.ndarray, np.generic)):
             return _array(np.asarray(held))
         if kind_of(value) == "xarray":
@@ -134,7 +186,7 @@ class _Look:
             return _Same(value)
         if isinstance(value, Fencil):
             return value
-        if dataclasses.is_dataclass(value) and not isinstance(value, type) and type(value).__eq__ is not object.__eq__:
+        if dataclasses.is_dataclass(value) and not isinstance(value, type) and kind.__eq__ is not object.__eq__:
             fields = [self.told(getattr(value, f.name)) for f in dataclasses.fields(value)]
             return type(value), *fields, *self.inside(value)
         return _Same(value), *self.inside(value)
@@ -158,32 +210,46 @@ class _Look:
             case ModuleType() if str(getattr(value, "__file__", "")).startswith(_INSTALLED):
                 return
             case _ if (function := _users(value)) is not None:
-                look = _Look(self.seen, _names(function.__code__))
+                if value is not function:
+                    self.reads.attributes.append((value, "function", function))
+                look = _Look(self.seen, _names(function.__code__), self.reads)
                 yield from map(look.told, look.read_by(function))
             case _:
                 yield from self._attributes(value)
 
     def read_by(self, function: FunctionType) -> Iterator[Any]:
         """Defaults, and the values of the global names and of the variables around that a function may read."""
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            self.reads.attributes.append((function, name, getattr(function, name)))
         yield from function.__defaults__ or ()
-        yield from (function.__kwdefaults__ or {}).values()
-        yield from [function.__globals__[name] for name in self.names if name in function.__globals__]
+        by_name: Mapping[str, Any] = function.__kwdefaults__ or {}
+        for place, name in (*((by_name, n) for n in by_name), *((function.__globals__, n) for n in self.names)):
+            if (value := self._at(place, name)) is not MISSING:
+                yield value
         for cell in function.__closure__ or ():
             try:
+                self.reads.attributes.append((cell, "cell_contents", cell.cell_contents))
                 yield cell.cell_contents
             except ValueError:  # not assigned yet
-                continue
+                self.reads.steady = False
+
+    def _at(self, place: Mapping[str, Any], name: str) -> Any:
+        """The value of a name in a mapping."""
+        value = place.get(name, MISSING)
+        self.reads.items.append((place, name, value))
+        return value
 
     def _attributes(self, owner: Any) -> Iterator[Hashable]:
         """`settings.dt`: the name behind the point is a name of the code, too."""
         kinds: tuple[type, ...] = (owner if isinstance(owner, type) else type(owner)).__mro__
         places: list[Mapping[str, Any]] = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
         for name in (*self.names, *_IMPLIED):
-            held = next((place[name] for place in places if name in place), None)
+            held = next((value for place in places if (value := self._at(place, name)) is not MISSING), None)
             function = getattr(held, "__func__", getattr(held, "fget", held))  # of class methods and properties
             match held:
                 case MemberDescriptorType():
-                    yield self.told(getattr(owner, name, None))
+                    self.reads.attributes.append((owner, name, value := getattr(owner, name, None)))
+                    yield self.told(value)
                 case _ if _users(function) is not None:
                     yield from self._method(owner, function)
                 case _:
@@ -194,7 +260,7 @@ class _Look:
         yield self.told(function)
         inner = _users(function)
         if inner is not None and not isinstance(owner, ModuleType):
-            yield _Look(self.seen, _names(inner.__code__)).told(owner)
+            yield _Look(self.seen, _names(inner.__code__), self.reads).told(owner)
 
     def _before(self, value: Any) -> int | None:
         """The number under which a value was looked at for these names, None if this is the first time."""
@@ -203,6 +269,12 @@ class _Look:
             return self.seen[key][0]
         self.seen[key] = len(self.seen), value
         return None
+
+
+def _is_open(kind: type[Any]) -> bool:
+    """True for dataclasses that are told by their fields, and whose fields may be assigned."""
+    params = getattr(kind, "__dataclass_params__", None)
+    return params is not None and not params.frozen and kind.__eq__ is not object.__eq__
 
 
 def _array(array: np.ndarray[Any, Any]) -> Hashable:

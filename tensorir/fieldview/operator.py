@@ -7,20 +7,20 @@ import inspect
 import numbers
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from tensorir.binding.arrays import article, is_tuple, kind_of, type_of_named, with_narrow_hint
-from tensorir.binding.calls import bind, nested
-from tensorir.binding.coordinates import Coordinates, stated
+from tensorir.binding.arrays import article, is_tuple, kind_of, with_narrow_hint
+from tensorir.binding.coordinates import KNOWN, Coordinates, stated
 from tensorir.binding.labels import placed_by_identity
 from tensorir.binding.quantities import in_degrees, with_pint, without_pint
+from tensorir.binding.repeated import call_key
 from tensorir.fieldview.array_types import Array, FieldType, Named, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.datasets import coordinates_of_whole, is_whole, members_of_whole, over_variables
 from tensorir.fieldview.pickling import reduced
+from tensorir.fieldview.plans import NO_TABLES, Plan, RepeatedPlan, key_of, names_read, planned, trace_key
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import (
     annotations_of,
@@ -33,14 +33,10 @@ from tensorir.fieldview.signature import (
 )
 from tensorir.fieldview.trace import (
     Assigned,
-    TakenType,
     Tracing,
-    check_dims,
     current,
     named,
-    places,
     refuse_beyond,
-    refuse_degrees,
     tracing,
 )
 from tensorir.fieldview.traced import (
@@ -60,13 +56,13 @@ from tensorir.fieldview.traced import (
     tuple_of,
     wrap,
 )
-from tensorir.integers.dims import Dims, Interval
+from tensorir.integers.dims import Dims
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.staggering import halves
 from tensorir.ir.types import Scalar, TensorType, TupleElement, bcast
-from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refuse
+from tensorir.runtime.errors import DiagnosticError, Displayed, did_you_mean, refuse
 from tensorir.runtime.locations import assigned, here, located, of_function
 from tensorir.runtime.memory import SIZES, RecentCache
 
@@ -75,63 +71,6 @@ if TYPE_CHECKING:
     from tensorir.inspect import Inspection
 
 # Field operators: functions on fields, run on data, inside of JAX, or GT4Py's way.
-
-NO_TABLES: Mapping[str, Any] = MappingProxyType({})
-
-
-@dataclass(eq=False)
-class Plan:
-    """An operator traced for one set of types: its fencil, and how its result is put together."""
-
-    fencil: Fencil
-    shape: Any
-    results: Any
-    """The output of each result by name; where members of a tuple have dims of their own, a tuple of such."""
-    tables: tuple[str, ...]
-    places: Mapping[tuple[str, Span], Span] = field(default_factory=dict[tuple[str, Span], Span])
-    """Where what another operator computed was assigned, by its name and where it was computed."""
-    constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Values of parameters that bound programs brought along."""
-    taken: Sequence[TakenType] = ()
-    """Which types the numbers of Python among its arguments take."""
-    coordinates: Mapping[str, tuple[str, int]] = field(default_factory=dict[str, "tuple[str, int]"])
-    """Of the parameters that are coordinates of arguments, the name of each and which of this name it is."""
-    looked: frozenset[str] = frozenset()
-    """The names of coordinates that the trace asked for."""
-    periods: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By how much the coordinates of periodic dims go on."""
-    named: frozenset[str] = frozenset()
-    """The dims that the trace named."""
-    turns: Mapping[str, frozenset[Interval]] = field(default_factory=dict[str, "frozenset[Interval]"])
-    """The intervals of these dims that go round once."""
-    compiled: Any = None
-
-    @staticmethod
-    def of(
-        name: str, params: Sequence[Var], closures: Sequence[Closure], trace: Tracing, shape: Any = None,
-        results: Any = None,
-    ) -> Plan:  # fmt: skip
-        """The plan of a trace that is over; raises V36 for angles in degrees, V40 for dims that no argument has."""
-        refuse_degrees(closures, trace.degrees)
-        check_dims(name, params, trace)
-        constants = dict(trace.constants.values())
-        fencil = build.fencil(
-            name, [*params, *trace.tables.values(), *trace.fields.values(), *constants], closures
-        )  # fmt: skip
-        return Plan(
-            fencil, shape, results, tuple(trace.tables), places(trace.assigned.values()),
-            {v.name: arrays for v, arrays in constants.items()}, trace.taken,
-            {v.name: which for which, v in trace.fields.items()}, frozenset(trace.looked), trace.periods,
-            frozenset(trace.named), {dim: frozenset(parts) for dim, parts in trace.turns.items()},
-        )  # fmt: skip
-
-    @property
-    def program(self) -> Any:
-        """The fencil with these values bound."""
-        if not self.constants:
-            return self.fencil
-        values = {name: nested(self.fencil[name].type.element, arrays) for name, arrays in self.constants.items()}
-        return bind(self.fencil, values)
 
 
 @dataclass(eq=False)
@@ -147,6 +86,8 @@ class FieldOperator(Displayed, Generic[Result]):
     body: Callable[..., Any]
     plans: RecentCache[Any, Plan] = field(default_factory=lambda: RecentCache("traces of operators", SIZES))
     """What was traced, by the types of the arguments."""
+    repeated: RecentCache[Any, RepeatedPlan] = field(default_factory=lambda: RecentCache("calls of operators", SIZES))
+    """The same by what decides a call, where it is like one before."""
     looked: set[str] = field(default_factory=set[str])
     """The names of coordinates that traces asked for."""
     scan: tuple[Any, ...] | None = None
@@ -221,6 +162,13 @@ class FieldOperator(Displayed, Generic[Result]):
         offset_provider: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:
+        arguments, key, looked = dict[int | str, Any](), None, len(self.looked)
+        if out is None and domain is None and not offset_provider and not KNOWN.get():
+            arguments = {**dict(enumerate(args)), **more}
+            key = call_key(arguments, self.looked and names_read(self.looked))
+            repeated = None if key is None else self.repeated.get(key)
+            if repeated is not None and repeated.reads == closure_fingerprint(self.function):
+                return repeated(arguments)
         if "pint" in sys.modules:
             (plain, named), registry = without_pint((args, tuple(more.values())))
             if registry is not None:
@@ -250,8 +198,14 @@ class FieldOperator(Displayed, Generic[Result]):
             if out is None:
                 _refuse_ambiguous(self.name, plan, values)
             plan.compiled = compile(plan.program)
-        with stated(plan.periods, plan.turns):
-            return restored(plan.shape, gathered(plan.results, plan.compiled(**values)))
+        result = plan.run(values)
+        if len(self.looked) > looked:  # then numbers of these coordinates decide, too
+            key = call_key(arguments, names_read(self.looked))
+        if key is not None:
+            again = RepeatedPlan.of(plan, self.function, self.signature, arguments, bound)
+            if again is not None:
+                self.repeated.put(key, again)
+        return result
 
     def over_variables(
         self, bound: Mapping[str, Any], call: Callable[..., Any], provider: Mapping[str, Any] = NO_TABLES
@@ -362,7 +316,7 @@ class FieldOperator(Displayed, Generic[Result]):
         buffer = None if out is None else key_of(out, place)
         tables = tuple((n, key_of(t)) for n, t in provider.items())
         angles = frozenset(n for name, v in bound.items() for n in in_degrees(name, v))
-        key = (call_key(self.function, bound, types, place), buffer, region, tables, angles)
+        key = (trace_key(self.function, bound, types, place), buffer, region, tables, angles)
         try:
             coordinates = Coordinates(bound, place)
             return planned(
@@ -442,19 +396,6 @@ class FieldOperator(Displayed, Generic[Result]):
         return values
 
 
-def planned(
-    plans: RecentCache[Any, Plan], looked: set[str], key: Any, coordinates: Coordinates, make: Callable[[], Plan]
-) -> Plan:
-    """A plan by what its trace depends on, with the coordinates that traces have asked for: `looked` grows by those."""
-    with halves(coordinates.arguments.values()) as told:
-        key = (key, tuple(sorted(told.items(), key=str)))
-        plan = plans.of((key, coordinates.key(looked)), make)
-        if not plan.looked <= looked:
-            looked |= plan.looked
-            plans.put((key, coordinates.key(looked)), plan)
-        return plan
-
-
 def bound_arguments(
     name: str, signature: inspect.Signature, args: tuple[Any, ...], more: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -491,29 +432,6 @@ def provided(offset_provider: Any) -> Mapping[str, Any]:
         told = f"the offset_provider is {article(type(offset_provider).__name__)}."
         raise refuse("V11", told, "it is a dict of tables: offset_provider={'V2E': table}.")
     return cast("Mapping[str, Any]", offset_provider)
-
-
-def call_key(
-    function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None],
-    placed: Mapping[int, Dims],
-) -> Any:  # fmt: skip
-    """The key of a trace: types with the order of their axes, values of Python, and the function's reads."""
-    own = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
-    where = tuple([(d, d.names) for d in placed.values()])
-    return own, where, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])
-
-
-def key_of(value: Any, placed: Mapping[int, Dims] | None = None) -> Any:
-    if is_tuple(value):
-        return tuple([key_of(v, placed) for v in value])
-    if isinstance(value, TensorType):
-        return value, value.dims.names
-    named = type_of_named(value, placed)
-    return (
-        (named, named.dims.names)
-        if named is not None
-        else (str(getattr(value, "dtype", "")), tuple(getattr(value, "shape", ())))
-    )
 
 
 def _opened(

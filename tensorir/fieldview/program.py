@@ -13,17 +13,9 @@ from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
 from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.array_types import Array, Plain
-from tensorir.fieldview.operator import (
-    Plan,
-    applied,
-    bound_arguments,
-    call_key,
-    key_of,
-    planned,
-    provided,
-    table_value,
-)
+from tensorir.fieldview.operator import applied, bound_arguments, provided, table_value
 from tensorir.fieldview.pickling import reduced
+from tensorir.fieldview.plans import Plan, key_of, planned, trace_key
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.trace import Tracing, refuse_beyond, tracing
@@ -127,7 +119,7 @@ class Program(Displayed):
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'", place) for n, v in bound.items()}
         tables = tuple((n, key_of(t)) for n, t in provider.items())
         angles = frozenset(n for name, v in bound.items() for n in in_degrees(name, v))
-        key = call_key(self.function, bound, types, place), tables, angles
+        key = trace_key(self.function, bound, types, place), tables, angles
         coordinates = Coordinates(bound)
         return planned(
             self.plans, self.looked, key, coordinates, lambda: self._trace(bound, types, provider, coordinates)

@@ -23,8 +23,8 @@ from tensorir.analysis.domains import Domains
 from tensorir.analysis.domains import domains as infer
 from tensorir.binding.calls import subject
 from tensorir.inspect.picture import LINE, PALE, Drawing, Picture, hue, middle, width_of
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.rewrite import postorder
-from tensorir.ir.types import Dims, Interval
 
 MAX_BOXES = 24
 """Boxes of one picture."""

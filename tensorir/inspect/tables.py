@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import Array, refuse
+from tensorir.binding.arrays import Array
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
 from tensorir.ir.types import NEIGHBOUR
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 _SIDE = 420
 _KINDS = {"V": "Vertex", "E": "Edge", "C": "Cell"}

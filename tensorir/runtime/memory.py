@@ -190,6 +190,10 @@ class RecentCache(Generic[K, V]):
             self.put(key, found)
         return found
 
+    def drop(self, key: K) -> None:
+        """Forget the value of a key, if there is one."""
+        self._entries.pop(key, None)
+
     def clear(self) -> None:
         self._entries.clear()
 

@@ -1,0 +1,286 @@
+"""Calls on labelled arrays like one before: the key of what decides a call, and what a call of that key does again.
+
+A first call looks at labels, units and attributes in many places; what it finds follows from the *key*: kinds and
+shapes of arrays, dims in their order, the bytes of the labels of every index (so that labels that were changed in place
+are other labels), units, which attributes coordinates have, and what holds around the call (options of xarray,
+staggered dims, periods). Numbers are in no key, nor coordinates without an index, which every call takes from its own
+arguments. What has no key, such as an array in a file or an index of several levels, is looked at in every call.
+
+>>> import xarray as xr
+>>> h = xr.DataArray([1.0, 2.0], {"lat": [50.0, 52.5]}, name="h")
+>>> call_key({"h": h}) == call_key({"h": 2.0 * h}), call_key({"h": h}) == call_key({"h": h.assign_attrs(units="K")})
+(True, False)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorir.backends import field_type
+from tensorir.binding.arrays import PACKING, accept, cut_of, kind_of
+from tensorir.binding.calls import labelled_data
+from tensorir.binding.coordinates import PERIODS, TURNS, Labels, part_of, variable_of, with_units
+from tensorir.binding.labels import Place
+from tensorir.integers.dims import Dims
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.staggering import FROM_COORDINATES, STATED
+from tensorir.ir.types import INT32, Scalar
+
+NUMBERS = (float, int, bool)
+"""Numbers of Python, whose value is in no key, but for whole numbers the width that it needs."""
+LOOKED_AT = 4096
+"""Elements up to which the numbers of a coordinate that decides are in a key."""
+NO_OPTIONS: Mapping[str, Any] = {"arithmetic_join": None, "keep_attrs": None}
+AROUND_A_CALL = (FROM_COORDINATES, PERIODS, TURNS)
+NO_ATTRIBUTES: Mapping[Any, Any] = {}
+
+
+def call_key(arguments: Mapping[Any, Any], read: Collection[str] = ()) -> Hashable:
+    """The key of what decides a call with these arguments; None where something must be looked at.
+
+    `read` are the names of coordinates without an index whose numbers decide, too. Attributes are told by identity:
+    what remembers a key holds `attributes_of` its arguments.
+    """
+    data_array = getattr(sys.modules.get("xarray"), "DataArray", None)
+    parts: list[Any] = []
+    for name, value in arguments.items():
+        kind = value.__class__
+        part: Any
+        if kind is data_array:
+            part = _labelled_key(value, read)
+        elif kind in NUMBERS:
+            part = kind, kind is int and value in INT32.range
+        elif kind is str or value is None:
+            part = kind, value
+        elif isinstance(dims := getattr(value, "dims", None), Dims):
+            data = value.data
+            part = kind, tuple([(n, i.start, i.stop) for n, i in dims.items]), data.__class__, data.dtype
+        elif (dtype := getattr(value, "dtype", None)) is not None and dims is None:
+            part = kind, value.shape, dtype
+        else:
+            return None
+        if part is None:
+            return None
+        parts.append((name, part))
+    # xarray.get_options() makes a copy
+    options = NO_OPTIONS if data_array is None else sys.modules["xarray.core.options"].OPTIONS
+    return (
+        tuple(parts),
+        options["arithmetic_join"],
+        options["keep_attrs"],
+        len(STATED),  # which only grows
+        *[(n, *known.items()) for n, around in enumerate(AROUND_A_CALL) if (known := around.get(None))],
+    )
+
+
+def _labelled_key(array: Any, read: Collection[str]) -> Hashable:
+    """The key of a DataArray; None for one that has none."""
+    variable, indexes = array._variable, array._indexes
+    data: Any = variable._data
+    attrs: Mapping[Any, Any] = variable._attrs or NO_ATTRIBUTES
+    coordinates: list[Any] = []
+    contents = contents_of(array._coords, indexes, read)
+    for name, coordinate in array._coords.items():
+        about, numbers = coordinate._attrs or NO_ATTRIBUTES, contents[name]
+        if numbers is None or (name in indexes and coordinate._dims != (name,)):  # levels of an index
+            return None
+        shift = repr(about["c_grid_axis_shift"]) if "c_grid_axis_shift" in about else None
+        coordinates.append((name, coordinate._dims, numbers, shift, tuple(about), tuple(map(id, about.values()))))
+    dtype, units, kind = data.dtype, attrs.get("units"), data.__class__
+    if dtype.kind in "iu" and not attrs.keys().isdisjoint(PACKING):
+        return None
+    return (
+        array._name, variable._dims, kind, data.shape, dtype, units if type(units) is str else None,
+        tuple(coordinates),
+    )  # fmt: skip
+
+
+def contents_of(variables: Mapping[Any, Any], indexes: Mapping[Any, Any], read: Collection[Any]) -> dict[Any, Any]:
+    """The labels of indexes and the numbers of coordinates that are read; None for many, or in no array of NumPy."""
+    contents: dict[Any, Any] = {}
+    for name, variable in variables.items():
+        held, index = variable._data, indexes.get(name)
+        if index is None:
+            contents[name] = None
+            if type(held) is np.ndarray:
+                numbers = held.tobytes() if name in read and held.size <= LOOKED_AT else None
+                if name not in read or (numbers is not None and not held.dtype.hasobject):
+                    contents[name] = held.dtype, held.shape, numbers
+            continue
+        labels, shown = getattr(index, "index", None), getattr(held, "array", None)
+        if labels is None or shown is None:
+            contents[name] = None
+            continue
+        values: Any = getattr(labels, "_data", None)
+        values_shown: Any = getattr(shown, "_data", None)
+        plain = type(values) is np.ndarray is type(values_shown)
+        if plain and not (values.dtype.hasobject or values_shown.dtype.hasobject):
+            own, other = (values.dtype, values.tobytes()), (values_shown.dtype, values_shown.tobytes())
+        else:
+            own, other = _labels_key(labels), _labels_key(shown)
+        contents[name] = held._dtype, own, None if own == other else other
+    return contents
+
+
+def _labels_key(labels: Any) -> Hashable:
+    """The key of an index of pandas that is no plain array of numbers: dates, texts, ranges, objects."""
+    values = labels.values
+    if type(values) is np.ndarray and not values.dtype.hasobject:
+        return values.dtype, values.tobytes()
+    some = tuple(values)
+    return labels.dtype, some, tuple(map(type, some))
+
+
+def attributes_of(arguments: Mapping[Any, Any]) -> list[Any]:
+    """The attributes of coordinates, which keys tell by identity and so must not go."""
+    arrays = [getattr(value, "_coords", NO_ATTRIBUTES) for value in arguments.values()]
+    return [list((c._attrs or NO_ATTRIBUTES).values()) for coordinates in arrays for c in coordinates.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLabels:
+    """The labels of a result of calls of one key."""
+
+    dims: tuple[str, ...]
+    name: Any
+    source: str
+    """The argument whose attributes it has, "" for none."""
+    units: str | None
+    """Those in the place of its own, "" for none; None where its own hold."""
+    coordinates: tuple[tuple[Any, Any, str, Any], ...]
+    """Names with the coordinate of an index, or with the argument that has it, and its part."""
+    indexes: Mapping[Any, Any]
+    labels: Mapping[Any, Hashable]
+    """Those of the indexes, whose memory may be that of an argument."""
+
+    @staticmethod
+    def of(labels: Labels, param: Var, result: Any) -> ResultLabels | None:
+        """Those that the first call gave a result; None where it has coordinates that are computed."""
+        dims, coordinates = param.type.dims, list[tuple[Any, Any, str, Any]]()
+        sources = dict(zip(labels.own, labels.sources, strict=True))
+        for name, coordinate in result._coords.items():
+            if name in result._indexes:
+                # attributes of their own, since the caller may change those of the result
+                own = variable_of(coordinate, coordinate._dims, coordinate._data, coordinate._attrs)
+                coordinates.append((name, own, "", None))
+                continue
+            argument = next((n for n, (x, have) in sources.items() if _covers(x, have, name, dims)), None)
+            if argument is None:
+                return None
+            array, have = sources[argument]
+            source = array._coords[name]
+            part = tuple([part_of(have[str(d)], dims[str(d)]) for d in source._dims]) or ...
+            if source._dims != coordinate._dims or type(source._data) is not np.ndarray:
+                return None
+            if not np.shares_memory(source._data[part], coordinate._data):
+                return None
+            coordinates.append((name, None, argument, part))
+        about = labels.attributes_of(param.name, dims)
+        fixed = {name: v for name, v in result._coords.items() if name in result._indexes}
+        kept = contents_of(fixed, result._indexes, ())
+        return ResultLabels(dims.names, result.name, *about, tuple(coordinates), dict(result._indexes), kept)
+
+    def around(self, array: Any, arguments: Mapping[str, Any]) -> Any:
+        """A DataArray with these labels; None where their memory was changed in place."""
+        xarray = sys.modules["xarray"]
+        coordinates: dict[Any, Any] = {}
+        for name, coordinate, argument, part in self.coordinates:
+            if coordinate is not None:
+                coordinates[name] = variable_of(coordinate, coordinate._dims, coordinate._data, coordinate._attrs)
+            else:
+                source = arguments[argument]._coords[name]
+                coordinates[name] = variable_of(None, source._dims, source._data[part], source._attrs)
+        attrs = with_units(arguments.get(self.source), self.units)
+        if contents_of({n: coordinates[n] for n in self.indexes}, self.indexes, ()) != self.labels:
+            return None
+        variable = variable_of(None, self.dims, array, attrs)
+        return xarray.DataArray(variable, coordinates, name=self.name, indexes=self.indexes, fastpath=True)
+
+
+def _covers(array: Any, have: Dims, name: Any, dims: Dims) -> bool:
+    """True if an array has a coordinate on all of some intervals."""
+    own = tuple(map(str, array._coords[name]._dims)) if name in array._coords else None
+    return own is not None and all(d in dims and have[d].covers(dims[d]) for d in own)
+
+
+def field_of(model: Any, data: Any) -> Any:
+    """A Field of other numbers on the same dims, for which equinox checks nothing anew."""
+    field: Any = object.__new__(model.__class__)
+    state: Any = object.__getattribute__
+    state(field, "__dict__").update({**state(model, "__dict__"), "data": data})
+    return field
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedLabels:
+    """The work of calls of one key around the arrays of a program."""
+
+    parts: Mapping[str, Any]
+    """Of each argument with names the part that the program takes and the order of its axes; of a number its type."""
+    results: Mapping[str, Any]
+    """Of each result its labels, or a Field on its dims."""
+    kept: list[Any]
+
+    @staticmethod
+    def of(
+        fencil: Fencil, arguments: Mapping[str, Any], place: Place, labels: Labels | None, results: Mapping[str, Any]
+    ) -> RepeatedLabels | None:
+        """Those of a call that was made; None where it must be looked at again."""
+        parts: dict[str, Any] = {}
+        after: dict[str, Any] = {}
+        params = {p.name: p for p in fencil.params}
+        if not arguments.keys() <= params.keys():
+            return None  # a size is told by its number
+        for name, value in arguments.items():
+            kind, dims = kind_of(value), params[name].type.dims
+            if kind in ("xarray", "field"):
+                have, variable = place.intervals[name], value.variable if kind == "xarray" else value.data
+                if not getattr(variable.dtype, "isnative", True):
+                    return None
+                parts[name] = kind, *cut_of(have.names, variable.shape, name, dims, have)
+            elif type(value) in NUMBERS or isinstance(value, np.generic):
+                parts[name] = "number", params[name].type.element, dims
+        if labels is not None and labels.lost:
+            return None  # of which every call warns
+        for p in fencil.results:
+            if not isinstance(p.type.element, Scalar):
+                return None
+            if labels is None:
+                after[p.name] = field_type()(0, place.outside(p.type.dims))
+            elif (one := ResultLabels.of(labels, p, results[p.name])) is not None:
+                after[p.name] = one
+            else:
+                return None
+        return RepeatedLabels(parts, after, attributes_of(arguments))
+
+    def arrays(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Bare arrays as the program takes them."""
+        arrays = dict(arguments)
+        for name, (kind, cut, order) in self.parts.items():
+            value = arrays[name]
+            if kind == "number":
+                arrays[name] = accept(value, name, cut, order).data
+                continue
+            data: Any = value._variable._data if kind == "xarray" else value.data
+            if type(data) is not np.ndarray and not hasattr(data, "aval"):
+                data = value.data  # of an index, or a file
+            data = data if cut is None else data[cut]
+            arrays[name] = data if order is None else data.transpose(order)
+        return arrays
+
+    def around(self, outputs: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The results as the caller gets them; None where labels that were kept have changed."""
+        made: dict[str, Any] = {}
+        for name, labels in self.results.items():
+            if not isinstance(labels, ResultLabels):
+                made[name] = field_of(labels, outputs[name])
+            elif (result := labels.around(labelled_data(outputs[name]), arguments)) is not None:
+                made[name] = result
+            else:
+                return None
+        return made

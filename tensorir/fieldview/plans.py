@@ -1,0 +1,188 @@
+"""Plans of operators: traces by what they depend on, and calls like one before.
+
+A trace depends on types, on values of Python and on what the function reads outside of it (`trace_key`), and on the
+coordinates that it asks for. A call by the key of one before (`tensorir/binding/repeated.py`), of a function that reads
+what it read then, goes straight to the program of that plan.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from tensorir.binding.arrays import is_tuple, type_of_named
+from tensorir.binding.calls import bind, nested
+from tensorir.binding.coordinates import AROUND, PERIODS, TURNS, Coordinates, stated
+from tensorir.binding.labels import DATED
+from tensorir.binding.repeated import attributes_of
+from tensorir.fieldview.closure_fingerprint import closure_fingerprint
+from tensorir.fieldview.signature import restored
+from tensorir.fieldview.trace import TakenType, Tracing, check_dims, places, refuse_beyond, refuse_degrees
+from tensorir.fieldview.traced import gathered
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir import build
+from tensorir.ir.nodes import Closure, Fencil, Var
+from tensorir.ir.staggering import halves
+from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import Span
+from tensorir.runtime.memory import RecentCache
+
+NO_TABLES: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(eq=False)
+class Plan:
+    """An operator traced for one set of types: its fencil, and how its result is put together."""
+
+    fencil: Fencil
+    shape: Any
+    results: Any
+    """The output of each result by name; where members of a tuple have dims of their own, a tuple of such."""
+    tables: tuple[str, ...]
+    places: Mapping[tuple[str, Span], Span] = field(default_factory=dict[tuple[str, Span], Span])
+    """Where what another operator computed was assigned, by its name and where it was computed."""
+    constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Values of parameters that bound programs brought along."""
+    taken: Sequence[TakenType] = ()
+    """Which types the numbers of Python among its arguments take."""
+    coordinates: Mapping[str, tuple[str, int]] = field(default_factory=dict[str, "tuple[str, int]"])
+    """Of the parameters that are coordinates of arguments, the name of each and which of this name it is."""
+    looked: frozenset[str] = frozenset()
+    """The names of coordinates that the trace asked for."""
+    periods: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By how much the coordinates of periodic dims go on."""
+    named: frozenset[str] = frozenset()
+    """The dims that the trace named."""
+    turns: Mapping[str, frozenset[Interval]] = field(default_factory=dict[str, "frozenset[Interval]"])
+    """The intervals of these dims that go round once."""
+    compiled: Any = None
+
+    @staticmethod
+    def of(
+        name: str, params: Sequence[Var], closures: Sequence[Closure], trace: Tracing, shape: Any = None,
+        results: Any = None,
+    ) -> Plan:  # fmt: skip
+        """The plan of a trace that is over; raises V36 for angles in degrees, V40 for dims that no argument has."""
+        refuse_degrees(closures, trace.degrees)
+        check_dims(name, params, trace)
+        constants = dict(trace.constants.values())
+        fencil = build.fencil(
+            name, [*params, *trace.tables.values(), *trace.fields.values(), *constants], closures
+        )  # fmt: skip
+        return Plan(
+            fencil, shape, results, tuple(trace.tables), places(trace.assigned.values()),
+            {v.name: arrays for v, arrays in constants.items()}, trace.taken,
+            {v.name: which for which, v in trace.fields.items()}, frozenset(trace.looked), trace.periods,
+            frozenset(trace.named), {dim: frozenset(parts) for dim, parts in trace.turns.items()},
+        )  # fmt: skip
+
+    @property
+    def program(self) -> Any:
+        """The fencil with these values bound."""
+        if not self.constants:
+            return self.fencil
+        values = {name: nested(self.fencil[name].type.element, arrays) for name, arrays in self.constants.items()}
+        return bind(self.fencil, values)
+
+    def run(self, values: Mapping[str, Any]) -> Any:
+        """The results for values of the fencil's parameters, in the form in which the function returns them."""
+        if not (self.periods or PERIODS.get(None) or TURNS.get(None)):
+            return restored(self.shape, gathered(self.results, self.compiled(**values)))
+        with stated(self.periods, self.turns):
+            return restored(self.shape, gathered(self.results, self.compiled(**values)))
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedPlan:
+    """The work of calls of one key, as long as the function reads what it read then."""
+
+    plan: Plan
+    reads: Any
+    """The fingerprint of what the function reads."""
+    places: Mapping[str, int | str]
+    """Of each parameter of the program the argument that it takes, by position or by name."""
+    defaults: Mapping[str, Any]
+    coordinates: Sequence[tuple[str, int | str, Any]]
+    """Of each parameter that is a coordinate the argument that has it, and its name."""
+    kept: list[Any]
+
+    @staticmethod
+    def of(
+        plan: Plan, function: Callable[..., Any], signature: inspect.Signature, arguments: Mapping[int | str, Any],
+        bound: Mapping[str, Any],
+    ) -> RepeatedPlan | None:  # fmt: skip
+        """The same for a call with these arguments; None where a coordinate is computed for each call."""
+        if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
+            return None
+        names = list(signature.parameters)
+        places = {n if isinstance(n, str) else names[n]: n for n in arguments}
+        taken = {p.name for p in plan.fencil.params}
+        params = {own: n for n in bound if (own := n if n != "out" else "out_") in taken}
+        coordinates: list[tuple[str, int | str, Any]] = []
+        for param, one in Coordinates(bound).taken(plan.coordinates).items():
+            having = (n for n, a in arguments.items() if _has(a, one.name, one.value))
+            if (owner := next(having, None)) is None:
+                return None
+            coordinates.append((param, owner, one.name))
+        return RepeatedPlan(
+            plan, closure_fingerprint(function), {p: places[n] for p, n in params.items() if n in places},
+            {p: bound[n] for p, n in params.items() if n not in places}, coordinates, attributes_of(arguments),
+        )  # fmt: skip
+
+    def __call__(self, arguments: Mapping[int | str, Any]) -> Any:
+        values = {param: arguments[place] for param, place in self.places.items()}
+        values.update(self.defaults)
+        if self.plan.taken:
+            refuse_beyond(self.plan.taken, values)
+        for param, owner, name in self.coordinates:
+            values[param] = arguments[owner].coords[name]
+        return self.plan.run(values)
+
+
+def _has(array: Any, name: str, value: Any) -> bool:
+    """True if an array is the one whose coordinate of a name was taken."""
+    return name in getattr(array, "_coords", ()) and array._coords[name] is value.variable
+
+
+def names_read(looked: set[str]) -> set[str]:
+    """The coordinates whose numbers decide, of what traces asked for."""
+    return {name.partition(AROUND)[0].partition(DATED)[0] for name in looked} if looked else looked
+
+
+def planned(
+    plans: RecentCache[Any, Plan], looked: set[str], key: Any, coordinates: Coordinates, make: Callable[[], Plan]
+) -> Plan:
+    """A plan by what its trace depends on, with the coordinates that traces have asked for: `looked` grows by those."""
+    with halves(coordinates.arguments.values()) as staggered:
+        key = (key, tuple(sorted(staggered.items(), key=str)))
+        plan = plans.of((key, coordinates.key(looked)), make)
+        if not plan.looked <= looked:
+            looked |= plan.looked
+            plans.put((key, coordinates.key(looked)), plan)
+        return plan
+
+
+def trace_key(
+    function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None],
+    placed: Mapping[int, Dims],
+) -> Any:  # fmt: skip
+    """The key of a trace: types with the order of their axes, values of Python, and the function's reads."""
+    own = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
+    where = tuple([(d, d.names) for d in placed.values()])
+    return own, where, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])
+
+
+def key_of(value: Any, placed: Mapping[int, Dims] | None = None) -> Any:
+    if is_tuple(value):
+        return tuple([key_of(v, placed) for v in value])
+    if isinstance(value, TensorType):
+        return value, value.dims.names
+    named = type_of_named(value, placed)
+    return (
+        (named, named.dims.names)
+        if named is not None
+        else (str(getattr(value, "dtype", "")), tuple(getattr(value, "shape", ())))
+    )
