@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorir.analysis.access_functions import Rule, rule_of
 from tensorir.binding.arrays import Array
-from tensorir.binding.calls import BoundProgram
+from tensorir.binding.programs import BoundProgram
 from tensorir.integers.dims import Dims
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.builtins import TABLE
@@ -31,7 +31,8 @@ from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, values, with_values
 from tensorir.ir.substitution import inlined
 from tensorir.ir.types import TensorType
-from tensorir.reference import ABSENT, Interpreter
+from tensorir.reference.interpreter import Interpreter
+from tensorir.reference.tensors import ABSENT
 from tensorir.reference.tensors import points as points_of
 from tensorir.runtime.errors import did_you_mean, refuse
 
