@@ -59,7 +59,7 @@ class Names:
         """
         known = list(dict.fromkeys(d for names in dims.values() for d in names))
         labelled = {n: v for n, v in arrays.items() if kind_of(v) == "xarray" and n in dims}
-        pairs = _given(options, known, labelled)
+        pairs = _read_renames(options, known, labelled)
         sentences: list[str] = []
         for name, array in labelled.items():
             have = [pairs.get(str(d), str(d)) for d in array.dims]
@@ -92,7 +92,7 @@ class Names:
         return result.rename(back) if back else result
 
 
-def _given(options: Sequence[str], known: Sequence[str], arrays: Mapping[str, Any]) -> dict[str, str]:
+def _read_renames(options: Sequence[str], known: Sequence[str], arrays: Mapping[str, Any]) -> dict[str, str]:
     have = list(dict.fromkeys(str(d) for a in arrays.values() for d in a.dims))
     pairs: dict[str, str] = {}
     for text in options:
@@ -268,7 +268,7 @@ def write_arrays(
 
     Tuples are written member by member, as name_0, name_1. The axes of bare arrays are called as `axes` says.
     """
-    flat = dict(_flat(results))
+    flat = dict(_flatten(results))
     for name in flat:
         if "/" in name:
             hint = "name the output without a slash."
@@ -279,7 +279,7 @@ def write_arrays(
     _needed(path)
     import xarray as xr
 
-    named = {n: _labelled(n, v, (axes or {}).get(n)) for n, v in flat.items()}
+    named = {n: _label(n, v, (axes or {}).get(n)) for n, v in flat.items()}
     dataset = xr.Dataset(apart(named), attrs=dict(attrs))
     if path.suffix == ".zarr":
         for variable in dataset.variables.values():
@@ -301,7 +301,7 @@ def _write_npz(path: str, arrays: Mapping[str, Any]) -> None:
                 np.lib.format.write_array(file, np.asarray(value), allow_pickle=False)
 
 
-def _labelled(name: str, value: Any, axes: Sequence[str] | None) -> Any:
+def _label(name: str, value: Any, axes: Sequence[str] | None) -> Any:
     """A result as a variable of a file: where it has no names of axes, those that are given, the last for the last."""
     import xarray as xr
 
@@ -330,10 +330,10 @@ def apart(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
-def _flat(results: Mapping[str, Any]) -> Any:
+def _flatten(results: Mapping[str, Any]) -> Any:
     for name, value in results.items():
         if isinstance(value, tuple):
-            yield from _flat({f"{name}_{k}": v for k, v in enumerate(value)})
+            yield from _flatten({f"{name}_{k}": v for k, v in enumerate(value)})
         else:
             yield name, value
 
@@ -376,7 +376,7 @@ def together() -> Iterator[Callable[[Path, Callable[[str], object]], None]]:
     def write(path: Path, make: Callable[[str], object]) -> None:
         place = Path(os.path.realpath(path))
         try:
-            temporary = _beside(place)
+            temporary = _create_beside(place)
         except OSError as problem:
             raise refuse("F04", f"'{path}' cannot be written: {problem.strerror}.", "choose another folder.") from None
         staged.append(Staged(temporary, place))
@@ -395,7 +395,7 @@ def together() -> Iterator[Callable[[Path, Callable[[str], object]], None]]:
             _remove(file.temporary)
 
 
-def _beside(place: Path) -> Path:
+def _create_beside(place: Path) -> Path:
     """A new file, or a folder for a store, in the folder of a place; a file as open to others as one that is there."""
     path = place.with_name(f"tmp{secrets.token_hex(6)}{place.suffix}")
     if place.suffix == ".zarr":

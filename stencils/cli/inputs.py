@@ -128,7 +128,7 @@ def arguments(of: Parameters, inputs: tuple[str, ...], settings: tuple[str, ...]
         elif name in of.numbers and name in sizes:
             values.append(sizes[name])
         elif name in of.arrays and random:
-            values.append(_random(rng, name, of.arrays[name], sizes))
+            values.append(_draw_random(rng, name, of.arrays[name], sizes))
         else:
             number = f"write --set {name}=1."
             array = "pass it in a file, --input arrays.npz, or write --random."
@@ -154,7 +154,7 @@ def numbers_set(of: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
     return numbers
 
 
-def _random(rng: Any, name: str, described: Any, sizes: Mapping[str, int]) -> Any:
+def _draw_random(rng: Any, name: str, described: Any, sizes: Mapping[str, int]) -> Any:
     """A random array of a shape and elements."""
     shape: list[int] = []
     for extent in described.shape:

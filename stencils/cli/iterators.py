@@ -39,11 +39,11 @@ def run(
     numbers = pairs(settings, "value", "dt=0.1")
     only_known(numbers, params, function.program.name, "parameter")
     for name, text in numbers.items():
-        arrays[name] = _number(name, text, params[name])
-    tables = {n: _table(module[n], arrays.pop(n)) for n in offsets if n in arrays}
+        arrays[name] = _read_number(name, text, params[name])
+    tables = {n: _read_table(module[n], arrays.pop(n)) for n in offsets if n in arrays}
     if tables:
         function = ti.as_jax(source, offset_provider=tables)
-    results = function(**arrays, **_begun(function, params, arrays))
+    results = function(**arrays, **_fill_outputs(function, params, arrays))
     outcome = results if isinstance(results, dict) else {"out": results}
     with together() as write:
         if out is not None:
@@ -57,7 +57,7 @@ def run(
         say(f"written to {out}")
 
 
-def _number(name: str, text: str, kind: Any) -> Any:
+def _read_number(name: str, text: str, kind: Any) -> Any:
     if not isinstance(kind, FieldType) or kind.dims:
         raise refuse("C04", f"'{name}' is a field, which --set cannot give.", "put it into a file.")
     try:
@@ -66,7 +66,7 @@ def _number(name: str, text: str, kind: Any) -> Any:
         raise refuse("C04", f"'{text}' is not {kind.element}, which '{name}' is.", f"write --set {name}=1.") from None
 
 
-def _begun(function: Any, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _fill_outputs(function: Any, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Zeros for what is stored and not given, on the dims of the fields that are given."""
     import xarray
 
@@ -81,7 +81,7 @@ def _begun(function: Any, params: Mapping[str, Any], arrays: Mapping[str, Any]) 
     return begun
 
 
-def _table(offset: Any, array: Any) -> Any:
+def _read_table(offset: Any, array: Any) -> Any:
     """A neighbour table of a file, -1 for no neighbour, with the dims that its offset in the module has."""
     from tensorir.iterator.lift.graph import Table
 
@@ -94,13 +94,13 @@ def _table(offset: Any, array: Any) -> Any:
 
 def lift(where: str, settings: tuple[str, ...], report: bool, say: Callable[[str], None]) -> None:
     """Print a program of GT4Py as a pure tensor program."""
-    lifted = ti.lift(ti.iterator.from_gt4py(named_object(where), sizes=dict(_size(s) for s in settings)))
+    lifted = ti.lift(ti.iterator.from_gt4py(named_object(where), sizes=dict(_read_size(s) for s in settings)))
     say(str(lifted))
     if report:
         say(f"\n{lifted.report}")
 
 
-def _size(text: str) -> tuple[str, Any]:
+def _read_size(text: str) -> tuple[str, Any]:
     """A dim and its extent, `K=65`, or its interval, `K=-1:66`."""
     name, _, value = text.partition("=")
     try:

@@ -21,7 +21,7 @@ def is_kernel(path: Path) -> bool:
     return path.suffix == ".py"
 
 
-def _module(path: Path, names: tuple[str, ...] = ()) -> Any:
+def _read_module(path: Path, names: tuple[str, ...] = ()) -> Any:
     check_source(path)
     if path.suffix == ".fencil":
         raise refuse("C09", f"'{path}' is a program, and this command takes a kernel (.py).", "see tensorir --help.")
@@ -37,7 +37,7 @@ def _module(path: Path, names: tuple[str, ...] = ()) -> Any:
 
 def check(path: Path, names: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Parse and check every function of a kernel file; notes are told, errors raised together."""
-    module = _module(path, names)
+    module = _read_module(path, names)
     for note in ti.tir.check(module, hazards=True):
         say(str(note))
     for name in module.functions:
@@ -46,7 +46,7 @@ def check(path: Path, names: tuple[str, ...], say: Callable[[str], None]) -> Non
 
 def show(path: Path, names: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Print a kernel file in canonical form."""
-    say(str(_module(path, names)))
+    say(str(_read_module(path, names)))
 
 
 def run(
@@ -105,7 +105,7 @@ def lift(
 
 def function_of(path: Path, function: str | None, names: tuple[str, ...] = ()) -> Any:
     """The function that is asked for, or the only one."""
-    module = _module(path, names)
+    module = _read_module(path, names)
     if function is None and len(module.functions) > 1 and "main" not in module.functions:
         message = f"'{path}' has several functions: {', '.join(module.functions)}."
         raise refuse("C07", message, f"say which: --func {next(iter(module.functions))}.")

@@ -64,7 +64,7 @@ def show(path: Path, fencil: str | None, ascii: bool, say: Callable[[str], None]
     say("\n\n".join(texts))
 
 
-def _sized(path: Path, fencil: str | None, settings: tuple[str, ...]) -> Iterator[tuple[str, Any, dict[str, int]]]:
+def _bind_sizes(path: Path, fencil: str | None, settings: tuple[str, ...]) -> Iterator[tuple[str, Any, dict[str, int]]]:
     """Every program with those of the sizes that are its own; a size that none has is refused."""
     programs = programs_of(path, fencil)
     names_of = {n: () if isinstance(p, Fencil) else p.sizes for n, p in programs.items()}
@@ -78,13 +78,13 @@ def lower(path: Path, fencil: str | None, to: str, settings: tuple[str, ...], sa
     forms = ("stablehlo", "jaxpr", "hlo", "plan")
     if to not in forms:
         raise refuse("C06", f"there is no form '{to}'.", f"use {', '.join(forms)}.")
-    for _, program, known in _sized(path, fencil, settings):
+    for _, program, known in _bind_sizes(path, fencil, settings):
         say(str(getattr(ti.compile(program), to)(**known)))
 
 
 def info(path: Path, fencil: str | None, settings: tuple[str, ...], say: Callable[[str], None]) -> None:
     """Print a program's parameters with their types, its halos, and what it costs."""
-    for name, program, known in _sized(path, fencil, settings):
+    for name, program, known in _bind_sizes(path, fencil, settings):
         if not isinstance(program, Fencil):
             if set(program.sizes) - set(known):
                 say(f"{name}, for sizes {', '.join(program.sizes)}")
@@ -124,9 +124,9 @@ def equal(
     numbers = pairs(settings, "value", "n=64", "--size")
     sizes = {name: int(text) for name, text in numbers.items() if text.isdecimal()}
     shapes = tuple(s for s in settings if s.partition("=")[0] not in sizes)  # of arrays of Tile IR
-    constants = _by_file((one, other), names)
+    constants = _assign_constants((one, other), names)
     verdict = ti.equivalent(
-        *(_program(where, shapes, grid, names_of) for where, names_of in zip((one, other), constants, strict=True)),
+        *(_read_program(where, shapes, grid, held) for where, held in zip((one, other), constants, strict=True)),
         match=pairs(match, "name", "x=a", "--match") or None, sizes=sizes or None,
     )  # fmt: skip
     say(str(verdict))
@@ -143,9 +143,9 @@ def equal(
     return bool(verdict.agree)
 
 
-def _by_file(files: tuple[str, ...], names: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _assign_constants(files: tuple[str, ...], names: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The constants whose names each text holds; one that none holds goes to the first kernel, which refuses it."""
-    paths = [_parted(where)[0] for where in files]
+    paths = [_split_name(where)[0] for where in files]
     of_kernels = [k for k, path in enumerate(paths) if kernels.is_kernel(path) and path.is_file()]
     held: list[tuple[str, ...]] = [()] * len(paths)
     if not names:
@@ -160,9 +160,9 @@ def _by_file(files: tuple[str, ...], names: tuple[str, ...]) -> list[tuple[str, 
     return held
 
 
-def _program(where: str, shapes: tuple[str, ...], grid: str | None, names: tuple[str, ...]) -> Any:
+def _read_program(where: str, shapes: tuple[str, ...], grid: str | None, names: tuple[str, ...]) -> Any:
     """A program of a file, `kernel.py:name`, or the only one of it."""
-    path, name = _parted(where)
+    path, name = _split_name(where)
     check_source(path)
     if tiles.is_tile(path):
         return tiles.lifted(path, name, shapes, grid, numerics="exact")
@@ -178,6 +178,6 @@ def _program(where: str, shapes: tuple[str, ...], grid: str | None, names: tuple
     return next(iter(programs.values()))
 
 
-def _parted(where: str) -> tuple[Path, str | None]:
+def _split_name(where: str) -> tuple[Path, str | None]:
     file, colon, name = where.rpartition(":")
     return (Path(file), name) if colon and name.isidentifier() else (Path(where), None)

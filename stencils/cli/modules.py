@@ -38,7 +38,7 @@ def module_of(where: str) -> Any:
     if not module or not name:
         raise refuse("C11", f"'{where}' names no program.", "write module:program, or model.py:program.")
     if module.endswith(".py"):
-        return _of_file(Path(module))
+        return _load_file(Path(module))
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -47,7 +47,7 @@ def module_of(where: str) -> Any:
         raise refuse("C11", f"there is no module '{error.name}'.", "run where it can be imported.") from None
 
 
-def _of_file(path: Path) -> Any:
+def _load_file(path: Path) -> Any:
     """A file as a module, which finds its neighbours as a script does."""
     if not path.exists():
         near = did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else [])

@@ -57,7 +57,7 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
         arrays.update(arrays_for(text, operator.name, names, names, read))
     settings = pairs(request.settings, "value", "dt=0.1")
     only_known(settings, names, operator.name, "parameter")
-    numbers = {name: _number(name, text) for name, text in settings.items()}
+    numbers = {name: _read_number(name, text) for name, text in settings.items()}
     dims = Names(pairs(request.rename, "dim", "latitude=J", "--rename"))
     have = [str(d) for a in arrays.values() for d in getattr(a, "dims", ())]
     for dim in dims.pairs:
@@ -68,7 +68,7 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
     begin = time.perf_counter()
     run = operator if request.devices is None else request.devices.distributed(operator)
     first = {n: a.isel(time=0, drop=True).compute() for n, a in forcing.items()}
-    results = _by_name(run(**inside, **numbers, **first))
+    results = _name_results(run(**inside, **numbers, **first))
     if request.steps is None:
         if request.next:
             raise refuse("C03", "--next repeats an operator, and no number of steps is given.", "add --steps 100.")
@@ -76,7 +76,7 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
         pairs_of_arrays = _feedback(operator.name, request.next, inside, results)
         _refuse_records(pairs_of_arrays, inside, results)
         try:
-            results = _stepped(run, inside, numbers, pairs_of_arrays, forcing, request)
+            results = _run_steps(run, inside, numbers, pairs_of_arrays, forcing, request)
         except Interrupted as stopped:
             goes_on = "" if request.checkpoint is None else "; the same command goes on from there"
             warn(f"stopped after {stopped.steps:,} of {request.steps:,} steps{goes_on}.")
@@ -104,7 +104,7 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
         say(f"drawn to {request.plot}")
 
 
-def _number(name: str, text: str) -> bool | int | float:
+def _read_number(name: str, text: str) -> bool | int | float:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -115,7 +115,7 @@ def _number(name: str, text: str) -> bool | int | float:
     raise refuse("C04", f"'--set {name}={text}' gives no number.", f"write --set {name}=1.5.")
 
 
-def _by_name(results: Any) -> dict[str, Any]:
+def _name_results(results: Any) -> dict[str, Any]:
     return {f"out_{k}": v for k, v in enumerate(results)} if isinstance(results, tuple) else {"out": results}
 
 
@@ -140,14 +140,14 @@ def _refuse_records(feedback: Mapping[str, str], arrays: Mapping[str, Any], resu
             raise refuse("A20", f"{message}.", f"give '{later[0]}' as a forcing: --forcing instead of --input.")
 
 
-def _stepped(
+def _run_steps(
     operator: Any, arrays: Mapping[str, Any], numbers: Mapping[str, Any], feedback: Mapping[str, str],
     forcing: Mapping[str, Any], request: Request,
 ) -> dict[str, Any]:  # fmt: skip
     """The arrays that steps change, after the last or, with `--every`, along the time of snapshots."""
 
     def step(state: Any, forced: Mapping[str, Any] | None = None) -> Any:
-        results = _by_name(operator(**state, **numbers, **(forced or {})))
+        results = _name_results(operator(**state, **numbers, **(forced or {})))
         return {n: results[feedback[n]] if n in feedback else value for n, value in state.items()}
 
     def keep(state: Any) -> Any:

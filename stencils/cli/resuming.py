@@ -85,19 +85,19 @@ class Steps:
         try:
             outcome = ti.iterate(self._once, dict(self.state), self.count, callback=look, progress=False, **options)
         except Interrupted as stopped:
-            return Progress(stopped.steps, _held(stopped.state), (), stopped.signal)
+            return Progress(stopped.steps, _copy_to_host(stopped.state), (), stopped.signal)
         finally:
             if bar:
                 bar.close()
         if not self.every:
-            return Progress(self.count, _held(outcome))
+            return Progress(self.count, _copy_to_host(outcome))
         last, stored = outcome
         snapshots: list[tuple[int, State]] = []
         for k in range(self.every, self.count + 1, self.every):
             now = stored.isel({next(iter(stored.data_vars.values())).dims[0]: k // self.every})
             held = {n: tuple(now[f"{n}.{j}"].values for j, _ in enumerate(self.state[n])) for n in self.pairs}
             snapshots.append((k, held))
-        return Progress(self.count, _held(last), tuple(snapshots))
+        return Progress(self.count, _copy_to_host(last), tuple(snapshots))
 
     def advance(self, begun: Progress, bar: Any) -> Progress:
         """The steps that are left, or those until the user stops them."""
@@ -107,21 +107,21 @@ class Steps:
             if bar:
                 bar.move(k)
             if self.every and k % self.every == 0:
-                snapshots.append((k, _held(now)))
+                snapshots.append((k, _copy_to_host(now)))
 
         try:
             while done < self.count:
                 # snapshots are taken after as many steps of the whole run, wherever it was stopped
                 some = self.every - done % self.every if self.every and done % self.every else self.count - done
                 some = min(some, self.count - done)
-                count, state, signal = self._some(state, done, some, look)
+                count, state, signal = self._advance_part(state, done, some, look)
                 done += count
                 if signal:
                     break
         finally:
             if bar:
                 bar.close()
-        return Progress(done, _held(state), tuple(snapshots), signal)
+        return Progress(done, _copy_to_host(state), tuple(snapshots), signal)
 
     @property
     def _once(self) -> Callable[..., dict[str, tuple[Any, ...]]]:
@@ -136,7 +136,7 @@ class Steps:
 
         return once
 
-    def _some(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
+    def _advance_part(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
         """So many steps, or fewer: how many, the state after them, and the signal that stopped them."""
 
         if self.backend != "jax":
@@ -166,7 +166,7 @@ class Steps:
         return some, last, 0
 
 
-def _held(state: State) -> dict[str, tuple[Any, ...]]:
+def _copy_to_host(state: State) -> dict[str, tuple[Any, ...]]:
     return {n: tuple(np.array(on_host(getattr(a, "data", a))) for a in v) for n, v in state.items()}
 
 

@@ -39,7 +39,7 @@ def program(
     if out is not None and out.exists() and not out.is_dir():
         raise refuse("F03", f"'{out}' is a file, and programs are written to a folder.", "name a folder.")
     kernel = function_of(path, function, names)
-    kernel, settings = _sized(kernel, settings)
+    kernel, settings = _bind_sizes(kernel, settings)
     stages = ti.tt.pipeline(kernel, cores)
     shared = stages.result
     if passes:
@@ -73,7 +73,7 @@ def program(
         say(f"written to {out}: {', '.join(files)}")
 
 
-def _sized(kernel: Any, settings: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+def _bind_sizes(kernel: Any, settings: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
     """The kernel with the sizes that are set as numbers, and the settings that are none."""
     params = Parameters.of(kernel)
     known = sizes_of(kernel)

@@ -23,7 +23,7 @@ def is_tile(path: Path) -> bool:
     return path.suffix in (TEXT, BYTES)
 
 
-def _module(path: Path) -> Any:
+def _read_module(path: Path) -> Any:
     check_source(path)
     if path.suffix == BYTES:
         return ti.tile.from_bytecode(path.read_bytes(), str(path))
@@ -36,7 +36,7 @@ def _module(path: Path) -> Any:
 
 def check(path: Path, say: Callable[[str], None]) -> None:
     """Read and verify a module; notes are told, errors raised together."""
-    module = _module(path)
+    module = _read_module(path)
     for note in ti.tile.verify(module):
         say(str(note))
     for name in module.entries:
@@ -45,7 +45,7 @@ def check(path: Path, say: Callable[[str], None]) -> None:
 
 def show(path: Path, say: Callable[[str], None]) -> None:
     """Print a module as text."""
-    say(str(_module(path)))
+    say(str(_read_module(path)))
 
 
 def convert(path: Path, to: Path, version: str, say: Callable[[str], None]) -> None:
@@ -54,7 +54,7 @@ def convert(path: Path, to: Path, version: str, say: Callable[[str], None]) -> N
         raise refuse("F03", f"'{path}' ends in '{path.suffix}', and Tile IR is read.", f"use {TEXT} or {BYTES}.")
     if not is_tile(to):
         raise refuse("F03", f"'{to}' ends in '{to.suffix}', and Tile IR is written.", f"use {TEXT} or {BYTES}.")
-    module = _module(path)
+    module = _read_module(path)
     data = ti.tile.to_bytecode(module, version) if to.suffix == BYTES else f"{module}\n".encode()
     with together() as write:
         write(to, lambda target: Path(target).write_bytes(data))
@@ -71,15 +71,15 @@ def run(
     not given are the extents and strides of the arrays before them, as cuTile passes them.
     """
     check_target(out, (".npz",))
-    module, name, params = _entry(path, entry)
+    module, name, params = _choose_entry(path, entry)
     values: dict[str, Any] = {}
     for text in inputs:
         values.update(read_arrays(Path(text)))
     for key, text in pairs(settings, "value", "n=8").items():
-        values[key] = _number(key, text)
+        values[key] = _read_number(key, text)
     only_known(values, params, name, "parameter")
     arguments = {key: values[key] for key in params if key in values}
-    blocks = _grid(grid)
+    blocks = _read_grid(grid)
     after = ti.tile.interpret(module, name, list(arguments.values()), blocks, checked, seed)
     arrays = [key for key, value in arguments.items() if np.ndim(value)]
     both = {key: (np.asarray(arguments[key]), array) for key, array in zip(arrays, after, strict=True)}
@@ -120,7 +120,7 @@ def lifted(
     numerics: str = "fast",
 ) -> Any:  # fmt: skip
     """An entry on a grid as a pure tensor program."""
-    module, name, params = _entry(path, entry)
+    module, name, params = _choose_entry(path, entry)
     values: dict[str, Any] = {}
     for key, text in pairs(settings, "value", "p=1024x64").items():
         kind = getattr(params.get(key), "element", None)
@@ -130,7 +130,7 @@ def lifted(
             except ValueError:
                 raise refuse("C04", f"'--set {key}={text}' gives no shape.", f"write --set {key}=1024x64.") from None
         else:
-            number = _number(key, text)
+            number = _read_number(key, text)
             values[key] = number if isinstance(number, int) else np.float32(number)
     only_known(values, params, name, "parameter")
     arrays = [key for key, kind in params.items() if isinstance(getattr(kind, "element", None), Pointer)]
@@ -138,12 +138,12 @@ def lifted(
     if missing:
         raise refuse("C08", f"the shape of '{missing[0]}' is not known.", f"say it: --set {missing[0]}=1024x64.")
     args = [values[key] for key in params if key in values]
-    return ti.lift(module, entry=name, grid=_grid(grid), args=args, on_hazard=on_hazard, numerics=numerics)
+    return ti.lift(module, entry=name, grid=_read_grid(grid), args=args, on_hazard=on_hazard, numerics=numerics)
 
 
-def _entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, Any]]:
+def _choose_entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, Any]]:
     """The module of a file, the entry that is asked for, or the only one, and the types of its parameters."""
-    module = _module(path)
+    module = _read_module(path)
     ti.tile.verify(module)
     if entry is None and len(module.entries) != 1:
         known = ", ".join(module.entries) or "none"
@@ -155,14 +155,14 @@ def _entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, Any]]:
     return module, name, {p.name or f"arg{k}": p.type for k, p in enumerate(params)}
 
 
-def _number(key: str, text: str) -> int | float:
+def _read_number(key: str, text: str) -> int | float:
     try:
         return float(text) if any(c in text for c in ".en") else int(text, 0)
     except ValueError:
         raise refuse("C04", f"'--set {key}={text}' gives no number.", f"write --set {key}=8.") from None
 
 
-def _grid(text: str | None) -> tuple[int, ...]:
+def _read_grid(text: str | None) -> tuple[int, ...]:
     try:
         return tuple(int(n) for n in (text or "1").split(","))
     except ValueError:

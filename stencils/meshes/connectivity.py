@@ -46,19 +46,19 @@ def connect(triangles: ArrayLike, edges: ArrayLike | None = None) -> dict[str, T
     V2E[v, k] and V2E[v, k + 1]. E2C2V has the two ends, then what is opposite on the left and on the right; E2C2E the
     other two edges of the left, then of the right cell.
     """
-    cells = _checked(triangles)
+    cells = _check(triangles)
     first = cells.ravel()
     second = np.roll(cells, -1, axis=1).ravel()
     edge, left, right = _pair_half_edges(first, second)
     if edges is not None:
-        edge, left, right = _numbered(np.asarray(edges), first, second, edge, left, right)
+        edge, left, right = _renumber(np.asarray(edges), first, second, edge, left, right)
     opposite = np.full(first.size, -1)
     paired = right >= 0
     opposite[left[paired]], opposite[right[paired]] = right[paired], left[paired]
 
     e2v = np.stack([first[left], second[left]], axis=1)
-    around = _around_vertices(first, edge, opposite)
-    v2e, v2c = _fans(around, edge, opposite)
+    around = _sort_around_vertices(first, edge, opposite)
+    v2e, v2c = _close_fans(around, edge, opposite)
     ends = e2v[v2e]
     other = np.where(ends[..., 0] == np.arange(len(v2e))[:, None], ends[..., 1], ends[..., 0])
 
@@ -80,7 +80,7 @@ def connect(triangles: ArrayLike, edges: ArrayLike | None = None) -> dict[str, T
     return {name: np.ascontiguousarray(table, dtype=np.int32) for name, table in tables.items()}
 
 
-def _checked(triangles: ArrayLike) -> Ints:
+def _check(triangles: ArrayLike) -> Ints:
     cells = np.asarray(triangles)
     if cells.ndim != 2 or cells.shape[1] != 3 or cells.shape[0] == 0 or not np.issubdtype(cells.dtype, np.integer):
         raise ValueError(f"triangles must be integers of shape (cells, 3), not {cells.dtype} of shape {cells.shape}.")
@@ -112,7 +112,7 @@ def _pair_half_edges(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
     return edge, np.where(turned, right, left), np.where(turned, -1, right)
 
 
-def _numbered(
+def _renumber(
     edges: Ints, first: Ints, second: Ints, edge: Ints, left: Ints, right: Ints
 ) -> tuple[Ints, Ints, Ints]:  # fmt: skip
     """The same edges with the numbers and directions of a list of their vertices."""
@@ -136,7 +136,7 @@ def _numbered(
     return number[edge], np.where(turned, right, left), np.where(turned, left, right)
 
 
-def _around_vertices(first: Ints, edge: Ints, opposite: Ints) -> Ints:
+def _sort_around_vertices(first: Ints, edge: Ints, opposite: Ints) -> Ints:
     """The outgoing half-edges of every vertex in counterclockwise order, padded with -1."""
     following = opposite[_before(np.arange(first.size))]
     boundary_first = np.where(opposite < 0, -1, edge)
@@ -155,7 +155,7 @@ def _around_vertices(first: Ints, edge: Ints, opposite: Ints) -> Ints:
     return around
 
 
-def _fans(around: Ints, edge: Ints, opposite: Ints) -> tuple[Ints, Ints]:
+def _close_fans(around: Ints, edge: Ints, opposite: Ints) -> tuple[Ints, Ints]:
     """V2E and V2C; at a boundary the edge that closes the fan stands behind the last cell's first edge."""
     v2c = _cell(around)
     v2e = _where(around, edge[around])

@@ -83,9 +83,9 @@ def horizontal(file: str, a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[
     Those are in radians, others in metres. Raises F08 where attributes do not say which is which, or in what unit.
     """
     pair = (a, b)
-    meanings = [_meaning(file, c) for c in pair]
+    meanings = [_read_meaning(file, c) for c in pair]
     if meanings[0][1] is not meanings[1][1]:
-        raise _refused(file, b, f"and '{a.name}' are an angle and a length")
+        raise _refuse(file, b, f"and '{a.name}' are an angle and a length")
     first, second = (axis for axis, *_ in meanings)
     spherical = meanings[0][1] is ANGLES
     if first is None and second is None:
@@ -95,7 +95,7 @@ def horizontal(file: str, a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[
             raise refuse("F08", f"{message}.", f"say it: data['{a.name}'].attrs['standard_name'] = 'longitude'.")
         first = "X"  # UGRID has x in front of y
     if first == second:
-        raise _refused(file, b, f"is the axis {second}, and so is '{a.name}'")
+        raise _refuse(file, b, f"is the axis {second}, and so is '{a.name}'")
     swapped = first == "Y" or second == "X"
     values = [decoded(c) * scale for c, (_, _, scale) in zip(pair, meanings, strict=True)]
     order = (1, 0) if swapped else (0, 1)
@@ -105,10 +105,10 @@ def horizontal(file: str, a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[
 
 def in_radians(file: str, angle: Any) -> Floats:
     """A longitude or a latitude, which is in radians where it has no unit."""
-    return decoded(angle) * (_meaning(file, angle)[2] if "units" in angle.attrs else 1.0)
+    return decoded(angle) * (_read_meaning(file, angle)[2] if "units" in angle.attrs else 1.0)
 
 
-def _meaning(file: str, coordinate: Any) -> tuple[str | None, Mapping[str, float], float]:
+def _read_meaning(file: str, coordinate: Any) -> tuple[str | None, Mapping[str, float], float]:
     """The axis of a coordinate, if anything says it, the units of its kind, and its own in radians or metres."""
     unit = str(coordinate.attrs.get("units", "")).strip().lower()
     axes = {str(coordinate.attrs["axis"]).upper()} if "axis" in coordinate.attrs else set[str]()
@@ -120,16 +120,16 @@ def _meaning(file: str, coordinate: Any) -> tuple[str | None, Mapping[str, float
     if name := STANDARD.get(str(coordinate.attrs.get("standard_name"))):
         axes.add(name[0])
         if unit in units and units is not name[1]:
-            raise _refused(file, coordinate, f"is {coordinate.attrs['standard_name']} in {coordinate.attrs['units']}")
+            raise _refuse(file, coordinate, f"is {coordinate.attrs['standard_name']} in {coordinate.attrs['units']}")
         units = name[1]
     if len(axes) > 1:
-        raise _refused(file, coordinate, f"is said to be both axis {' and axis '.join(sorted(axes))}")
+        raise _refuse(file, coordinate, f"is said to be both axis {' and axis '.join(sorted(axes))}")
     if unit not in units:
-        raise _refused(file, coordinate, f"has the unit '{unit}', which is not known here" if unit else "has no units")
+        raise _refuse(file, coordinate, f"has the unit '{unit}', which is not known here" if unit else "has no units")
     return next(iter(axes), None), units, units[unit]
 
 
-def _refused(file: str, coordinate: Any, why: str) -> Exception:
+def _refuse(file: str, coordinate: Any, why: str) -> Exception:
     hint = f"say what it is: data['{coordinate.name}'].attrs['units'] = 'degrees_east', 'degrees_north' or 'm'."
     return refuse("F08", f"'{coordinate.name}' of {file} {why}.", hint)
 
@@ -185,20 +185,20 @@ def read(source: str | os.PathLike[str] | xarray.Dataset, radius: float | None =
     import xarray
 
     if isinstance(source, xarray.Dataset):
-        return _mesh(source, "the Dataset", radius)
+        return _read_mesh(source, "the Dataset", radius)
     if not Path(source).exists():
         raise refuse("F01", f"there is no file '{source}'.")
     needed("netCDF4", "cli", "files in NetCDF")
     try:
         with xarray.open_dataset(source, engine="netcdf4", mask_and_scale=False, decode_times=False) as data:
-            return _mesh(data, f"'{source}'", radius)
+            return _read_mesh(data, f"'{source}'", radius)
     except OSError as problem:
         raise refuse("F02", f"'{source}' cannot be read as NetCDF: {str(problem).splitlines()[0]}.") from None
 
 
-def _mesh(data: Any, name: str, radius: float | None) -> Mesh:
+def _read_mesh(data: Any, name: str, radius: float | None) -> Mesh:
     for convention, (hints, reader) in CONVENTIONS.items():
-        if any(map(data.variables.__contains__, hints)) or (convention == "UGRID" and _topology(data) is not None):
+        if any(map(data.variables.__contains__, hints)) or (convention == "UGRID" and _find_topology(data) is not None):
             return reader(Source(data, name, convention), radius)
     message = (
         f"{name} has no mesh: no variable with cf_role 'mesh_topology' (UGRID), no 'vertex_of_cell' (ICON), and no "
@@ -206,13 +206,13 @@ def _mesh(data: Any, name: str, radius: float | None) -> Mesh:
     raise refuse("F08", f"{message}'cellsOnVertex' (MPAS).", "read the file of the grid.")
 
 
-def _topology(data: Any) -> Any:
+def _find_topology(data: Any) -> Any:
     topologies = [v for v in data.variables.values() if v.attrs.get("cf_role") == "mesh_topology"]
     return topologies[0] if topologies else None
 
 
-def _ugrid(source: Source, radius: float | None) -> Mesh:
-    mesh = _topology(source.data)
+def _read_ugrid(source: Source, radius: float | None) -> Mesh:
+    mesh = _find_topology(source.data)
     assert mesh is not None
     if number(mesh.attrs.get("topology_dimension", 2)) != 2:
         raise refuse("F09", f"{source.name} has a mesh of {mesh.attrs['topology_dimension']} dimensions, not of 2.")
@@ -235,12 +235,12 @@ def _ugrid(source: Source, radius: float | None) -> Mesh:
     if spherical:
         mappings = [v.attrs["earth_radius"] for v in source.data.variables.values() if "earth_radius" in v.attrs]
         surface = Sphere(radius or number(mappings[0] if mappings else EARTH_RADIUS))
-        return _of(source, _on_sphere(source, x, y, called[1], surface.radius), cells, edges, surface)
+        return _build(source, _place_on_sphere(source, x, y, called[1], surface.radius), cells, edges, surface)
     period = tuple(number(mesh.attrs[k]) if k in mesh.attrs else None for k in ("x_period", "y_period"))
-    return _of(source, np.stack([x, y], axis=-1), cells, edges, Plane((period[0], period[1])))
+    return _build(source, np.stack([x, y], axis=-1), cells, edges, Plane((period[0], period[1])))
 
 
-def _icon(source: Source, radius: float | None) -> Mesh:
+def _read_icon(source: Source, radius: float | None) -> Mesh:
     of_cells, of_edges = source["vertex_of_cell"], source["edge_vertices"]
     # Fortran's order: the table's columns come first in the file
     cells = source.numbers("vertex_of_cell", 1, str(of_cells.dims[-1]))
@@ -249,30 +249,30 @@ def _icon(source: Source, radius: float | None) -> Mesh:
         points = [decoded(source[f"cartesian_{c}_vertices"]) for c in "xy"]
         width, height = (source.attribute(k, None) for k in ("domain_length", "domain_height"))
         period = (None if width is None else number(width), None if height is None else number(height))
-        return _of(source, np.stack(points, axis=-1), cells, edges, Plane(period))
+        return _build(source, np.stack(points, axis=-1), cells, edges, Plane(period))
     stated = source.attribute("sphere_radius", source.attribute("semi_major_axis", EARTH_RADIUS))
     surface = Sphere(radius or number(stated))
     lon, lat = (in_radians(source.name, source[name]) for name in ("vlon", "vlat"))
-    points = _on_sphere(source, lon, lat, "vlat", surface.radius)
-    return _of(source, points, cells, edges, surface)
+    points = _place_on_sphere(source, lon, lat, "vlat", surface.radius)
+    return _build(source, points, cells, edges, surface)
 
 
-def _mpas(source: Source, radius: float | None) -> Mesh:
+def _read_mpas(source: Source, radius: float | None) -> Mesh:
     cells, edges = source.numbers("cellsOnVertex", 1), source.numbers("cellsOnEdge", 1)
-    cells, edges = _whole(source, cells, edges)
+    cells, edges = _keep_whole(source, cells, edges)
     position = [decoded(source[f"{c}Cell"]) for c in "xyz"]
     if str(source.attribute("on_a_sphere", "YES")).upper() == "YES":
         stated = number(source.attribute("sphere_radius", EARTH_RADIUS)) or EARTH_RADIUS
         surface = Sphere(radius or stated)
         points = np.stack(position, axis=-1)
         points *= surface.radius / np.linalg.norm(points, axis=-1, keepdims=True)
-        return _of(source, points, cells, edges, surface)
+        return _build(source, points, cells, edges, surface)
     wraps = str(source.attribute("is_periodic", "NO")).upper() == "YES"
     width, height = (number(source.attribute(k, 0)) if wraps else 0.0 for k in ("x_period", "y_period"))
-    return _of(source, np.stack(position[:2], axis=-1), cells, edges, Plane((width or None, height or None)))
+    return _build(source, np.stack(position[:2], axis=-1), cells, edges, Plane((width or None, height or None)))
 
 
-def _whole(source: Source, cells: Ints, edges: Ints) -> tuple[Ints, Ints]:
+def _keep_whole(source: Source, cells: Ints, edges: Ints) -> tuple[Ints, Ints]:
     """The triangles that have three corners, and the edges of these."""
     whole = (cells >= 0).all(axis=1)
     kept = cells[whole]
@@ -287,14 +287,14 @@ def _whole(source: Source, cells: Ints, edges: Ints) -> tuple[Ints, Ints]:
 
 
 CONVENTIONS: dict[str, tuple[tuple[str, ...], Callable[[Source, float | None], Mesh]]] = {
-    "UGRID": ((), _ugrid),
-    "ICON": (("vertex_of_cell", "edge_of_cell", "clon_vertices"), _icon),
-    "MPAS": (("cellsOnVertex", "verticesOnCell", "cellsOnCell"), _mpas),
+    "UGRID": ((), _read_ugrid),
+    "ICON": (("vertex_of_cell", "edge_of_cell", "clon_vertices"), _read_icon),
+    "MPAS": (("cellsOnVertex", "verticesOnCell", "cellsOnCell"), _read_mpas),
 }
 """How a convention is known: by variables that only it has (UGRID by a `cf_role`)."""
 
 
-def _on_sphere(source: Source, lon: Floats, lat: Floats, latitude: str, radius: float) -> Floats:
+def _place_on_sphere(source: Source, lon: Floats, lat: Floats, latitude: str, radius: float) -> Floats:
     """Points of longitudes and latitudes in radians; raises F09 for a latitude beyond the poles."""
     most = float(np.abs(lat).max(initial=0.0))
     if most > np.pi / 2 + 1e-4:
@@ -303,7 +303,7 @@ def _on_sphere(source: Source, lon: Floats, lat: Floats, latitude: str, radius: 
     return radius * np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
 
 
-def _of(source: Source, points: Floats, cells: Ints, edges: Ints | None, surface: Sphere | Plane) -> Mesh:
+def _build(source: Source, points: Floats, cells: Ints, edges: Ints | None, surface: Sphere | Plane) -> Mesh:
     corners = (cells >= 0).sum(axis=1)
     if (corners != 3).any():
         k = int(np.flatnonzero(corners != 3)[0])

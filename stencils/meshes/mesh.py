@@ -42,7 +42,7 @@ def to_ugrid(tables: Mapping[str, Any], geometry: Geometry) -> xarray.Dataset:
     described: dict[str, Any] = {"cf_role": "mesh_topology", "topology_dimension": 2, "long_name": "Triangular mesh"}
     variables: dict[str, Any] = {}
     for place, (name, dim) in PLACES.items():
-        places = _places(geometry, place, name, dim)
+        places = _locate(geometry, place, name, dim)
         variables |= places
         described[f"{place}_coordinates"] = " ".join(places)
         described[f"{place}_dimension"] = dim
@@ -61,7 +61,7 @@ def to_ugrid(tables: Mapping[str, Any], geometry: Geometry) -> xarray.Dataset:
     return xarray.Dataset(variables, attrs={"Conventions": "CF-1.11 UGRID-1.0"})
 
 
-def _places(geometry: Geometry, place: str, name: str, dim: str) -> dict[str, Any]:
+def _locate(geometry: Geometry, place: str, name: str, dim: str) -> dict[str, Any]:
     import xarray
 
     if isinstance(geometry.surface, Sphere):
@@ -136,7 +136,7 @@ class Mesh:
     def signs(self) -> Mapping[str, NDArray[np.float64]]:
         """Orientation of the edges seen from the vertex (V2E) and from the cell (C2E)."""
         seen = {
-            name: _orientation(self.tables[name], self.tables[f"E2{name[0]}"][:, 0].astype(np.int64))
+            name: _orient(self.tables[name], self.tables[f"E2{name[0]}"][:, 0].astype(np.int64))
             for name in ("V2E", "C2E")
         }
         return MappingProxyType(seen)
@@ -205,7 +205,7 @@ class Mesh:
         return f"Mesh({', '.join(f'{name}={size}' for name, size in self.sizes.items())})"
 
 
-def _orientation(edges: NDArray[np.int32], owner: NDArray[np.int64]) -> NDArray[np.float64]:
+def _orient(edges: NDArray[np.int32], owner: NDArray[np.int64]) -> NDArray[np.float64]:
     """+1 where the row's own number is the first that the edge names, -1 where it is the second, 0 for no edge."""
     sign = np.where(edges < 0, 0.0, np.where(owner[edges] == np.arange(len(edges))[:, None], 1.0, -1.0))
     sign.flags.writeable = False

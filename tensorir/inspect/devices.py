@@ -66,7 +66,7 @@ def parts_of_a_mesh(plan: DistributionPlan) -> Picture:
             by_pair.setdefault((m.source, m.target), []).append(m)
     largest = max((sum(m.bytes for m in some) for some in by_pair.values()), default=1)
     numbers = [
-        _line(sheet, places[source], places[target], _colour(source, count), some, largest)
+        _draw_line(sheet, places[source], places[target], _colour(source, count), some, largest)
         for (source, target), some in by_pair.items()
     ]
     for x, y, size in numbers:  # no line goes over them
@@ -85,7 +85,7 @@ def _colour(k: int, count: int) -> str:
     return middle((205 + 360 * k // count) % 360, 0.42)
 
 
-def _line(
+def _draw_line(
     sheet: Drawing, a: tuple[float, float], b: tuple[float, float], colour: str, some: list[MeshMessage], largest: int
 ) -> tuple[float, float, int]:
     """A line, bent to the left of its way so that the one back lies beside it; where its number goes, at two thirds."""
@@ -124,10 +124,10 @@ def distribution(plan: DistributionPlan) -> Picture:
     height = 2 * BLOCK_MARGIN + rows * BLOCK[1] + (rows - 1) * GAP + 18
     sheet = Drawing(f"{plan.local.program.name} on many devices", width, height)
     for k, j in product(range(columns), range(rows)):
-        _block(sheet, across, down, k, j, rows)
+        _draw_block(sheet, across, down, k, j, rows)
     for side, part, count in ((0, across, columns), (1, down, rows)):
         if part is not None:
-            _messages(sheet, plan, part, side, count, rows if side == 0 else columns, columns, rows)
+            _draw_messages(sheet, plan, part, side, count, rows if side == 0 else columns, columns, rows)
     if columns < across.parts or (down and rows < down.parts):
         sheet.text(BLOCK_MARGIN, height - 8, "the first blocks along each dim", colour=PALE, size=10)
     return sheet.picture(str(plan), plan)
@@ -147,7 +147,7 @@ def _colour_of_device(k: int, j: int, rows: int) -> str:
     return middle((205 + 77 * (k * rows + j)) % 360, 0.42)
 
 
-def _block(
+def _draw_block(
     sheet: Drawing, across: Decomposition, down: Decomposition | None, k: int, j: int, rows: int
 ) -> None:  # fmt: skip
     (x, y), colour = _corner(k, j), _colour_of_device(k, j, rows)
@@ -159,7 +159,7 @@ def _block(
         sheet.text(x + BLOCK[0] / 2, y + 26 + 17 * row, line, anchor="middle", bold=row == 0, size=12 if row else 13)
 
 
-def _messages(
+def _draw_messages(
     sheet: Drawing, plan: DistributionPlan, part: Decomposition, side: int, count: int, lines: int, columns: int,
     rows: int,
 ) -> None:  # fmt: skip
@@ -179,20 +179,20 @@ def _messages(
             if side == 0:
                 at = x - HALO - 2 if before else x + BLOCK[0] + 2
                 sheet.rect(at, y, HALO, BLOCK[1], fill=colour, stroke="none", opacity=0.75, round=2, title=title)
-                _said(sheet, at + HALO / 2, y + BLOCK[1] / 2 + 4, points)
+                _write_count(sheet, at + HALO / 2, y + BLOCK[1] / 2 + 4, points)
             else:
                 at = y - HALO - 2 if before else y + BLOCK[1] + 2
                 sheet.rect(x, at, BLOCK[0], HALO, fill=colour, stroke="none", opacity=0.75, round=2, title=title)
-                _said(sheet, x + BLOCK[0] / 2, at + HALO - 3, points)
+                _write_count(sheet, x + BLOCK[0] / 2, at + HALO - 3, points)
             if abs(source - target) == 1:
-                _arrow(sheet, _corner(a, b), _corner(k, j), side, source < target)
+                _draw_arrow(sheet, _corner(a, b), _corner(k, j), side, source < target)
 
 
-def _said(sheet: Drawing, x: float, y: float, points: int) -> None:
+def _write_count(sheet: Drawing, x: float, y: float, points: int) -> None:
     sheet.text(x, y, str(points), anchor="middle", size=10, colour=PAPER, bold=True)
 
 
-def _arrow(sheet: Drawing, source: Place, target: Place, side: int, forth: bool) -> None:
+def _draw_arrow(sheet: Drawing, source: Place, target: Place, side: int, forth: bool) -> None:
     """An arrow from a block to the one beside it: those forth lie above, or left of, those back."""
     shift = -14 if forth else 14
     if side == 0:

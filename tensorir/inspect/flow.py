@@ -87,18 +87,18 @@ def dataflow(program: Any) -> Picture:
     fencil = fencil_of(program)
     nodes = list(postorder(*(c.value for c in fencil.closures)))
     plain = not any(n.label for n in nodes) and len(nodes) <= MAX_NODES // 2
-    graph = _graph(fencil, plain)
+    graph = _build_graph(fencil, plain)
     hidden = len(graph.values) - MAX_NODES
     if hidden > 0:
         graph = _Graph(graph.values[:MAX_NODES], {e: v for e, v in graph.edges.items() if max(e) < MAX_NODES})
     at = _place(graph)
-    words = [_said(graph, a, b, list(via)) for (a, b), via in graph.edges.items()]
+    words = [_describe(graph, a, b, list(via)) for (a, b), via in graph.edges.items()]
     if hidden > 0:
         words.append(f"{hidden} more values are not drawn.")
-    return _drawing(graph, at, hidden).picture("\n".join(words) or "Nothing is read.")
+    return _draw(graph, at, hidden).picture("\n".join(words) or "Nothing is read.")
 
 
-def _said(graph: _Graph, a: int, b: int, via: list[str]) -> str:
+def _describe(graph: _Graph, a: int, b: int, via: list[str]) -> str:
     source = graph.values[a]
     through = f" through {', '.join(sorted(v for v in via if v))}" if any(via) else ""
     return f"{source.name} ({_bytes(bytes_of(source.type))}) → {graph.values[b].name}{through}"
@@ -111,7 +111,7 @@ def _bytes(count: int) -> str:
     return f"{count} bytes"
 
 
-def _graph(fencil: Fencil, plain: bool) -> _Graph:
+def _build_graph(fencil: Fencil, plain: bool) -> _Graph:
     """Values and who reads whom; a later closure sees what an earlier one stored."""
     graph = _Graph()
     outputs = {p.name for p in fencil.outputs}
@@ -197,7 +197,7 @@ def _place(graph: _Graph) -> dict[tuple[int, int], float]:
     return at
 
 
-def _drawing(graph: _Graph, at: dict[tuple[int, int], float], hidden: int) -> Drawing:
+def _draw(graph: _Graph, at: dict[tuple[int, int], float], hidden: int) -> Drawing:
     wide = max((v.x + v.width for v in graph.values), default=100.0) + 20
     high = max([v.y + _HIGH for v in graph.values] + list(at.values()), default=40.0) + 34
     sheet = Drawing("dataflow", wide, high)
@@ -209,15 +209,15 @@ def _drawing(graph: _Graph, at: dict[tuple[int, int], float], hidden: int) -> Dr
     for (a, b), via in graph.edges.items():
         middles = range(graph.values[a].layer + 1, graph.values[b].layer)
         ways = [(starts[n], ends[n], at[a, n]) for n in middles if n in starts]
-        _arrow(sheet, graph, a, b, list(via), ways)
+        _draw_arrow(sheet, graph, a, b, list(via), ways)
     for value in graph.values:
-        _box(sheet, value)
+        _draw_box(sheet, value)
     more = f"; {hidden} more values are not drawn" if hidden > 0 else ""
     sheet.text(20, high - 10, f"the thicker an arrow, the more bytes, in powers of ten{more}", colour=PALE, size=10)
     return sheet
 
 
-def _arrow(
+def _draw_arrow(
     sheet: Drawing, graph: _Graph, a: int, b: int, via: list[str], ways: list[tuple[float, float, float]]
 ) -> None:
     source, target = graph.values[a], graph.values[b]
@@ -233,7 +233,7 @@ def _arrow(
         curve += f"{_bend(x, y, left, through)}L{right:.1f} {through:.1f}"
         x, y = right, through
     curve += _bend(x, y, end, height)
-    sheet.path(curve, stroke=colour, thick=thick, opacity=0.55, title=_said(graph, a, b, via))
+    sheet.path(curve, stroke=colour, thick=thick, opacity=0.55, title=_describe(graph, a, b, via))
     sheet.path(f"M{end + 7:.1f} {height:.1f}l-9 -4.5l0 9z", stroke="none", fill=colour)
 
 
@@ -242,7 +242,7 @@ def _bend(x: float, y: float, x2: float, y2: float) -> str:
     return f"C{x + half:.1f} {y:.1f} {x2 - half:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
 
 
-def _box(sheet: Drawing, value: _Value) -> None:
+def _draw_box(sheet: Drawing, value: _Value) -> None:
     element, dims = value.lines
     stroke = {"in": "#2b80d4", "out": "#d4472b"}.get(value.role, LINE)
     sheet.rect(value.x, value.y, value.width, _HIGH, stroke=stroke, thick=1.8 if value.role != "value" else 1, round=5)
@@ -283,16 +283,16 @@ def before_after(a_pass: Any, program: Any) -> Picture:
     after = chain(before)
     old, new = (str(p).split("\n") for p in (before, after))
     costs = [count(fencil_of(p)) for p in (before, after)]
-    rows = _aligned(old, new)
+    rows = _align(old, new)
     changed = sum(mark != " " for mark, _, _ in rows)
     lines = f"{changed} line{'s' * (changed != 1)} of {len(rows)} changed"
     words = f"{name}: {lines}; {costs[0].operations:,} operations before and {costs[1].operations:,} after."
     if not changed:
         words = f"{name}: nothing changes."
-    return _drawing_of_change(rows, words).picture(words, (before, after))
+    return _draw_change(rows, words).picture(words, (before, after))
 
 
-def _aligned(old: list[str], new: list[str]) -> list[tuple[str, str, str]]:
+def _align(old: list[str], new: list[str]) -> list[tuple[str, str, str]]:
     """Lines side by side: " " where they are the same, "~" where they are not."""
     same = next((k for k, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     rows = [(" ", line, line) for line in old[:same]]
@@ -306,7 +306,7 @@ def _aligned(old: list[str], new: list[str]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _drawing_of_change(rows: list[tuple[str, str, str]], words: str) -> Drawing:
+def _draw_change(rows: list[tuple[str, str, str]], words: str) -> Drawing:
     hidden = len(rows) - MAX_LINES
     rows = [(mark, _cut(a), _cut(b)) for mark, a, b in rows[:MAX_LINES]]
     wide = [max([200.0, *(width_of(r[side], 11) for r in rows)]) + 24 for side in (1, 2)]

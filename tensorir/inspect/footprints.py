@@ -67,25 +67,25 @@ def footprint(
     chosen: Any = subject(program)
     name, _, member = (out or "").partition("[")
     if member:
-        output = _output(fencil_of(chosen), name)
-        chosen = with_fencil(chosen, lambda fencil: _member(fencil, output, member.removesuffix("]")))
+        output = _find_output(fencil_of(chosen), name)
+        chosen = with_fencil(chosen, lambda fencil: _take_member(fencil, output, member.removesuffix("]")))
     bound = BoundProgram.of(chosen)
     fencil = fencil_of(chosen)
-    output = _output(fencil, name or None)
-    point = _point(output, {} if at is None else at)
+    output = _find_output(fencil, name or None)
+    point = _choose_point(output, {} if at is None else at)
     where = {n: (p, p + 1) for n, p in point.items()}
     others = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in fencil.outputs if p is not output}
     needs = domains(chosen, {**others, output.name: where}).params
     reads = {n: points for n, points in needs.items() if points and n not in bound.constants}
-    weights = _weights(chosen, output, where, reads, given or {})
+    weights = _find_weights(chosen, output, where, reads, given or {})
     readings = {n: Reading(points, None if weights is None else weights.get(n)) for n, points in reads.items()}
     spot = ", ".join(f"{n} = {p}" for n, p in point.items())
     lines = [f"{out or output.name}{' at ' if spot else ''}{spot} reads"]
-    lines += [f"{n}: {_said(r)}" for n, r in readings.items()]
-    return _drawing(out or output.name, point, readings, fencil).picture("\n".join(lines), readings)
+    lines += [f"{n}: {_describe(r)}" for n, r in readings.items()]
+    return _draw(out or output.name, point, readings, fencil).picture("\n".join(lines), readings)
 
 
-def _said(reading: Reading) -> str:
+def _describe(reading: Reading) -> str:
     points = reading.points
     if not points.names:
         return "its value"
@@ -94,7 +94,7 @@ def _said(reading: Reading) -> str:
     return f"{count} of {points.hull}{linear}"
 
 
-def _output(fencil: Fencil, name: str | None) -> Var:
+def _find_output(fencil: Fencil, name: str | None) -> Var:
     if name is None:
         return fencil.outputs[-1]
     for p in fencil.outputs:
@@ -104,7 +104,7 @@ def _output(fencil: Fencil, name: str | None) -> Var:
     raise refuse("N22", f"'{fencil.name}' has no output '{name}'.", did_you_mean(name, names))
 
 
-def _member(fencil: Fencil, output: Var, member: str) -> Fencil:
+def _take_member(fencil: Fencil, output: Var, member: str) -> Fencil:
     """The program that stores one member of an output of tuples alone; raises N22 where there is no such member."""
     element = output.type.element
     count = 0 if isinstance(element, Scalar) else len(element.members)
@@ -127,7 +127,7 @@ def _member(fencil: Fencil, output: Var, member: str) -> Fencil:
     return build.fencil(fencil.name, [one if p == output else p for p in fencil.params], closures)
 
 
-def _point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
+def _choose_point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
     """The point asked for, in the order of the output's dims."""
     if not hasattr(at, "items"):
         raise refuse("A16", f"{at!r} is no point: a point has a number for each dim.", 'write at={"I": 4}.')
@@ -146,7 +146,7 @@ def _point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
 # Weights
 
 
-def _weights(
+def _find_weights(
     program: Any, output: Var, where: Mapping[str, tuple[int, int]], reads: Mapping[str, IntegerSet],
     given: Mapping[str, Any],
 ) -> dict[str, dict[tuple[int, ...], float]] | None:  # fmt: skip
@@ -168,7 +168,7 @@ def _weights(
     fixed: dict[str, Any] = {}
     for p in fencil.inputs:
         if p.name in given:
-            fixed[p.name] = _part(given[p.name], fencil_of(program)[p.name], p)
+            fixed[p.name] = _cut_to(given[p.name], fencil_of(program)[p.name], p)
         elif p.name not in free and p.name not in constants:
             return None  # an integer or a table that nobody gave decides what is computed
 
@@ -209,7 +209,7 @@ def _weights(
     }
 
 
-def _part(value: Any, whole: Var, part: Var) -> Any:
+def _cut_to(value: Any, whole: Var, part: Var) -> Any:
     """A value for a parameter, cut for one on smaller intervals."""
     if not isinstance(whole.type.element, Scalar):
         return value
@@ -221,8 +221,8 @@ def _part(value: Any, whole: Var, part: Var) -> Any:
 # Drawing
 
 
-def _drawing(name: str, point: Mapping[str, int], readings: Mapping[str, Reading], fencil: Fencil) -> Drawing:
-    panels = [p for n, r in readings.items() for p in _panels(n, r, point, fencil)]
+def _draw(name: str, point: Mapping[str, int], readings: Mapping[str, Reading], fencil: Fencil) -> Drawing:
+    panels = [p for n, r in readings.items() for p in _lay_out(n, r, point, fencil)]
     lines: list[list[_Panel]] = [[]]
     for panel in panels:
         if lines[-1] and sum(p.width for p in lines[-1]) + panel.width > _SHEET:
@@ -294,7 +294,7 @@ class _Panel:
         sheet.text(x + 6, y + 14, self.heading, colour=INK)
         left, top = x + self.left, y + 28
         for (c, column), (r, row) in product(enumerate(self.columns), enumerate(reversed(self.rows))):
-            self._cell(sheet, left + self.cell * c, top + self.cell * r, column, row)
+            self._draw_cell(sheet, left + self.cell * c, top + self.cell * r, column, row)
         bottom = top + self.cell * len(self.rows)
         if self.across:
             every = 1 if self.cell == _WIDE else 5
@@ -313,7 +313,7 @@ class _Panel:
                 sheet.text(left - 6, top + self.cell * (r + 0.5) + 4, str(row), anchor="end", size=10, colour=PALE)
             sheet.text(x + 6, (top + bottom) / 2 + 4, self.up, colour=middle(hue(self.up)), bold=True)
 
-    def _cell(self, sheet: Drawing, x: float, y: float, column: int, row: int) -> None:
+    def _draw_cell(self, sheet: Drawing, x: float, y: float, column: int, row: int) -> None:
         place = (column, row)
         read = place in self.cells
         weight = self.cells.get(place)
@@ -334,7 +334,7 @@ class _Panel:
             sheet.rect(x + 2.5, y + 2.5, self.cell - 5, self.cell - 5, fill="none", stroke=INK, thick=2.2, round=4)
 
 
-def _panels(name: str, reading: Reading, point: Mapping[str, int], fencil: Fencil) -> list[_Panel]:
+def _lay_out(name: str, reading: Reading, point: Mapping[str, int], fencil: Fencil) -> list[_Panel]:
     """Up to two dims across and up, the others as panels of their own; few and scattered points stand in a row."""
     points = reading.points
     rows = [tuple(q) for q in points] if len(points) <= 5000 else []

@@ -169,7 +169,7 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
     closures: list[Closure] = []
     intermediates: list[Intermediate] = []
     for closure in plain.closures:
-        named = {id(n) for n in _named(closure.value)}
+        named = {id(n) for n in _find_named(closure.value)}
         inner = {p.name for f in postorder(closure.value) if isinstance(f, Lambda) for p in f.params}
         spelled: dict[int, Expr] = {}
         """Every node with the names of intermediates in their place."""
@@ -183,7 +183,7 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
             name = _fresh(node.label or "states", taken)
             members: list[Var] = []
             for suffix, leaf in _leaves(node if tables else new):
-                for ending, value in _shown(leaf, tables):
+                for ending, value in _mark_absent(leaf, tables):
                     member = f"{name}{suffix}{ending}" if suffix or ending else name
                     if member != name:
                         member = _fresh(member, taken)
@@ -203,7 +203,7 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
     return build.fencil(plain.name, params, closures, plain.span), tuple(intermediates)
 
 
-def _named(root: Expr) -> Iterator[Call]:
+def _find_named(root: Expr) -> Iterator[Call]:
     """The nodes that have a name, and scans, outside of the bodies of folds."""
     inside = {id(n) for f in postorder(root) if isinstance(f, Lambda) for n in postorder(*f.results)}
     for node in postorder(root):
@@ -230,7 +230,7 @@ def _leaves(node: Expr) -> Iterator[tuple[str, Expr]]:
             yield f"_{k}{suffix}", leaf
 
 
-def _shown(leaf: Expr, tables: bool) -> list[tuple[str, Expr]]:
+def _mark_absent(leaf: Expr, tables: bool) -> list[tuple[str, Expr]]:
     """A leaf as outputs that are never absent: NaN where it is, or with a mask."""
     element = leaf.tensor.element
     assert not isinstance(element, TupleElement)

@@ -72,19 +72,21 @@ def drawn(boxes: list[Box]) -> Picture:
     """Boxes as a picture; the first one is the one that halos are counted from."""
     hidden = len(boxes) - MAX_BOXES
     boxes = boxes[:MAX_BOXES]
-    words = [f"{b.name}: {b.dims if b.dims.items else 'its value'}{_more(b.dims, boxes[0].dims)}" for b in boxes]
+    words = [
+        f"{b.name}: {b.dims if b.dims.items else 'its value'}{_describe_halo(b.dims, boxes[0].dims)}" for b in boxes
+    ]
     boxes = [b for b in boxes if b.dims.items] or boxes[:1]
     if hidden > 0:
         words.append(f"{hidden} more are not drawn.")
     names = list(dict.fromkeys(n for b in boxes for n in b.dims.names))
     names.sort(key=lambda n: (-len(_ends(boxes, n)), n))
     panels = [n for n in names if len(_ends(boxes, n)) > 2][:4] or names[:2]
-    pair = _pair(boxes, panels)
+    pair = _choose_pair(boxes, panels)
     sheet = _Sheet(boxes, panels, pair)
     return sheet.drawing(hidden).picture("\n".join(words), boxes)
 
 
-def _more(dims: Dims, base: Dims) -> str:
+def _describe_halo(dims: Dims, base: Dims) -> str:
     """The halo in words."""
     halos: list[str] = []
     for name, i in dims.items:
@@ -103,7 +105,7 @@ def _ends(boxes: list[Box], name: str) -> list[int]:
     return sorted({i.start for i in intervals} | {i.stop for i in intervals})
 
 
-def _pair(boxes: list[Box], panels: list[str]) -> tuple[str, str] | None:
+def _choose_pair(boxes: list[Box], panels: list[str]) -> tuple[str, str] | None:
     """The two dims that are drawn against each other: those that most boxes have and that differ most."""
     both = [
         (sum(a in x.dims and b in x.dims for x in boxes), a, b)
@@ -141,8 +143,8 @@ class _Sheet:
         height = max(nested[1], 40 + _ROW * len(self.boxes) + 20) + (_ROW if hidden > 0 else 0)
         sheet = Drawing("domains", nested[0] + bars + _MARGIN, height)
         if self.pair:
-            self._nested(sheet)
-        self._bars(sheet, nested[0], names)
+            self._draw_nested(sheet)
+        self._draw_bars(sheet, nested[0], names)
         if hidden > 0:
             sheet.text(nested[0] + _MARGIN, height - 8, f"{hidden} more are not drawn", colour=PALE)
         return sheet
@@ -153,7 +155,7 @@ class _Sheet:
     def _at(self, name: str, end: int) -> float:
         return self.places[name][end]
 
-    def _bars(self, sheet: Drawing, left: float, names: float) -> None:
+    def _draw_bars(self, sheet: Drawing, left: float, names: float) -> None:
         top, at = 40.0, left + names
         for name in self.panels:
             x = at + _TICK / 2
@@ -163,13 +165,13 @@ class _Sheet:
                 sheet.text(tick, 30, str(end), anchor="middle", colour=PALE, size=10)
                 sheet.line(tick, 34, tick, top + _ROW * len(self.boxes), stroke=LINE, thick=0.5)
             for k, box in enumerate(self.boxes):
-                self._bar(sheet, box, name, x, top + _ROW * k)
+                self._draw_bar(sheet, box, name, x, top + _ROW * k)
             at += self._bar_width(name)
         for k, box in enumerate(self.boxes):
             place = left + _MARGIN, top + _ROW * k + 13
             sheet.text(*place, box.name, bold=box.role != "value")
 
-    def _bar(self, sheet: Drawing, box: Box, name: str, x: float, y: float) -> None:
+    def _draw_bar(self, sheet: Drawing, box: Box, name: str, x: float, y: float) -> None:
         i, base = box.dims.get(name), self.boxes[0].dims.get(name)
         if i is None:
             return
@@ -188,7 +190,7 @@ class _Sheet:
         a, b = self.pair
         return max(self.places[a].values()) + 1.6 * _TICK, max(_places(self.ends[b], _STEP).values()) + 1.9 * _TICK
 
-    def _nested(self, sheet: Drawing) -> None:
+    def _draw_nested(self, sheet: Drawing) -> None:
         assert self.pair
         a, b = self.pair
         heights, left = _places(self.ends[b], _STEP), _TICK

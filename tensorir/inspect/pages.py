@@ -66,10 +66,10 @@ class Markup(str):
 
 def markup(template: str, *parts: object) -> Markup:
     """The template, which is HTML, with every part in its place; what is no Markup is escaped."""
-    return Markup(template.format(*map(_safe, parts)))
+    return Markup(template.format(*map(_escape, parts)))
 
 
-def _safe(part: object) -> str:
+def _escape(part: object) -> str:
     if isinstance(part, Markup):
         return part
     text = str(part)
@@ -100,10 +100,10 @@ class Fold:
 
 def page(*roots: Fold | Markup) -> str:
     """Trees and other pieces as one piece of HTML with its style; what is beyond the limits is counted, not shown."""
-    return f'<div class="tensorir"><style>{STYLE}</style>{"".join(map(_rendered, roots))}</div>'
+    return f'<div class="tensorir"><style>{STYLE}</style>{"".join(map(_render, roots))}</div>'
 
 
-def _rendered(root: Fold | Markup) -> str:
+def _render(root: Fold | Markup) -> str:
     if isinstance(root, Markup):
         return root
     parts: list[str] = []
@@ -213,9 +213,9 @@ def listing(fencil: Fencil) -> Markup:
         return plain_listing(text)
     # the text parses back to the same program, whose spans are places of this text
     read: Fencil = parse(text)
-    marks = {(m.start, m.stop): m for m in (*_expressions(read), *_names(read, text))}
+    marks = {(m.start, m.stop): m for m in (*_mark_expressions(read), *_mark_names(read, text))}
     ordered = sorted(marks.values(), key=lambda m: (m.start, -m.stop))
-    return Markup(f'<pre class="text">{"".join(_nested(text, ordered[:MAX_MARKS]))}</pre>')
+    return Markup(f'<pre class="text">{"".join(_nest(text, ordered[:MAX_MARKS]))}</pre>')
 
 
 def plain_listing(text: str) -> Markup:
@@ -225,7 +225,7 @@ def plain_listing(text: str) -> Markup:
     return pre(text)
 
 
-def _expressions(fencil: Fencil) -> Iterator[_Mark]:
+def _mark_expressions(fencil: Fencil) -> Iterator[_Mark]:
     """Everything that is computed. A later mark of one piece of text stands for it: a node comes after its operands."""
     for node in postorder(*(c.value for c in fencil.closures)):
         # a variable's span is where it was declared
@@ -233,7 +233,7 @@ def _expressions(fencil: Fencil) -> Iterator[_Mark]:
             yield _Mark(node.span.start, node.span.stop, markup('<span title="{}">', node.type))
 
 
-def _names(fencil: Fencil, text: str) -> Iterator[_Mark]:
+def _mark_names(fencil: Fencil, text: str) -> Iterator[_Mark]:
     """Variables with their types, bold where a line gives them a value, and dims in their colours."""
     nodes = [*fencil.params, *postorder(*(c.value for c in fencil.closures))]
     # closures may give one name to several things: it is what was declared last
@@ -262,7 +262,7 @@ def _names(fencil: Fencil, text: str) -> Iterator[_Mark]:
                 yield _Mark(token.start, token.stop, markup('<span{} title="{}">', bold, kind))
 
 
-def _nested(text: str, marks: list[_Mark]) -> Iterator[str]:
+def _nest(text: str, marks: list[_Mark]) -> Iterator[str]:
     """The text with its marks inside of each other; one that begins in another and ends outside is left out."""
     place, open_ = 0, list[int]()
     for mark in marks:
@@ -354,11 +354,11 @@ def _expression(root: Expr, uses: dict[int, int], seen: dict[int, str]) -> Fold:
         below = tuple(folds[c] for c in children[place])
         if node.children and not below and not again:
             below = (Fold(markup('<span class="more">{}</span>', "… more is not shown")),)
-        folds[place] = Fold(_head(node, seen.get(id(node), ""), again), below, open=len(order) <= 60)
+        folds[place] = Fold(_render_head(node, seen.get(id(node), ""), again), below, open=len(order) <= 60)
     return folds[order[0][0]]
 
 
-def _head(node: Expr, name: str, again: bool) -> Markup:
+def _render_head(node: Expr, name: str, again: bool) -> Markup:
     named = node.label or name
     label = markup('<span class="name">{}</span> = ', named) if named else Markup("")
     if again:
@@ -424,10 +424,10 @@ def error_page(error: DiagnosticError) -> str:
 
 def diagnostics_page(diagnostics: Iterable[Diagnostic]) -> str:
     """Every diagnostic: its sentence, the line with its mark, notes and help."""
-    return page(*map(_one, diagnostics))
+    return page(*map(_render_diagnostic, diagnostics))
 
 
-def _one(d: Diagnostic) -> Fold:
+def _render_diagnostic(d: Diagnostic) -> Fold:
     first, *rest = str(d).split("\n")
     sentence = first.rpartition(f"{d.severity}[{d.code}]: ")[2] if d.severity in first else first
     where = "" if not (place := first.partition(f"{d.severity}[")[0]) else f" {place.rstrip(': ')}"
@@ -541,13 +541,13 @@ def field_page(field: Any) -> str:
     if element is None:
         return page(markup("Field {} {}", type(data).__name__, coloured(field.dims)))
     head = markup('<span class="name">Field</span>{}', coloured(TensorType(element, field.dims)))
-    values = _numbers(data)
+    values = _read_numbers(data)
     if values is None:
         return page(joined([head, markup(' <span class="where">{}</span>', "its numbers are not to be had here")]))
     return page(joined([head, range_of(values), pre(np.array2string(values, threshold=60, edgeitems=3))]))
 
 
-def _numbers(data: Any) -> Array | None:
+def _read_numbers(data: Any) -> Array | None:
     """The numbers of an array, None while it is traced or after its memory was given away."""
     if not is_array(data) and not hasattr(data, "is_deleted"):
         return None

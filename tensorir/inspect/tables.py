@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import Array, refuse
+from tensorir.binding.arrays import Array
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
 from tensorir.ir.types import NEIGHBOUR
-from tensorir.runtime.errors import did_you_mean
+from tensorir.runtime.errors import did_you_mean, refuse
 
 _SIDE = 420
 _KINDS = {"V": "Vertex", "E": "Edge", "C": "Cell"}
@@ -47,14 +47,14 @@ def table(table: Any, point: int, name: str = "") -> Picture:
     if not 0 <= point < len(entries):
         raise refuse("I06", f"the table has no point {point}, only 0 to {len(entries) - 1}.")
     row = [int(k) for k in entries[point]]
-    words = _words(f"{kind} {point}".strip(), other, row)
-    placed = None if mesh is None else _positions(mesh, kind), None if mesh is None else _positions(mesh, other)
+    words = _describe(f"{kind} {point}".strip(), other, row)
+    placed = None if mesh is None else _locate(mesh, kind), None if mesh is None else _locate(mesh, other)
     if placed[0] is None or placed[1] is None:
-        return _listed(kind, other, point, row).picture(words, row)
-    return _mapped(mesh, kind, other, point, row, placed[0], placed[1]).picture(words, row)
+        return _draw_list(kind, other, point, row).picture(words, row)
+    return _draw_map(mesh, kind, other, point, row, placed[0], placed[1]).picture(words, row)
 
 
-def _words(subject: str, other: str, row: list[int]) -> str:
+def _describe(subject: str, other: str, row: list[int]) -> str:
     there = [f"{k} in slot {s}" for s, k in enumerate(row) if k != -1]
     empty = [str(s) for s, k in enumerate(row) if k == -1]
     kind = f" {other}" if other else ""
@@ -63,7 +63,7 @@ def _words(subject: str, other: str, row: list[int]) -> str:
     return f"{subject} has {count}{': ' if there else ''}{', '.join(there)}{missing if empty else ''}."
 
 
-def _listed(kind: str, other: str, point: int, row: list[int]) -> Drawing:
+def _draw_list(kind: str, other: str, point: int, row: list[int]) -> Drawing:
     high = max(90.0, 34.0 * len(row) + 50)
     sheet = Drawing("table", 330.0, high)
     y = 34 + (high - 50) / 2
@@ -79,7 +79,7 @@ def _listed(kind: str, other: str, point: int, row: list[int]) -> Drawing:
     return sheet
 
 
-def _positions(mesh: Any, kind: str) -> Array | None:
+def _locate(mesh: Any, kind: str) -> Array | None:
     """Positions of the elements of a kind: vertices at their points, edges and cells amid their vertices."""
     points: Array = np.asarray(mesh.points, float)
     if kind == "Vertex":
@@ -90,14 +90,14 @@ def _positions(mesh: Any, kind: str) -> Array | None:
     return points[corners].mean(1)
 
 
-def _mapped(mesh: Any, kind: str, other: str, point: int, row: list[int], here: Array, there: Array) -> Drawing:
+def _draw_map(mesh: Any, kind: str, other: str, point: int, row: list[int], here: Array, there: Array) -> Drawing:
     """The surroundings of the point, seen from above it."""
     sheet = Drawing("table", _SIDE, _SIDE + 30)
     empty = [str(s) for s, k in enumerate(row) if k == -1]
     absent = f", none in slot {', '.join(empty)}" if empty else ""
     sheet.text(12, 18, f"{kind} {point}: {len(row) - len(empty)} of {other}{absent}", colour=PALE)
     centre = here[point]
-    across, along, up = _frame(centre, np.asarray(mesh.points, float))
+    across, along, up = _orient(centre, np.asarray(mesh.points, float))
     present = [k for k in row if k != -1]
     reach = max([float(np.linalg.norm(there[k] - centre)) for k in present] + [0.0])
     ends = np.asarray(mesh.points, float)[np.asarray(mesh.tables["E2V"])]
@@ -143,7 +143,7 @@ def _mapped(mesh: Any, kind: str, other: str, point: int, row: list[int], here: 
     return sheet
 
 
-def _frame(centre: Array, points: Array) -> tuple[Array, Array, Array]:
+def _orient(centre: Array, points: Array) -> tuple[Array, Array, Array]:
     """Directions to the right, upwards on the page, and towards the reader."""
     if np.ptp(points[:, 2]) == 0:
         return np.eye(3)[0], np.eye(3)[1], np.eye(3)[2]

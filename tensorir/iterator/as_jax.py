@@ -129,7 +129,7 @@ class JaxFunction:
         missing = [p.name for p in self.params if p.name not in arguments]
         if missing:
             raise refuse("TI11", f"'{missing[0]}' of '{self.program.name}' is not given.", "pass an array.")
-        types = {p.name: _typed(p.name, arguments[p.name], p.type) for p in self.params}
+        types = {p.name: _type_argument(p.name, arguments[p.name], p.type) for p in self.params}
         return self.programs.of(tuple(repr(t) for t in types.values()), lambda: self._compile(types))
 
     def _call_labelled(self, arguments: Mapping[str, Any]) -> Any:
@@ -153,7 +153,7 @@ class JaxFunction:
         if self.operator:
             out = self.program.params[-1]
             whole = partial(natural, self.program, trees, self.provider, self.column)
-            trees["out"] = leaf_tree("out", _result(out.type, self.domain, whole), out.type)
+            trees["out"] = leaf_tree("out", _type_result(out.type, self.domain, whole), out.type)
         special = specialise(self.program, trees, self.provider, self.column, self.options)
         return special, trees, compiled(special) if special.fencil is not None else None
 
@@ -166,7 +166,7 @@ class JaxFunction:
             if part.shape != whole:
                 base = stored.get(o.leaf, flat.get(o.leaf))
                 where = tuple(slice(o.box[d][0] - i.start, o.box[d][1] - i.start) for d, i in dims[o.leaf].items)
-                part = _set(base, where, part)
+                part = _replace(base, where, part)
             stored[o.leaf] = part
         if self.operator:
             return tree_map(lambda leaf: stored[leaf.name], places["out"])
@@ -174,7 +174,7 @@ class JaxFunction:
         return {n: tree_map(lambda leaf: stored.get(leaf.name, flat.get(leaf.name)), t) for n, t in changed.items()}
 
 
-def _set(base: Any, where: tuple[slice, ...], part: Any) -> Any:
+def _replace(base: Any, where: tuple[slice, ...], part: Any) -> Any:
     if hasattr(base, "at"):
         return base.at[where].set(part)
     if is_traced(part):
@@ -186,12 +186,12 @@ def _set(base: Any, where: tuple[slice, ...], part: Any) -> Any:
     return array
 
 
-def _typed(name: str, value: Any, kind: ParamType | None) -> Any:
+def _type_argument(name: str, value: Any, kind: ParamType | None) -> Any:
     """The type of an argument; a number that no trace hides is itself, since sizes may depend on it."""
     match kind:
         case TupleType(members):
             pairs = zip(value, members, strict=True)
-            return tuple(_typed(f"{name}_{k}", v, t) for k, (v, t) in enumerate(pairs))
+            return tuple(_type_argument(f"{name}_{k}", v, t) for k, (v, t) in enumerate(pairs))
         case FieldType(dims, element) if dims:
             shape = np.shape(value)
             if len(shape) != len(dims):
@@ -204,7 +204,7 @@ def _typed(name: str, value: Any, kind: ParamType | None) -> Any:
             raise refuse("TI11", f"the type of '{name}' is not known.")
 
 
-def _result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
+def _type_result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
     """The types of an operator's results."""
     boxes = iter(() if domain else leaves(whole()))
 

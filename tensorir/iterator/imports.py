@@ -70,10 +70,10 @@ def program_of(node: Any) -> Program:
 
 
 def statements(nodes: Iterable[Any]) -> tuple[Statement, ...]:
-    return tuple(_statement(n) for n in nodes)
+    return tuple(_read_statement(n) for n in nodes)
 
 
-def _statement(node: Any) -> Statement:
+def _read_statement(node: Any) -> Statement:
     match type(node).__name__:
         case "SetAt":
             return SetAt(expression(node.expr), expression(node.domain), expression(node.target))
@@ -185,7 +185,7 @@ def from_gt4py(source: Any, *args: Any, sizes: Any = None, offset_provider: Any 
     if hasattr(source, "gtir"):
         program = program_of(source.gtir)
     elif hasattr(source, "__gt_itir__"):
-        program = _of_operator(source)
+        program = _read_operator(source)
     elif type(source).__name__ == "Program":
         program = program_of(source)
     else:
@@ -193,7 +193,7 @@ def from_gt4py(source: Any, *args: Any, sizes: Any = None, offset_provider: Any 
         raise refuse("TI01", said, "decorate it: @gtx.program, or @gtx.field_operator.")
     column = next((a.name for p in program.params for a in _axes(p.type) if a.kind == "vertical"), None)
     if sizes is not None:
-        args = tuple(_sized(p, p.type, sizes) for p in program.params)
+        args = tuple(_size_argument(p, p.type, sizes) for p in program.params)
     return Imported(program, args or None, offset_provider, column, _field_offsets(source))
 
 
@@ -221,7 +221,7 @@ def _axes(kind: ParamType | None) -> list[Any]:
     return [a for m in kind.members for a in _axes(m)] if kind is not None else []
 
 
-def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
+def _size_argument(p: Param, kind: ParamType | None, sizes: Any) -> Any:
     named = {str(getattr(d, "value", d)): ends for d, ends in dict(sizes).items()}
     match kind:
         case FieldType(dims, element) if dims:
@@ -239,10 +239,10 @@ def _sized(p: Param, kind: ParamType | None, sizes: Any) -> Any:
         case None:
             raise refuse("TI11", f"the type of '{p.name}' is not known.", "pass arguments.")
         case _:
-            return tuple(_sized(p, m, sizes) for m in kind.members)
+            return tuple(_size_argument(p, m, sizes) for m in kind.members)
 
 
-def _of_operator(source: Any) -> Program:
+def _read_operator(source: Any) -> Program:
     """An operator as a program that stores what it returns in `out`."""
     lambdas = [f.__gt_itir__() for f in _operators(source)]
     functions = [FunctionDefinition(str(n.id), tuple(str(p.id) for p in n.params), expression(n.expr)) for n in lambdas]
@@ -252,7 +252,7 @@ def _of_operator(source: Any) -> Program:
     f = functions[-1]
     params = tuple(Param(n, k) for n, k in zip(f.params, kinds, strict=True))
     value = Call(Ref(f.name), tuple(Ref(p) for p in f.params))
-    target, domain = _stored(Ref("out"), result)
+    target, domain = _store_leaves(Ref("out"), result)
     return Program(f.name, tuple(functions), (*params, Param("out", result)), (), (SetAt(value, domain, target),))
 
 
@@ -265,7 +265,7 @@ def _operators(source: Any) -> list[Any]:
     return list(nodes.postorder([source], called))
 
 
-def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:
+def _store_leaves(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:
     """Every leaf of an output, each on its whole domain."""
     match kind:
         case FieldType(dims, _):
@@ -281,7 +281,8 @@ def _stored(place: Expr, kind: ParamType | None) -> tuple[Expr, Expr]:
             raise refuse("TI11", "the type of the operator's result is not known.")
         case _:
             members = [
-                _stored(Call(Ref("tuple_get"), (Literal(str(k), INT32), place)), m) for k, m in enumerate(kind.members)
+                _store_leaves(Call(Ref("tuple_get"), (Literal(str(k), INT32), place)), m)
+                for k, m in enumerate(kind.members)
             ]
             maker = Ref("make_tuple")
             return Call(maker, tuple(t for t, _ in members)), Call(maker, tuple(d for _, d in members))

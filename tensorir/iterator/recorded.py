@@ -203,8 +203,8 @@ class Tape:
             said = f"the step is recorded by one thread, and '{program}' is called by another."
             raise refuse("TI16", said, "record in each thread by itself, each on fields of its own.")
         self.calls += 1
-        self._same_tables(program, tables, provider)
-        fields = {place: self._met(program, *of, flat[place].ndarray) for place, of in leaves.items()}
+        self._check_tables(program, tables, provider)
+        fields = {place: self._meet(program, *of, flat[place].ndarray) for place, of in leaves.items()}
         for key in dict.fromkeys(fields.values()):
             self.as_left(key, f"call {self.calls}, of '{program}',")
         run()
@@ -231,7 +231,7 @@ class Tape:
         for other in one.sharing:
             self.known[other].now = np.array(self.known[other].array)
 
-    def _met(self, program: str, leaf: str, dims: Dims, array: Any) -> Any:
+    def _meet(self, program: str, leaf: str, dims: Dims, array: Any) -> Any:
         if not isinstance(array, np.ndarray):
             said = f"'{leaf}' of '{program}' lies in the memory of a device, and steps are recorded on the host."
             raise refuse("TI16", said, "record with fields of xla_cpu; the step itself runs anywhere.")
@@ -246,7 +246,7 @@ class Tape:
                     known.sharing.append(key)
         return key
 
-    def _same_tables(self, program: str, tables: Mapping[str, Table], provider: Any) -> None:
+    def _check_tables(self, program: str, tables: Mapping[str, Table], provider: Any) -> None:
         for table in tables.values():
             name, source = table.name, provider[table.name]
             if name not in self.tables:
@@ -302,11 +302,11 @@ def roots_of(known: Mapping[Any, Known]) -> list[Root]:
             together += [k for k in known[key].sharing if k not in together]
         for key in together:
             del left[key]
-        result.append(_root({k: known[k] for k in known if k in together}))
+        result.append(_merge({k: known[k] for k in known if k in together}))
     return result
 
 
-def _root(together: Mapping[Any, Known]) -> Root:
+def _merge(together: Mapping[Any, Known]) -> Root:
     largest = max(together, key=lambda k: together[k].array.size)
     whole = together[largest]
     windows: dict[Any, Window | None] = {largest: None}
@@ -428,7 +428,7 @@ class RecordedStep:
             if isinstance(event, Set):
                 dims, value = tape.known[event.key].dims, event.value
                 self._entries[self._set_name(event)] = _Entry(dims, value.dtype, value, None)
-        self.reads, self.writes = self._traffic()
+        self.reads, self.writes = self._find_traffic()
 
     def _free(self, root: Root) -> str:
         """A name that no other entry has."""
@@ -442,7 +442,7 @@ class RecordedStep:
         part = "" if place.window is None else f"[{', '.join(f'{s.start}:{s.stop}' for s in place.window.index)}]"
         return f"{place.name}{part}@{event.before}"
 
-    def _traffic(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _find_traffic(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The entries that are read before all of them was written, and those that are written."""
         read: dict[str, None] = {}
         written: dict[str, bool] = {}
@@ -473,12 +473,12 @@ class RecordedStep:
     @property
     def state(self) -> dict[str, Any]:
         """The entries as the recorded step met them: a copy, which the step does not change."""
-        return {n: np.array(e.first) for n, e in self._known().items()}
+        return {n: np.array(e.first) for n, e in self._require_entries().items()}
 
     @property
     def domains(self) -> dict[str, Dims]:
         """The dims of each entry with their intervals, in the order of its axes."""
-        return {n: e.dims for n, e in self._known().items()}
+        return {n: e.dims for n, e in self._require_entries().items()}
 
     def split(self, *names: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """The state as two: the entries of some names, and all others, for `step(state, rest)`."""
@@ -488,7 +488,7 @@ class RecordedStep:
 
     def distributed_by(self, placed: Callable[[Any], Any]) -> RecordedStep:
         """The step of the same programs on many devices, which is what `ti.distribute` makes of a step."""
-        self._known()
+        self._require_entries()
         other = copy(self)
         other.__dict__.pop("_function", None)
         other._placed = placed
@@ -504,14 +504,14 @@ class RecordedStep:
 
     def current(self) -> dict[str, Any]:
         """The present values of the fields, as a state; raises TI18 where one was freed."""
-        return {n: np.array(e.first if e.array is None else self._array(n)) for n, e in self._known().items()}
+        return {n: np.array(e.first if e.array is None else self._array(n)) for n, e in self._require_entries().items()}
 
     def store(self, state: Mapping[str, Any]) -> None:
         """Write the entries of a state into the fields that were recorded; raises TI18 where one was freed."""
         self._refuse_unknown(state)
-        targets = {n: self._array(n) for n in state if self._known()[n].array is not None}
+        targets = {n: self._array(n) for n in state if self._require_entries()[n].array is not None}
         for n, target in targets.items():
-            target[...] = np.asarray(self._fitting(n, state[n]))
+            target[...] = np.asarray(self._fit(n, state[n]))
 
     def _array(self, name: str) -> Any:
         reference = self._entries[name].array
@@ -521,19 +521,19 @@ class RecordedStep:
             raise refuse("TI18", said, "keep it while its memory is asked for; the step itself needs no field.")
         return array
 
-    def _known(self) -> dict[str, _Entry]:
+    def _require_entries(self) -> dict[str, _Entry]:
         if not self._entries:
             raise refuse("TI16", "the step is not recorded yet.", "use it after its block: with record().")
         return self._entries
 
     def _refuse_unknown(self, names: Any) -> None:
         for name in names:
-            if name not in self._known():
+            if name not in self._require_entries():
                 raise refuse("TI18", f"the step has no entry '{name}'.", did_you_mean(name, self._entries))
 
-    def _fitting(self, name: str, value: Any) -> Any:
+    def _fit(self, name: str, value: Any) -> Any:
         """An array for an entry; raises TI11 for another shape or element type."""
-        entry = self._known()[name]
+        entry = self._require_entries()[name]
         array = getattr(value, "ndarray", value)
         element = scalar_of(array.dtype) if hasattr(array, "dtype") else None
         if np.shape(array) != entry.dims.shape or element is None or DTYPES[element] != entry.dtype:
@@ -568,7 +568,7 @@ class RecordedStep:
             said = f"the step reads '{missing[0]}', which is not given."
             raise refuse("TI11", said, "step.state has all that it reads.")
         used = {*self.reads, *self.writes}
-        arrays = {n: self._fitting(n, a) for n, a in both.items() if n in used}
+        arrays = {n: self._fit(n, a) for n, a in both.items() if n in used}
         written = self._function(arrays)
         return {**state, **{n: a for n, a in written.items() if n in state or n not in rest}}
 
@@ -613,12 +613,12 @@ class RecordedStep:
         """Another part of an entry."""
         if place.window is not None:
             old = place.window.of(env[place.name])
-            env[place.name] = place.window.put(env[place.name], part if where is None else _stored(old, where, part))
+            env[place.name] = place.window.put(env[place.name], part if where is None else _store(old, where, part))
         else:
-            env[place.name] = part if where is None else _stored(env.get(place.name), where, part)
+            env[place.name] = part if where is None else _store(env.get(place.name), where, part)
 
 
-def _stored(old: Any, where: tuple[slice, ...], part: Any) -> Any:
+def _store(old: Any, where: tuple[slice, ...], part: Any) -> Any:
     if old is None or old.shape == part.shape:
         return part
     return old.at[where].set(part)

@@ -92,9 +92,9 @@ class Host:
 
         Such a view does not keep the memory: whoever remembers it looks whether the array is still there.
         """
-        turned = _turned(np, array, order, shape)
+        turned = _turn(np, array, order, shape)
         is_own = np.may_share_memory(turned, array) and turned.flags.writeable
-        view = backend().view(_unowned(turned) if is_own else turned)
+        view = backend().view(_disown(turned) if is_own else turned)
         return view, is_own and view.unsafe_buffer_pointer() == turned.ctypes.data
 
     def store(self, target: Any, result: Any) -> None:
@@ -109,20 +109,20 @@ class Accelerator:
     """The module `cupy`."""
 
     def view(self, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, bool]:
-        turned = _turned(self.arrays, array, order, shape)
+        turned = _turn(self.arrays, array, order, shape)
         return backend().view(turned), turned.data.ptr == array.data.ptr
 
     def store(self, target: Any, result: Any) -> None:
         target[...] = self.arrays.from_dlpack(result)
 
 
-def _unowned(array: Any) -> Any:
+def _disown(array: Any) -> Any:
     """The memory of an array in one piece, as an array that does not keep it."""
     memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
     return np.frombuffer(memory, array.dtype).reshape(array.shape) if array.nbytes else array
 
 
-def _turned(arrays: Any, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+def _turn(arrays: Any, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     """The array with its axes in the order of memory, in one piece: its own memory, or a copy."""
     turned = array.transpose(order)
     if turned.shape == shape or not shape:
@@ -160,11 +160,11 @@ def reason(call: Call, before: Sequence[Call]) -> str:
     """The differences to the call before that has the fewest."""
     if not before:
         return "its first call"
-    each = (tuple(_differences(call, other)) for other in reversed(before))
+    each = (tuple(_compare(call, other)) for other in reversed(before))
     return "; ".join(t for _, t in min(each, key=lambda d: sum(w for w, _ in d))) or "calls of more kinds than are kept"
 
 
-def _differences(call: Call, before: Call) -> Iterator[tuple[int, str]]:
+def _compare(call: Call, before: Call) -> Iterator[tuple[int, str]]:
     """Differences of two calls, with their amounts: strides follow from a domain."""
     for name, (domain, strides) in call.fields.items():
         old_domain, old_strides = before.fields[name]
@@ -371,7 +371,7 @@ class Runner:
         trees = {p.name: leaf_tree(p.name, a, p.type) for p, a in zip(self.program.params, args, strict=True)}
         every = [leaf for tree in trees.values() for leaf in leaves(tree)]
         layouts = [layout_of(array_of(a)) if leaf.dims else None for a, leaf in zip(flat, every, strict=True)]
-        laid = {leaf.name: _laid_out(leaf, layout) for leaf, layout in zip(every, layouts, strict=True)}
+        laid = {leaf.name: _lay_out(leaf, layout) for leaf, layout in zip(every, layouts, strict=True)}
         turned = {name: tree_map(lambda leaf: laid[leaf.name], tree) for name, tree in trees.items()}
         target = self.target(provider)
 
@@ -441,7 +441,7 @@ def layout_of(array: Any) -> Layout:
     return Layout(order, tuple(padded)) if inside and owner.flags.c_contiguous else plain
 
 
-def _laid_out(leaf: Leaf, layout: Layout | None) -> Leaf:
+def _lay_out(leaf: Leaf, layout: Layout | None) -> Leaf:
     if layout is None or leaf.dims is None:
         return leaf
     items = [leaf.dims.items[k] for k in layout.order]

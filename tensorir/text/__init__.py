@@ -42,19 +42,19 @@ def parse(
     """
     source = _source(name, text)
     programs = parse_programs(source)
-    return _typed(_chosen(programs, fencil, source), offset_provider or {})
+    return _type_program(_choose(programs, fencil, source), offset_provider or {})
 
 
 def parse_all(text: str, *, offset_provider: Mapping[str, Any] | None = None, name: str = "<text>") -> dict[str, Any]:
     """Every fencil of a text, by its name."""
     source = _source(name, text)
     programs = parse_programs(source)
-    _chosen(programs, programs[0].name if programs else None, source)
+    _choose(programs, programs[0].name if programs else None, source)
     findings: list[Diagnostic] = []
     result: dict[str, Any] = {}
     for program in programs:
         try:
-            result[program.name] = _typed(program, offset_provider or {})
+            result[program.name] = _type_program(program, offset_provider or {})
         except DiagnosticError as error:
             findings += error.diagnostics
     if findings:
@@ -112,7 +112,7 @@ def _source(name: str, text: object) -> Source:
     return Source(name, text)
 
 
-def _chosen(programs: tuple[Program, ...], wanted: str | None, source: Source) -> Program:
+def _choose(programs: tuple[Program, ...], wanted: str | None, source: Source) -> Program:
     """The program of a name; without a name the only one."""
     seen: set[str] = set()
     for program in programs:
@@ -134,7 +134,7 @@ def _chosen(programs: tuple[Program, ...], wanted: str | None, source: Source) -
     raise refuse("N08", message, did_you_mean(str(wanted), names), at=Span(source, 0, 0))
 
 
-def _typed(program: Program, offset_provider: Mapping[str, Any]) -> Any:
+def _type_program(program: Program, offset_provider: Mapping[str, Any]) -> Any:
     program, tables = provide(program, offset_provider)
     result: Fencil | Template = Template(program) if inventory(program).sizes else elaborate(program)
     return result.bind(**tables) if tables else result

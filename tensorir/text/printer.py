@@ -46,7 +46,7 @@ from tensorir.text.sizes import Template
 
 def unparse(fencil: ir.Fencil) -> syntax.Program:
     """The syntax tree of a fencil."""
-    closures = _distinct(fencil)
+    closures = _rename_apart(fencil)
     names = _Names.of([c.value for c in closures], fencil.params)
     written = [one for run in runs(closures) for one in _run(run, names)]
     return syntax.Program(fencil.name, tuple(_param(p) for p in fencil.params), tuple(written))
@@ -56,11 +56,11 @@ def unparse_expr(expr: ir.Expr) -> syntax.Expression:
     """The syntax tree of an expression."""
     if _repeats(expr):
         (expr,) = build.with_unique_names([expr], {v.name for v in expr.free})
-    units = _units([expr])
-    return _written(units.of[~0], expr, _named(units, _Names.of([expr], expr.free)), units.uses)
+    units = _split_units([expr])
+    return _write(units.of[~0], expr, _name_shared(units, _Names.of([expr], expr.free)), units.uses)
 
 
-def _distinct(fencil: ir.Fencil) -> tuple[ir.Closure, ...]:
+def _rename_apart(fencil: ir.Fencil) -> tuple[ir.Closure, ...]:
     """The closures of a fencil, where a pass left one name with two functions under other names."""
     if not any(_repeats(c.value) for c in fencil.closures):
         return fencil.closures
@@ -76,15 +76,15 @@ def _repeats(root: ir.Expr) -> bool:
 
 def _run(closures: Sequence[ir.Closure], names: _Names) -> Iterator[syntax.Closure]:
     """Closures of which none reads what another has stored, with what several of them use in front."""
-    units = _units(values(closures))
-    outer = _named(units, names)
+    units = _split_units(values(closures))
+    outer = _name_shared(units, names)
     for k, c in enumerate(closures):
         before = tuple(
-            syntax.Binding(outer.label[id(n)], _written(units.of[id(n)], n, outer, units.uses, bound=True))
+            syntax.Binding(outer.label[id(n)], _write(units.of[id(n)], n, outer, units.uses, bound=True))
             for n in units.before[k]
         )
         region = None if c.region is None else _ranges(c.region)
-        yield syntax.Closure(c.output.name, region, _written(units.of[~k], c.value, outer, units.uses), before=before)
+        yield syntax.Closure(c.output.name, region, _write(units.of[~k], c.value, outer, units.uses), before=before)
 
 
 def unparse_type(kind: TensorType) -> syntax.TensorType:
@@ -134,7 +134,7 @@ class _Units:
     uses: dict[int, int]
 
 
-def _units(roots: Sequence[ir.Expr]) -> _Units:
+def _split_units(roots: Sequence[ir.Expr]) -> _Units:
     order = list(postorder(*roots))
     bound = {p for n in order if isinstance(n, ir.Lambda) for p in n.params}
     readers: defaultdict[int, set[int]] = defaultdict(set)
@@ -165,7 +165,7 @@ _UNNAMED = (ir.Var, ir.Literal, ir.Operator)
 """What is written again and again."""
 
 
-def _named(units: _Units, names: _Names) -> _Scopes:
+def _name_shared(units: _Units, names: _Names) -> _Scopes:
     """Names for what several closures use."""
     scopes = _Scopes(names)
     scopes.name([n for nodes in units.before for n in nodes])
@@ -196,7 +196,7 @@ class _Scopes:
                 self.label[id(node)] = _fresh("", "t", "", taken, counters)
 
 
-def _scopes(order: Sequence[ir.Expr], outer: _Scopes, uses: Mapping[int, int]) -> _Scopes:
+def _open_scopes(order: Sequence[ir.Expr], outer: _Scopes, uses: Mapping[int, int]) -> _Scopes:
     """The names of a unit's nodes, those from outside of it among them."""
     result = _Scopes(outer.names, dict(outer.label))
     named = [
@@ -222,11 +222,11 @@ def _fresh(name: str, stem: str, separator: str, taken: set[str], counters: dict
     return name
 
 
-def _written(
+def _write(
     order: Sequence[ir.Expr], root: ir.Expr, outer: _Scopes, uses: Mapping[int, int], bound: bool = False
 ) -> syntax.Expression:
     """The syntax tree of a unit, or, with `bound`, of what its own name stands for."""
-    scopes = _scopes(order, outer, uses)
+    scopes = _open_scopes(order, outer, uses)
     used = scopes.used
     written: dict[int, syntax.Expression] = {}
     # shifts that are written as part of the shift that they are operands of

@@ -266,7 +266,7 @@ def test_a_place_that_takes_no_files_is_named_as_it_was_given(tmp_path, monkeypa
     def full(_):
         raise OSError(28, "No space left on device", "tmp1234.npz")
 
-    monkeypatch.setattr(files, "_beside", full)
+    monkeypatch.setattr(files, "_create_beside", full)
     told = r"'out\.npz' cannot be written: No space left on device"
     with pytest.raises(DiagnosticError, match=told), files.together() as write:
         write(Path("out.npz"), lambda to: None)

@@ -42,7 +42,7 @@ def stops(monkeypatch):
     """Ctrl-C, or another signal, while the snapshot after so many steps is taken."""
 
     def at(count, number=signal.SIGINT):
-        held, taken = resuming._held, []
+        held, taken = resuming._copy_to_host, []
 
         def interrupting(state):
             taken.append(state)
@@ -50,7 +50,7 @@ def stops(monkeypatch):
                 signal.raise_signal(number)
             return held(state)
 
-        monkeypatch.setattr(resuming, "_held", interrupting)
+        monkeypatch.setattr(resuming, "_copy_to_host", interrupting)
 
     return at
 

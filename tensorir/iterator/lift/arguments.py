@@ -34,12 +34,12 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
     if isinstance(value, TensorType):
         (element,) = value.leaves
         if not value.dims:
-            return Leaf(name, _agreed(name, declared, element))
+            return Leaf(name, _agree(name, declared, element))
         locals_ = tuple(a.name for a in kind.dims if a.kind == "local") if kind is not None else ()
-        return Leaf(name, _agreed(name, declared, element), value.dims, locals=locals_)
+        return Leaf(name, _agree(name, declared, element), value.dims, locals=locals_)
     domain = getattr(value, "domain", None)
     if domain is None:
-        return _number(name, value, declared)
+        return _read_number(name, value, declared)
     element = element_of(value)
     names = [str(d.value) for d in domain.dims]
     if type(value).__name__ == "IndexField":
@@ -47,10 +47,10 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
     dims = Dims(tuple((n, Interval(int(r.start), int(r.stop))) for n, r in zip(names, domain.ranges, strict=True)))
     kinds = (str(getattr(d.kind, "value", d.kind)) for d in domain.dims)
     locals_ = tuple(n for n, k in zip(names, kinds, strict=True) if k == "local")
-    return Leaf(name, _agreed(name, declared, element), dims, locals=locals_)
+    return Leaf(name, _agree(name, declared, element), dims, locals=locals_)
 
 
-def _agreed(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar:
+def _agree(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar:
     if declared is not None and element is not None and declared != element:
         said = f"'{name}' is {declared}, and {element} is passed."
         raise refuse("TI11", said, f"convert it, or declare {name} as {element}.")
@@ -66,7 +66,7 @@ def element_of(value: Any) -> Scalar | None:
     return scalar_of(dtype) if dtype is not None else None
 
 
-def _number(name: str, value: Any, declared: Scalar | None) -> Leaf:
+def _read_number(name: str, value: Any, declared: Scalar | None) -> Leaf:
     if isinstance(value, np.ndarray) and value.ndim:
         raise refuse("TI11", f"'{name}' is an array without dims.", "pass a field: gtx.as_field([I], array).")
     value = getattr(value, "value", value) if not isinstance(value, (np.generic, np.ndarray)) else value
@@ -84,10 +84,10 @@ def offsets(provider: Any, field_offsets: Mapping[str, Any] | None = None) -> di
     A table may be a plain array where the program's own offset of its name tells the dims.
     """
     known = field_offsets or {}
-    return {str(n): _target(str(n), value, known.get(str(n))) for n, value in dict(provider or {}).items()}
+    return {str(n): _read_target(str(n), value, known.get(str(n))) for n, value in dict(provider or {}).items()}
 
 
-def _target(name: str, value: Any, offset: Any) -> Any:
+def _read_target(name: str, value: Any, offset: Any) -> Any:
     if hasattr(value, "kind") and hasattr(value, "value"):
         return str(value.value), str(value.value), 0
     if hasattr(value, "domain_dim"):
@@ -96,7 +96,7 @@ def _target(name: str, value: Any, offset: Any) -> Any:
         return value
     dtype = getattr(value, "dtype", None)
     if offset is not None and dtype is not None and not hasattr(value, "domain"):
-        return _table_of(name, value, offset)
+        return _read_table(name, value, offset)
     if not (hasattr(value, "codomain") and hasattr(value, "domain")):
         help = "gtx.as_connectivity([Vertex, V2EDim], Edge, table) tells the dims of a table." if dtype else ""
         raise refuse("TI05", f"the offset '{name}' leads to what is no dimension and no table.", help)
@@ -112,7 +112,7 @@ def _target(name: str, value: Any, offset: Any) -> Any:
     return Table(name, tuple(domain), local, str(value.codomain.value), entries, origin, bool((entries < 0).any()))
 
 
-def _table_of(name: str, value: Any, offset: Any) -> Table:
+def _read_table(name: str, value: Any, offset: Any) -> Table:
     """A plain array as the neighbour table of an offset; -1 is no neighbour."""
     dims = [str(d.value) for d in offset.target]
     entries = host_array(value)

@@ -145,11 +145,11 @@ class Emission:
                     help += 'out_of_range="lenient" reads the nearest.'
                     raise refuse("TI10", said, help, notes=why(node, d, have, self.firm, self.stored))
                 self.report.append(f"{name}: the nearest of {d}{have} on {d}[{start}:{stop}]")
-                x = _nearest(self.on(x, {d: (have.start, have.stop)}), d, have, Interval(start, stop))
+                x = _extend_to_nearest(self.on(x, {d: (have.start, have.stop)}), d, have, Interval(start, stop))
                 dims = dims.with_interval(d, x.tensor.dims[d])
-        return self._padded(name, x, self.box(node), dims)
+        return self._pad(name, x, self.box(node), dims)
 
-    def _padded(self, name: str, x: Expr, box: Box, dims: Dims) -> Expr:
+    def _pad(self, name: str, x: Expr, box: Box, dims: Dims) -> Expr:
         """An input with zeros around it where only branches that are not taken read."""
         outside = [d for d, (a, b) in box.items() if a < dims[d].start or dims[d].stop < b]
         if outside:
@@ -316,10 +316,10 @@ class Emission:
             return states
         have, wanted = Interval(*column), Interval(*box[fold.dim]) | Interval(*column)
         self.report.append(f"scan: the nearest of {fold.dim}{have} on {fold.dim}{wanted}")
-        return _nearest(states, fold.dim, have, wanted)
+        return _extend_to_nearest(states, fold.dim, have, wanted)
 
 
-def _nearest(x: Expr, dim: str, have: Interval, wanted: Interval) -> Expr:
+def _extend_to_nearest(x: Expr, dim: str, have: Interval, wanted: Interval) -> Expr:
     """A tensor on more points of a dim: outside of those that it has it is as at the nearest one."""
     parts: list[Expr] = []
     for start, stop, edge in ((wanted.start, have.start, have.start), (have.stop, wanted.stop, have.stop - 1)):

@@ -97,7 +97,7 @@ class Evaluator:
                 message = f"'{name}' is no parameter, function or builtin."
                 raise refuse("TI03", message, did_you_mean(name, sorted(NAMES)), at=e.span)
             case Literal(value, element):
-                return self.graph.constant(_number(value, element), element)
+                return self.graph.constant(_read_number(value, element), element)
             case Lambda():
                 return Closure(e, env)
             case Call(function, args):
@@ -173,7 +173,7 @@ class Evaluator:
         match x:
             case Iterator(value, steps):
                 for step in reversed(steps):
-                    value = tree_map(lambda v, s=step: self._moved(v, s), value)
+                    value = tree_map(lambda v, s=step: self._move(v, s), value)
                 return value
             case Lifted(stencil, args, steps):
                 return (yield self.apply(stencil, [shifted(a, steps) for a in args], Ref("deref")))
@@ -201,7 +201,7 @@ class Evaluator:
         pairs = zip(lists, locals_, strict=True)
         return local, [x if d in (None, local) else self.graph.restagger(x, d, local, 0) for x, d in pairs]
 
-    def _moved(self, x: Any, step: Step) -> Node:
+    def _move(self, x: Any, step: Step) -> Node:
         g = self.graph
         if not isinstance(x, Node):
             raise refuse("TI04", "what is shifted here is no field.", "shift an argument of the stencil.", at=step.span)
@@ -276,7 +276,7 @@ def _region_logic(name: str, args: list[Any]) -> Region:
             raise refuse("TI04", f"'{name}' is not for conditions on coordinates.", "use &, | and ~.")
 
 
-def _number(text: str, element: Any) -> bool | int | float:
+def _read_number(text: str, element: Any) -> bool | int | float:
     if not element.is_number:
         return text in ("True", "true", "1")
     return float(text) if element.is_float else int(float(text)) if "." in text or "e" in text else int(text)

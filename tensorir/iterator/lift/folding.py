@@ -25,7 +25,7 @@ Masks = tuple[Node, ...]
 _MOVES = frozenset(["shift", "restagger", "gather", "neighbour", "neighbours"])
 
 
-def _free(results: Sequence[Node], whole: bool) -> tuple[Node, ...]:
+def _find_free(results: Sequence[Node], whole: bool) -> tuple[Node, ...]:
     """Free variables of a body, in the order of use; `whole` includes those that are read elementwise."""
 
     def is_inside(node: Node) -> bool:
@@ -53,16 +53,16 @@ class Folding:
             init = g.cast(init, result.element)
             carried = g.carried(init.element)
             result = yield self.apply(f, [carried, *lists], at)
-        free = _free((result,), True)
+        free = _find_free((result,), True)
         lists = [x for x in dict.fromkeys((*lists, *free)) if local in x.dims]
-        masks = {x: self._masks(x, local, holed) for x in lists}
+        masks = {x: self._find_masks(x, local, holed) for x in lists}
         kept = {m for x in free if x in masks for m in masks[x][1]}
         # a mask that no operand carries is an operand of its own, which the body does not use
         rest = (m for m in dict.fromkeys(m for every, _ in masks.values() for m in every) if m not in kept)
         free = (*free, *rest)
         return g.reduce(Fold((carried,), (result,), local), init, free)
 
-    def _masks(self, root: Node, local: str, holed: Mapping[str, Table]) -> tuple[Masks, Masks]:
+    def _find_masks(self, root: Node, local: str, holed: Mapping[str, Table]) -> tuple[Masks, Masks]:
         """The masks of a list along a local dim, absent where a table has no neighbour; those that it carries itself.
 
         A mask moves with its field: a sparse field that is shifted along rows lacks the neighbours of its own rows.
@@ -85,7 +85,7 @@ class Folding:
                 masks = (g.restagger(rows, table.local, dim, 0) if table.local != dim else rows,)
                 absent = masks if is_list else ()
             elif x.op in _MOVES:
-                masks, absent = (tuple(self._moved(m, x) for m in part) for part in (masks, absent))
+                masks, absent = (tuple(self._move_mask(m, x) for m in part) for part in (masks, absent))
             elif x.op in ("if", "concat_where"):
                 condition, branches = x.args[:-2], x.args[-2:]
                 sides = [set(known.get((a, before), ((), ()))[1]) for a in branches]
@@ -96,7 +96,7 @@ class Folding:
             known[x, dim] = masks, absent
         return known[root, local]
 
-    def _moved(self, mask: Node, x: Node) -> Node:
+    def _move_mask(self, mask: Node, x: Node) -> Node:
         """A mask moved as a node moves its operand."""
         g = self.graph
         match x.op, x.static:
@@ -136,7 +136,7 @@ class Folding:
                 said = f"a scan's state is read through '{node.op}', and a state is at its own place only."
                 raise refuse("TI07", said, "shift the arguments, or the result.", at=at.span)
         fold = Fold(tuple(leaves(state)), results, dim, forward, column)
-        states = iter(g.scan(fold, tuple(leaves(init)), _free(results, False)))
+        states = iter(g.scan(fold, tuple(leaves(init)), _find_free(results, False)))
         return tree_map(lambda _: next(states), init)
 
     def chosen(self, x: Node, local: str, slots: int, slot: Node) -> Node:

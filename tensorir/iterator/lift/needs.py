@@ -46,7 +46,7 @@ def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims], lenien
     `lenient`, what is read outside of a field is as at its nearest point, and of a scan, too: to run it over one more
     level would change the state of all others.
     """
-    columns = _columns(roots, domains) if lenient else {}
+    columns = _find_columns(roots, domains) if lenient else {}
     order = list(postorder([r for r, _ in roots]))
     needed: dict[Node, Box] = {}
     firm: dict[Node, Box] = {}
@@ -67,7 +67,9 @@ def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims], lenien
                 guarded = known is firm and node.op == "if" and k > 0
                 if not guarded and not is_empty(part):
                     known[arg] = hull(known.get(arg), {d: e for d, e in part.items() if d in arg.dims})
-    columns = {n: c for n, levels in columns.items() if n in needed and (c := _ran(n, needed[n], levels)) is not None}
+    columns = {
+        n: c for n, levels in columns.items() if n in needed and (c := _limit_levels(n, needed[n], levels)) is not None
+    }
     return Needs(needed, firm, columns)
 
 
@@ -98,7 +100,7 @@ def asked(node: Node, box: Box, levels: tuple[int, int] | None = None) -> Iterat
             if region_left(box, dict(stored)):
                 yield old, box
         case "scan", (fold,):
-            column = (levels and _ran(node, box, levels)) or fold.column or box.get(fold.dim)
+            column = (levels and _limit_levels(node, box, levels)) or fold.column or box.get(fold.dim)
             for arg in node.args:
                 yield arg, {**box, fold.dim: column} if column else box
         case _:
@@ -106,7 +108,7 @@ def asked(node: Node, box: Box, levels: tuple[int, int] | None = None) -> Iterat
                 yield arg, box
 
 
-def _columns(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> dict[Node, tuple[int, int]]:
+def _find_columns(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> dict[Node, tuple[int, int]]:
     """The levels of scans: those that are stored, and those on which a scan can be computed."""
     order = list(postorder([r for r, _ in roots]))
     natural, columns = extents(order, domains), dict[Node, tuple[int, int]]()
@@ -122,7 +124,7 @@ def _columns(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]) -> 
     return columns
 
 
-def _ran(scan: Node, box: Box, levels: tuple[int, int]) -> tuple[int, int] | None:
+def _limit_levels(scan: Node, box: Box, levels: tuple[int, int]) -> tuple[int, int] | None:
     """The levels over which a scan runs that has only some, where these are fewer than are asked for."""
     (fold,) = scan.static
     asked = fold.column or box.get(fold.dim)
@@ -206,7 +208,7 @@ def why(
         for reader, box in needed.items():
             if reader not in seen and _reads(reader, box, here):
                 seen.add(reader)
-                waiting.append(_before(reader, box, here, up))
+                waiting.append(_trace_back(reader, box, here, up))
     return []
 
 
@@ -217,7 +219,7 @@ def _reads(reader: Node, box: Box, point: _Point) -> bool:
     return any(start <= point.at < stop for start, stop in parts)
 
 
-def _before(reader: Node, box: Box, point: _Point, up: bool) -> _Point:
+def _trace_back(reader: Node, box: Box, point: _Point, up: bool) -> _Point:
     """The iterations of a reader that read a point."""
     match reader.op, reader.static:
         case "shift", (d, by) if d == point.dim:

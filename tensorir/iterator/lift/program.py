@@ -139,8 +139,8 @@ def specialise(
     program: Program, args: Mapping[str, Any], provider: Mapping[str, Target], column: str | None, options: Options
 ) -> Specialised:
     """A program for arguments: a tree of leaves per parameter."""
-    _, state = _reading(program, args, provider, column)
-    _temporaries(state, program)
+    _, state = _read(program, args, provider, column)
+    _declare_temporaries(state, program)
     waiting = list(program.body)
     while waiting:
         match waiting.pop(0):
@@ -149,12 +149,12 @@ def specialise(
                 waiting = [*(then if chosen else otherwise), *waiting]
             case SetAt() as statement:
                 _store(state, statement)
-    return _assembled(program.name, state, options)
+    return _assemble(program.name, state, options)
 
 
 def natural(program: Program, args: Mapping[str, Any], provider: Mapping[str, Target], column: str | None) -> Any:
     """The largest boxes on which what an operator's program stores can be computed, in the structure of its result."""
-    ev, state = _reading(program, args, provider, column)
+    ev, state = _read(program, args, provider, column)
     (statement,) = program.body
     assert isinstance(statement, SetAt)
     value = run(ev.expression(statement.value, Env(state.env)))
@@ -168,7 +168,7 @@ def natural(program: Program, args: Mapping[str, Any], provider: Mapping[str, Ta
     return tree_map(lambda x: boxes[x], value)
 
 
-def _reading(
+def _read(
     program: Program, args: Mapping[str, Any], provider: Mapping[str, Target], column: str | None
 ) -> tuple[Evaluator, _State]:
     """An evaluator, and the names of a program before its statements."""
@@ -180,7 +180,7 @@ def _reading(
         for d in leaf.locals:
             assert leaf.dims is not None
             ev.slots.setdefault(d, len(leaf.dims[d]))
-    env = {name: tree_map(lambda leaf: _entering(ev, leaf), tree) for name, tree in args.items()}
+    env = {name: tree_map(lambda leaf: _enter(ev, leaf), tree) for name, tree in args.items()}
     state = _State(program.name, ev, env, dict(args), {leaf.name: leaf for leaf in every_leaf})
     ev.functions = frozenset(f.name for f in program.functions)
     scope = Env({})
@@ -190,20 +190,20 @@ def _reading(
     return ev, state
 
 
-def _entering(ev: Evaluator, leaf: Leaf) -> Node:
+def _enter(ev: Evaluator, leaf: Leaf) -> Node:
     if leaf.index:
         return ev.graph.cast(ev.graph.index(leaf.index), leaf.element)
     return ev.graph.input(leaf.name, leaf.element, leaf.dims.names if leaf.dims is not None else ())
 
 
-def _temporaries(state: _State, program: Program) -> None:
+def _declare_temporaries(state: _State, program: Program) -> None:
     for t in program.temporaries:
         domain = run(state.ev.expression(t.domain, Env(state.env))) if t.domain is not None else None
         if not isinstance(domain, Domain):
             raise refuse("TI06", f"the domain of the temporary '{t.name}' is not known.", at=t.span)
         state.places[t.name] = _temporary_leaves(t.name, t.type, domain)
         state.temporaries |= {leaf.name for leaf in leaves(state.places[t.name])}
-        state.env[t.name] = tree_map(lambda leaf: _entering(state.ev, leaf), state.places[t.name])
+        state.env[t.name] = tree_map(lambda leaf: _enter(state.ev, leaf), state.places[t.name])
         state.ev.known.domains = {
             **state.ev.known.domains, **{leaf.name: leaf.dims for leaf in leaves(state.places[t.name])}
         }  # fmt: skip
@@ -223,17 +223,17 @@ def _store(state: _State, s: SetAt) -> None:
     vertical = next((a.name for a in first.dims if a.kind == "vertical"), None) if isinstance(first, Domain) else None
     ev.column = vertical or ev.column
     value = run(ev.expression(s.value, env))
-    target = _place(s.target, state.places)
+    target = _resolve(s.target, state.places)
     parts: list[tuple[Leaf, Box, Node]] = []
-    tree_map(lambda leaf, d, v: parts.append((leaf, _checked(state.name, leaf, d, s), v)), target, domain, value)
+    tree_map(lambda leaf, d, v: parts.append((leaf, _check_stored(state.name, leaf, d, s), v)), target, domain, value)
     for leaf, box, node in parts:
         if not is_empty(box):
             node = ev.graph.cast(node, leaf.element)
             state.stored.append((leaf, box, node))
-            state.env = _replaced(state, leaf, lambda old, n=node, b=box: ev.graph.update(old, n, b))
+            state.env = _replace_leaf(state, leaf, lambda old, n=node, b=box: ev.graph.update(old, n, b))
 
 
-def _checked(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
+def _check_stored(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
     """The part of a leaf that is stored; raises TI10 for a domain that leaves it."""
     box = domain.box
     dims = leaf.dims or Dims()
@@ -248,20 +248,20 @@ def _checked(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
     return {d: box.get(d, (i.start, i.stop)) for d, i in dims.items}
 
 
-def _place(target: Expr, places: Mapping[str, Any]) -> Any:
+def _resolve(target: Expr, places: Mapping[str, Any]) -> Any:
     """The leaves that a target names."""
     match target:
         case Ref(name) if name in places:
             return places[name]
         case Call(Ref("make_tuple"), args):
-            return tuple(_place(a, places) for a in args)
+            return tuple(_resolve(a, places) for a in args)
         case Call(Ref("tuple_get"), (Literal(value) | Offset(value), x)):
-            return _place(x, places)[int(value)]
+            return _resolve(x, places)[int(value)]
         case _:
             raise refuse("TI04", "this is no place to store to.", at=getattr(target, "span", None) or Ref("").span)
 
 
-def _replaced(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
+def _replace_leaf(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
     """The names with another value for one leaf."""
     env = dict(state.env)
     for name, places in state.places.items():
@@ -270,7 +270,7 @@ def _replaced(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
     return env
 
 
-def _assembled(name: str, state: _State, options: Options) -> Specialised:
+def _assemble(name: str, state: _State, options: Options) -> Specialised:
     ev = state.ev
     kept = [(leaf, box, node) for leaf, box, node in state.stored if leaf.name not in state.temporaries]
     kept = [s for k, s in enumerate(kept) if not any(o[0] is s[0] and o[1] == s[1] for o in kept[k + 1 :])]
@@ -306,13 +306,13 @@ def _assembled(name: str, state: _State, options: Options) -> Specialised:
     missing = {n: (table.at(rows) < 0).reshape(-1, table.slots).any(0) for n, (table, rows) in tables.items()}
     holes = {n: frozenset(np.flatnonzero(slots).tolist()) for n, slots in missing.items()}
     if options.holes == "zero" and any(holes.values()) and analyse_absence(fencil, holes).refused:
-        fencil = build.fencil(name, [*params, *inputs], [_filled(c) for c in closures])
+        fencil = build.fencil(name, [*params, *inputs], [_fill_holes(c) for c in closures])
     report = (*(f"{o.leaf}: stored on {Dims.of(dict(o.box))}" for o in outputs), *emission.report)
     used = frozenset(ev.known.used)
     return Specialised(fencil, tuple(emission.params), tuple(outputs), tables, used, report, ev.steps)
 
 
-def _filled(c: Closure) -> Closure:
+def _fill_holes(c: Closure) -> Closure:
     """Zero where a neighbour that is read alone is missing."""
     (element,) = c.value.tensor.leaves
     zero = build.literal(False if element == BOOL else 0, element)

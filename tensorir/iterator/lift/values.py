@@ -133,16 +133,16 @@ def shifted(x: Any, steps: tuple[Step, ...]) -> Any:
         return x
     match x:
         case Iterator(value, before):
-            return Iterator(value, _joined(before, steps))
+            return Iterator(value, _join(before, steps))
         case Lifted(stencil, args, before):
-            return Lifted(stencil, args, _joined(before, steps))
+            return Lifted(stencil, args, _join(before, steps))
         case tuple():
             return tuple(shifted(m, steps) for m in x)
         case _:
             return Iterator(x, steps)
 
 
-def _joined(before: tuple[Step, ...], steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def _join(before: tuple[Step, ...], steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Steps after others; a slot alone goes with the last table that has none."""
     result = list(before)
     for step in steps:
