@@ -16,7 +16,6 @@ import numpy as np
 
 from lowering.tracing import for_an_operator
 from tensorir.binding.arrays import (
-    article,
     held,
     interval_of,
     intervals_of,
@@ -29,7 +28,7 @@ from tensorir.binding.labels import labels_of
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import DTYPES, FLOAT64, Scalar, bcast, scalar_of
-from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
+from tensorir.runtime.errors import DiagnosticError, article, did_you_mean, refuse
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tensorir.runtime.assembly import assemble, when_imported
+from tensorir.runtime.assembly import when_imported
 
 __version__ = "0.1.0"
 
@@ -231,8 +231,6 @@ def loop_plan(step: Callable[..., Any], state: Any, /, *record: Any) -> Any:
 def __dir__() -> list[str]:
     return list(__all__)
 
-
-assemble()
 
 # thresholds of the allocator, before threads of XLA start
 importlib.import_module("tensorir.runtime.memory")

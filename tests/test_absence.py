@@ -5,7 +5,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.analysis.absence import analyse_absence
-from tensorir.binding.calls import BoundProgram
+from tensorir.binding.programs import BoundProgram
 
 HEAD = """f(
   out: tensor<float, V[0:2]>, x: tensor<float, E[0:3]>, y: tensor<float, E[0:3]>, z: tensor<float, C[0:2]>,

@@ -1,6 +1,7 @@
 """Imports run one way: tensorir <- lowering <- stencils, and a wing knows those alone that it stands on."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -99,22 +100,28 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def import_graph() -> dict[str, set[str]]:
-    """The imports of modules: also inside of functions, and the package files that come with it."""
+def imported() -> dict[str, set[str]]:
+    """The modules that each module imports, also inside of functions and for annotations."""
     known = modules()
     graph: dict[str, set[str]] = {}
     for name, path in known.items():
         wanted: set[str] = set()
-        for node, typed in _imports(path):
-            if typed:
-                continue
+        for node, _ in _imports(path):
             if isinstance(node, ast.Import):
                 wanted |= {alias.name for alias in node.names}
             elif node.module:
                 inner = {f"{node.module}.{alias.name}" for alias in node.names}
                 wanted |= {n if n in known else node.module for n in inner}
+        graph[name] = {w for w in wanted if w in known and w != name}
+    return graph
+
+
+def import_graph() -> dict[str, set[str]]:
+    """The imports of modules, with the package files that come with them."""
+    graph = imported()
+    for name, wanted in graph.items():
         packages = {w[:k] for w in wanted for k in range(len(w)) if w[k] == "." and not name.startswith(f"{w[:k]}.")}
-        graph[name] = {w for w in wanted | packages if w in known and w != name}
+        graph[name] = {w for w in wanted | packages if w in graph and w != name}
     return graph
 
 
@@ -143,8 +150,44 @@ def test_no_files_import_each_other() -> None:
     assert circles(import_graph()) == []
 
 
+def layers() -> dict[str, int]:
+    """The layer of each package or module that the page of layers names, from the ground up."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Layers of the core")[2].partition("|---|---|---|\n")[2].partition("\n\n")[0]
+    rows = [re.findall(r"`([\w.]+)`", row.split("|")[2]) for row in table.splitlines()]
+    return {f"tensorir.{name}": k for k, names in enumerate(rows) for name in names}
+
+
+def test_layers_import_only_what_the_page_puts_before_them() -> None:
+    known = layers()
+
+    def layer(module: str) -> int:
+        name = module
+        while name not in known and "." in name:
+            name = name.rpartition(".")[0]
+        assert name in known, f"{module} stands in no layer of docs/architecture.md"
+        return known[name]
+
+    pairs = [(a, b) for a, names in imported().items() for b in sorted(names)]
+    inner = [(a, b) for a, b in pairs if a.startswith("tensorir.") and b.startswith("tensorir.")]
+    assert [(a, b) for a, b in inner if layer(b) > layer(a)] == []
+
+
 def test_a_circle_is_seen() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}, {"b", "c"}]
+
+
+def test_every_extension_point_and_every_class_that_is_drawn_names_a_function() -> None:
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules().items()}
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    calls = [n.args for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "ExtensionPoint"]
+    drawn = [n.value for n in nodes if isinstance(n, ast.AnnAssign) and getattr(n.target, "id", "") == "_drawn_by"]
+    places = [(ast.literal_eval(module), ast.literal_eval(name)) for _, module, name in calls]
+    assert len(places) > 25 and len(drawn) > 15
+    for module, name in [*places, *(ast.literal_eval(d).split(":") for d in drawn if d is not None)]:
+        defined = {n.name for n in trees[module].body if isinstance(n, ast.FunctionDef)}
+        taken = {a.name for n in trees[module].body if isinstance(n, ast.ImportFrom) for a in n.names}
+        assert name in defined | taken, f"{module} has no {name}"
 
 
 BARE = {"tensorir", "tensorir.runtime", "tensorir.runtime.assembly", "tensorir.runtime.memory"}

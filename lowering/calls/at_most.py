@@ -21,10 +21,11 @@ from jax import lax
 from lowering.calls.compiled import Compiled, compile
 from lowering.calls.executable import Executable, on_device
 from lowering.tracing import concrete, inside_trace, refuse_narrow
-from tensorir.binding.arrays import size_of
-from tensorir.binding.calls import BoundProgram, PreparedCall, nested, prepare_call, tables_of, with_variables
+from tensorir.binding.arrays import nested
+from tensorir.binding.calls import PreparedCall, prepare_call, tables_of, with_variables
+from tensorir.binding.programs import BoundProgram
 from tensorir.distribution.padded_program import PaddedProgram, padded_program
-from tensorir.integers.dims import Dims
+from tensorir.integers.dims import Dims, size_of
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES
 from tensorir.passes.decisions import Plan

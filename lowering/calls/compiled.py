@@ -29,7 +29,8 @@ from lowering.kernels import told
 from lowering.raising import NAMES, RULES, Raised, rows
 from lowering.tracing import concrete
 from tensorir.analysis.cost import Cost, count
-from tensorir.binding.calls import BoundProgram, prepare_call, refuse_absent_outputs, tables_of
+from tensorir.binding.calls import prepare_call, refuse_absent_outputs, tables_of
+from tensorir.binding.programs import BoundProgram
 from tensorir.inspect import Inspection, inspect
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.decisions import Plan

@@ -13,17 +13,10 @@ import numpy as np
 from lowering.calls.executable import Executable, Options, Unlike, on_host
 from lowering.context import checked, raise_failures
 from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tracing
-from tensorir.analysis.absence import SkipValues
-from tensorir.binding.arrays import kind_of, refuse_given_away
-from tensorir.binding.calls import (
-    BoundProgram,
-    PreparedCall,
-    prepare_call,
-    refuse_absent_outputs,
-    with_variables,
-    writable,
-)
+from tensorir.binding.arrays import SkipValues, kind_of, refuse_given_away
+from tensorir.binding.calls import PreparedCall, prepare_call, refuse_absent_outputs, with_variables, writable
 from tensorir.binding.labels import NOWHERE
+from tensorir.binding.programs import BoundProgram
 from tensorir.binding.repeated import RepeatedLabels, call_key
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.pipeline import Stages, staged

@@ -24,8 +24,9 @@ from lowering.distribution.step import Step
 from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op, tracing
 from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.backends import compile
-from tensorir.binding.arrays import Unread, article
-from tensorir.binding.calls import BoundProgram, PreparedCall, at_sizes, nested, prepare_call, tables_of, with_variables
+from tensorir.binding.arrays import Unread, nested
+from tensorir.binding.calls import PreparedCall, at_sizes, prepare_call, tables_of, with_variables
+from tensorir.binding.programs import BoundProgram
 from tensorir.distribution.local_program import Chained, Feedback, chained, single_results, state_variables
 from tensorir.distribution.partition import (
     NO_OWNERS,
@@ -43,7 +44,7 @@ from tensorir.fieldview.plans import Plan
 from tensorir.fieldview.program import Program
 from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.runtime.errors import did_you_mean, refuse
+from tensorir.runtime.errors import article, did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 
 # A call's arrays as they lie on the devices: a loop over steps that neither gathers its states nor deals them out.

@@ -15,7 +15,8 @@ from jax.sharding import PartitionSpec
 from lowering.calls.compiled import Compiled
 from lowering.calls.executable import Executable
 from lowering.rules.neighbours import Prepared, prepare
-from tensorir.analysis.absence import SkipValues, analyse_absence
+from tensorir.analysis.absence import analyse_absence
+from tensorir.binding.arrays import SkipValues
 from tensorir.binding.calls import tables_of
 from tensorir.distribution.exchange import Exchange, Phase, Piece, Round
 from tensorir.distribution.local_program import Localised, View

@@ -30,7 +30,7 @@ from lowering.distribution.meshes import blocks_of as blocks_of_process
 from lowering.kernels import parted_as_a_whole
 from lowering.rules.elementwise import SCALAR
 from lowering.tracing import concrete, inside_jit, left_to_xla, op_by_op, varying
-from tensorir.analysis.absence import SkipValues
+from tensorir.binding.arrays import SkipValues
 from tensorir.binding.calls import refuse_absent_outputs
 from tensorir.distribution.exchange import Exchange, exchange, part_of_exchange
 from tensorir.distribution.local_program import Combined, Localised, Subblock, localised

@@ -29,9 +29,9 @@ from lowering.labelled import (
 )
 from lowering.loops.states import entered, from_jax, left
 from lowering.tracing import inside_jit, inside_trace, op_by_op
-from tensorir.binding.arrays import article, intervals_of
+from tensorir.binding.arrays import intervals_of
 from tensorir.fieldview.closure_fingerprint import function_key
-from tensorir.runtime.errors import refuse
+from tensorir.runtime.errors import article, refuse
 from tensorir.runtime.memory import KEPT_MEMORY, RecentCache
 
 # A function of trees of arrays that XLA runs as one program, made of parts that stay apart in it.

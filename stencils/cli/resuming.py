@@ -20,7 +20,7 @@ from lowering.distribution.meshes import on_host
 from lowering.loops.run import interrupts
 from lowering.loops.snapshots import Clock
 from stencils.cli.files import together
-from tensorir.binding.calls import nested
+from tensorir.binding.arrays import nested
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.errors import Interrupted, refuse
 from tensorir.text.printer import print_fencil

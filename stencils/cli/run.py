@@ -35,8 +35,9 @@ from stencils.cli.look import text_of
 from stencils.cli.options import Devices, feedback, only_known, pairs, stepped
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
 from tensorir.binding.arrays import Unread, kind_of, placed
-from tensorir.binding.calls import BoundProgram, moved_dims, solve_sizes
+from tensorir.binding.calls import moved_dims, solve_sizes
 from tensorir.binding.labels import Place
+from tensorir.binding.programs import BoundProgram
 from tensorir.fieldview.datasets import auxiliary_names, cut_to
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Fencil, Var

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tensorir.binding.arrays import SkipValues
 from tensorir.integers.affine import Affine
 from tensorir.integers.dims import Interval
 from tensorir.integers.intervals import combined, hull
@@ -119,10 +120,6 @@ def _unknown(kind: TensorType, absent: frozenset[Missing] = NEVER, origin: str |
 
 def _present(value: Known) -> Known:
     return Known((NEVER,) * len(value.absent), (None,) * len(value.ranges))
-
-
-SkipValues = bool | frozenset[int]
-"""Of a table: whether it holds -1, or in which slots."""
 
 
 def analyse_absence(

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from tensorir import nodes
 from tensorir.analysis.annotations import in_place_updates
@@ -153,6 +153,8 @@ class Worth(Displayed):
     >>> print(Worth("tmp", 2, 8.0, tensor("float", I=(0, 100))))
     tmp: read at 2 places; 8 operations per point, 100 points: 800 operations saved, 1,600 bytes added (0.50 per byte)
     """
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:worth_page"
 
     name: str
     uses: int

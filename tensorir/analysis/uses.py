@@ -45,11 +45,10 @@ from typing import Any, cast
 
 from tensorir import nodes
 from tensorir.analysis.absence import AbsenceAnalysis
-from tensorir.analysis.access_functions import Rule, levels, mapped, rule_of
+from tensorir.analysis.access_functions import Needs, Reads, Rule, levels, mapped, rule_of
 from tensorir.analysis.conditions import acts, control_dependence
-from tensorir.analysis.domains import Needs, Reads
 from tensorir.binding.arrays import Array
-from tensorir.binding.calls import BoundProgram
+from tensorir.binding.programs import BoundProgram
 from tensorir.integers.affine import Affine
 from tensorir.integers.dims import Dims, Interval
 from tensorir.integers.sets import IntegerSet

@@ -21,7 +21,6 @@ Neighbour tables at the edge: validated entry by entry before anything is read t
 from __future__ import annotations
 
 import numbers
-import operator
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,8 +32,10 @@ import numpy as np
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, TupleElement, scalar_of
 from tensorir.ir.typing_of_elements import neighbour_source
-from tensorir.runtime.assembly import device_array
-from tensorir.runtime.errors import DiagnosticError, refuse
+from tensorir.runtime.assembly import ExtensionPoint
+from tensorir.runtime.errors import DiagnosticError, article, refuse
+
+device_array = ExtensionPoint("the backend's array of what lies on a device", "tensorir.backends", "device_array")
 
 # Arrays of other libraries whose memory is that of a GPU: CuPy's, and those of PyTorch and Numba that lie there.
 #
@@ -152,6 +153,21 @@ def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar
             return [leaf for k, (v, m) in enumerate(pairs) for leaf in leaves_of(v, m, f"{name}[{k}]")]
 
 
+def nested(element: Element, arrays: Sequence[Any]) -> Any:
+    """Leaves as nested tuples, in the structure of an element.
+
+    >>> from tensorir.ir.types import BOOL, TupleElement
+    >>> nested(TupleElement((BOOL, TupleElement((BOOL, BOOL)))), [1, 2, 3])
+    (1, (2, 3))
+    """
+    remaining = iter(arrays)
+
+    def build(part: Element) -> Any:
+        return next(remaining) if isinstance(part, Scalar) else tuple(build(m) for m in part.members)
+
+    return build(element)
+
+
 def leaf_names(element: Element, name: str) -> list[str]:
     """Names of the leaves of a tuple in messages.
 
@@ -177,22 +193,6 @@ def interval_of(coordinate: Any) -> Interval | None:
     if not np.array_equal(values, np.arange(first, first + len(values))):
         return None
     return Interval(first, first + len(values))
-
-
-def size_of(value: Any, name: str) -> int:
-    """A size as a whole number: of Python, of NumPy, or an array without axes; raises B11 for anything else.
-
-    >>> size_of(np.array(3), "n"), size_of(np.int8(4), "n")
-    (3, 4)
-    """
-    told = repr(value) if isinstance(value, (int, float, str)) else article(type(value).__name__)
-    refused = refuse("B11", f"the size '{name}' is {told[:40]}, and sizes are whole numbers.", f"write {name}=10.")
-    if isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool":
-        raise refused
-    try:
-        return operator.index(cast("Any", value))
-    except TypeError:  # also of a traced number, which nobody can look at
-        raise refused from None
 
 
 def accept(
@@ -292,11 +292,6 @@ def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
         told = f"'{name}' has the symbolic size {symbol}, and a program runs at sizes that are numbers."
         raise refuse("A24", told, "export it for each size: c.export(n=10), or shapes of numbers.")
     return tuple(map(int, shape))
-
-
-def article(noun: str) -> str:
-    """A noun with its article."""
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
 def _numpy(value: Any, name: str, element: Scalar) -> Array:
@@ -466,6 +461,10 @@ def cut_of(names: tuple[str, ...], shape: Sequence[int], name: str, dims: Dims, 
     whole = all(s == slice(0, extent) for s, extent in zip(index, shape, strict=True))
     order = [names.index(n) for n in dims.names]
     return None if whole else tuple(index), None if order == sorted(order) else order
+
+
+SkipValues = bool | frozenset[int]
+"""Of a table: whether it holds -1, or in which slots."""
 
 
 def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> frozenset[int]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tensorir.analysis.absence import SkipValues, analyse_absence
+from tensorir.analysis.absence import analyse_absence
 from tensorir.binding.arrays import (
     Accepted,
     Array,
+    SkipValues,
     Unread,
     accept,
-    article,
     check_table,
     fixed_shape,
     interval_of,
@@ -24,136 +24,29 @@ from tensorir.binding.arrays import (
     kind_of,
     leaf_names,
     leaves_of,
+    nested,
     placed,
-    size_of,
 )
 from tensorir.binding.labels import Place, brought, moves, operands_of, refuse_moved
-from tensorir.integers.dims import Interval
+from tensorir.binding.programs import BoundProgram
+from tensorir.integers.dims import Interval, size_of
 from tensorir.ir.nodes import Fencil, Var
-from tensorir.ir.types import DTYPES, Element, Scalar
+from tensorir.ir.types import DTYPES, Scalar
 from tensorir.ir.typing_of_elements import neighbour_source
-from tensorir.runtime import assembly
-from tensorir.runtime.errors import DiagnosticError, Displayed, did_you_mean, refuse
-from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache, WeakCache
+from tensorir.runtime.assembly import ExtensionPoint
+from tensorir.runtime.errors import DiagnosticError, article, did_you_mean, refuse
+from tensorir.runtime.memory import RecentCache, WeakCache
 
 if TYPE_CHECKING:
     from tensorir.text.sizes import Shape, Template
+
+solve_template = ExtensionPoint("the sizes of a template from shapes", "tensorir.text", "solve")
 
 # Programs with some parameters and sizes fixed (`docs/language.md`, "Sizes" and "Neighbour tables").
 #
 # `bind` copies and validates; a backend prepares what it needs (masks, columns, inverse tables) when it compiles.
 
 NOTHING: Mapping[str, int] = {}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BoundProgram(CacheOwner, Displayed):
-    """A program and the values of some of its parameters: arrays of their own, one per leaf, that nobody can change.
-
-    While sizes are missing, values are kept as they came; they are checked when the first call tells the sizes.
-    """
-
-    program: Fencil | Template
-    constants: Mapping[str, tuple[Array, ...]]
-    holes: Mapping[str, SkipValues]
-    """Of each bound table, the slots in which it holds -1."""
-    sizes: Mapping[str, int]
-    pending: Mapping[str, Any]
-    """Values that wait for sizes."""
-    made: RecentCache[tuple[int, ...], BoundProgram] = field(
-        default_factory=lambda: RecentCache("bound programs at their sizes", SIZES)
-    )
-    """The program at the sets of sizes that were asked for last."""
-
-    @staticmethod
-    def of(program: Any) -> BoundProgram:
-        """A program with nothing bound yet, or the bound program itself."""
-        if isinstance(program, BoundProgram):
-            return program
-        if not hasattr(program, "closures"):
-            hint = "give its fencil." if hasattr(program, "fencil") else "ti.parse makes one of a text."
-            raise refuse("B10", f"a program is needed, and this is of type {type(program).__name__}.", hint)
-        return BoundProgram(program, {}, {}, {}, {})
-
-    @property
-    def name(self) -> str:
-        return self.program.name
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """The sizes that are not bound yet."""
-        return () if isinstance(self.program, Fencil) else tuple(n for n in self.program.sizes if n not in self.sizes)
-
-    def at(self, sizes: Mapping[str, int]) -> BoundProgram:
-        """The program at all its sizes, its values checked."""
-        if isinstance(self.program, Fencil):
-            return self
-        known = {**self.sizes, **sizes}
-        fencil = self.program.specialise(**known)
-        key = tuple(known[n] for n in self.program.sizes)
-        return self.made.of(key, lambda: replace(bind(fencil, self.pending), sizes=known))
-
-    def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
-        """Run on the default backend."""
-        return assembly.call_program(self, datasets, arguments)
-
-    def bind(self, /, **constants: Any) -> BoundProgram:
-        """More parameters and sizes fixed."""
-        return bind(self, constants)
-
-    def __str__(self) -> str:
-        return str(self.program)
-
-    def __repr__(self) -> str:
-        names = [*self.constants, *self.pending, *(f"{n}={s}" for n, s in self.sizes.items())]
-        return f"<{self.program!r} with {', '.join(names)}>"
-
-
-def program_of(program: Any) -> Any:
-    """The fencil, or the program with sizes, that something runs; raises I05 for an operator that was not called.
-
-    >>> import tensorir as ti
-    >>> program_of(ti.parse("f(out: tensor<float, I[0:n]>) { out ← 1.0; }").bind(n=4)).name
-    'f'
-    """
-    return _bound(program).program
-
-
-def _bound(program: Any) -> BoundProgram:
-    engine: Any = getattr(program, "engine", None)
-    if engine is not None:
-        program = engine.program
-    plans: Any = getattr(program, "plans", None)
-    if plans is not None:
-        if not plans:
-            raise refuse(
-                "I05", f"'{program.name}' was not called yet, so its types are not known.",
-                f"give its fencil: {program.name}.fencil(x).",
-            )  # fmt: skip
-        program = next(reversed(plans.values())).fencil
-    if hasattr(program, "report") and hasattr(program, "at"):
-        program = program.fencil  # of a lifted program; where only a call tells its sizes it says so
-    return BoundProgram.of(program)
-
-
-def subject(program: Any) -> Fencil | BoundProgram:
-    """The program with its sizes known; raises I05 for an operator that was not called, B09 where sizes are missing.
-
-    >>> import tensorir as ti
-    >>> subject(ti.parse("f(out: tensor<float, I[0:4]>) { out ← 1.0; }")).name
-    'f'
-    """
-    bound = _bound(program)
-    if not isinstance(bound.program, Fencil):
-        raise refuse("B09", f"'{bound.name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")
-    return bound if bound.constants else bound.program
-
-
-def fencil_of(program: Any) -> Fencil:
-    """The fencil alone."""
-    found = BoundProgram.of(subject(program)).program
-    assert isinstance(found, Fencil)
-    return found
 
 
 def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
@@ -234,7 +127,7 @@ def _solved(
         if isinstance(shape, Mapping) and (lacking := [n for n in names[name] if n not in shape]):
             have = ", ".join(shape) or "none"
             raise refuse("A05", f"'{name}' lacks {', '.join(lacking)}: its dims are {have}.", "rename or add the dim.")
-    return assembly.solve_sizes(template, shapes, sizes)
+    return solve_template(template, shapes, sizes)
 
 
 def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:
@@ -506,21 +399,6 @@ def _share(a: Array, b: Array) -> bool:
         return np.shares_memory(a, b, max_work=work)
     except np.exceptions.TooHardError:  # nobody strides like that but to share
         return True
-
-
-def nested(element: Element, arrays: Sequence[Any]) -> Any:
-    """Leaves as nested tuples, in the structure of an element.
-
-    >>> from tensorir.ir.types import BOOL, TupleElement
-    >>> nested(TupleElement((BOOL, TupleElement((BOOL, BOOL)))), [1, 2, 3])
-    (1, (2, 3))
-    """
-    remaining = iter(arrays)
-
-    def build(part: Element) -> Any:
-        return next(remaining) if isinstance(part, Scalar) else tuple(build(m) for m in part.members)
-
-    return build(element)
 
 
 def _finisher(

@@ -39,14 +39,14 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import article, interval_of, is_tuple, kind_of, native
+from tensorir.binding.arrays import interval_of, is_tuple, kind_of, native
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.staggering import Half, half_of, halves
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import DiagnosticError, refuse
+from tensorir.runtime.errors import DiagnosticError, article, refuse
 from tensorir.runtime.memory import WeakCache
 
 

@@ -38,12 +38,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorir.binding.arrays import article
 from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import did_you_mean, refuse
+from tensorir.runtime.errors import article, did_you_mean, refuse
 
 
 @dataclass(frozen=True, slots=True)

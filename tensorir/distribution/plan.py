@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tensorir.distribution.exchange import Exchange, Message
 from tensorir.distribution.local_program import Localised
@@ -32,6 +33,8 @@ from tensorir.runtime.errors import Displayed
 @dataclass(frozen=True, slots=True)
 class DistributionPlan(Displayed):
     """The program of a block, and the exchange before it."""
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.devices:page_of"
 
     local: Localised
     exchange: Exchange

@@ -20,14 +20,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from tensorir.binding.arrays import article, is_tuple
+from tensorir.binding.arrays import is_tuple
 from tensorir.fieldview.array_types import Widths
 from tensorir.fieldview.operator import FieldOperator, field_operator
 from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, binary, make, unify, wrap
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.dimensions import Dimension
-from tensorir.runtime.errors import refuse
+from tensorir.runtime.errors import article, refuse
 from tensorir.runtime.locations import here
 
 __all__ = ["BoundaryCondition", "dirichlet", "extrapolate", "neumann", "periodic"]

@@ -9,9 +9,9 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, overload
 
-from tensorir.binding.arrays import article, is_tuple, kind_of, with_narrow_hint
+from tensorir.binding.arrays import is_tuple, kind_of, with_narrow_hint
 from tensorir.binding.coordinates import KNOWN, Coordinates, stated
 from tensorir.binding.labels import placed_by_identity
 from tensorir.binding.quantities import in_degrees, with_pint, without_pint
@@ -62,7 +62,7 @@ from tensorir.ir.dimensions import Dimension
 from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.staggering import halves
 from tensorir.ir.types import Scalar, TensorType, TupleElement, bcast
-from tensorir.runtime.errors import DiagnosticError, Displayed, did_you_mean, refuse
+from tensorir.runtime.errors import DiagnosticError, Displayed, article, did_you_mean, refuse
 from tensorir.runtime.locations import assigned, here, located, of_function
 from tensorir.runtime.memory import SIZES, RecentCache
 
@@ -81,6 +81,8 @@ class FieldOperator(Displayed, Generic[Result]):
     what JAX traces it is traced; called inside of an operator it becomes part of that; with `out=` it writes into a
     buffer, on `domain=` only. Keywords: `out`, `domain` ({I: (1, 9)}), `offset_provider` ({"V2E": table}).
     """
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:operator_page"
 
     function: Callable[..., Any]
     body: Callable[..., Any]

@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 @dataclass(eq=False)
 class Program(Displayed):
     """A function that calls operators with `out=`; its parameters are fields, and written in place."""
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:operator_page"
 
     function: Callable[..., Any]
     plans: RecentCache[Any, Plan] = field(default_factory=lambda: RecentCache("traces of programs", SIZES))

@@ -20,7 +20,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorir.binding.calls import BoundProgram, at_sizes, check_names, missing, nested
+from tensorir.binding.arrays import nested
+from tensorir.binding.calls import at_sizes, check_names, missing
+from tensorir.binding.programs import BoundProgram
 from tensorir.fieldview.trace import current, named
 from tensorir.fieldview.traced import Traced, number_as, tuple_of, wrap
 from tensorir.integers.dims import Dims, Interval

@@ -36,9 +36,13 @@ from tensorir.ir.types import (
     scalar_of,
 )
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
-from tensorir.runtime.assembly import inline_program
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, did_you_mean, refuse
 from tensorir.runtime.locations import assigned, here, raised_at
+
+inline_program = ExtensionPoint(
+    "a program called on the symbols of an operator", "tensorir.fieldview.recorder", "called"
+)
 
 # The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions.
 

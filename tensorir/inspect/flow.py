@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorir.analysis.cost import bytes_of
-from tensorir.binding.calls import fencil_of, subject
+from tensorir.binding.programs import fencil_of, subject
 from tensorir.inspect.pages import spelled
 from tensorir.inspect.picture import INK, LINE, PALE, Drawing, Picture, hue, middle, width_of
 from tensorir.ir.nodes import Call, Fencil, Lambda, Var

@@ -22,7 +22,7 @@ import numpy as np
 
 from tensorir.analysis.domains import domains
 from tensorir.binding.arrays import Array, accept
-from tensorir.binding.calls import BoundProgram, fencil_of, subject
+from tensorir.binding.programs import BoundProgram, fencil_of, subject
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
 from tensorir.integers.dims import Interval
 from tensorir.integers.sets import IntegerSet

@@ -10,14 +10,15 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tensorir.analysis.absence import analyse_absence
-from tensorir.binding.arrays import size_of
-from tensorir.binding.calls import BoundProgram, at_sizes
+from tensorir.binding.calls import at_sizes
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place, brought
+from tensorir.binding.programs import BoundProgram
 from tensorir.binding.quantities import units_of
+from tensorir.integers.dims import size_of
 from tensorir.ir import build
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, rebuild
@@ -56,6 +57,8 @@ class Intermediate:
 @dataclass(frozen=True, slots=True)
 class Inspection(Mapping[str, Any], Displayed):
     """The intermediates of one run by name, each a DataArray on its own interval."""
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:inspection_page"
 
     intermediates: tuple[Intermediate, ...]
     arrays: Mapping[str, Any]

@@ -21,7 +21,7 @@ from typing import Any
 
 from tensorir.analysis.domains import Domains
 from tensorir.analysis.domains import domains as infer
-from tensorir.binding.calls import subject
+from tensorir.binding.programs import subject
 from tensorir.inspect.picture import LINE, PALE, Drawing, Picture, hue, middle, width_of
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.rewrite import postorder

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tensorir.binding.arrays import Array, is_array
-from tensorir.binding.calls import BoundProgram
+from tensorir.binding.programs import BoundProgram
 from tensorir.inspect.picture import hue, themed
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.builtins import TABLE

@@ -6,11 +6,12 @@ Interval(0, 2)
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from tensorir.runtime.errors import Displayed
+from tensorir.runtime.errors import Displayed, article, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,23 @@ def hull(parts: Sequence[Interval]) -> Interval:
     for part in parts[1:]:
         result = result | part
     return result
+
+
+def size_of(value: Any, name: str) -> int:
+    """A size as a whole number: of Python, of NumPy, or an array without axes; raises B11 for anything else.
+
+    >>> import numpy as np
+    >>> size_of(np.array(3), "n"), size_of(np.int8(4), "n")
+    (3, 4)
+    """
+    shown = repr(value) if isinstance(value, (int, float, str)) else article(type(value).__name__)
+    refused = refuse("B11", f"the size '{name}' is {shown[:40]}, and sizes are whole numbers.", f"write {name}=10.")
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool":
+        raise refused
+    try:
+        return operator.index(cast("Any", value))
+    except TypeError:  # also of a traced number, which nobody can look at
+        raise refused from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,20 +23,22 @@ from tensorir.ir import typing_rules as rules
 from tensorir.ir.access import Accesses
 from tensorir.ir.builtins import TABLE, Builtin, Control
 from tensorir.ir.types import FunctionType, Scalar, TensorType, Type
-from tensorir.runtime.assembly import (
-    bind_program,
-    call_program,
-    check_fencil,
-    define_builtin,
-    needed_parameters,
-    parse_program,
-    print_expression,
-    print_program,
-)
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import NOWHERE, Displayed, Span, refuse
 from tensorir.runtime.memory import CacheOwner
 
 __all__ = ["Apply", "Call", "Closure", "Expr", "Fencil", "Function", "Lambda", "Literal", "Operator", "Var"]
+
+print_expression = ExtensionPoint("the notation of an expression", "tensorir.text.printer", "print_expr")
+print_program = ExtensionPoint("the notation of a fencil or a template", "tensorir.text.printer", "print_fencil")
+parse_program = ExtensionPoint("a program from its notation", "tensorir.text", "parse")
+check_fencil = ExtensionPoint("what makes a fencil well-formed", "tensorir.ir.wellformed", "check_fencil")
+define_builtin = ExtensionPoint("a builtin in terms of others", "tensorir.ir.build", "definition")
+needed_parameters = ExtensionPoint(
+    "the parameters that a fencil reads before it writes them", "tensorir.ir.wellformed", "needed_parameters"
+)
+call_program = ExtensionPoint("a call of a program on arrays", "tensorir.binding.calls", "call")
+bind_program = ExtensionPoint("a program with constants", "tensorir.binding.calls", "bind")
 
 _NONE: frozenset[Var] = frozenset()
 

@@ -18,8 +18,10 @@ from typing import Any
 
 from tensorir import nodes
 from tensorir.ir.types import SCALARS, Scalar
-from tensorir.runtime.assembly import print_iterator
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, refuse
+
+print_iterator = ExtensionPoint("the text of a program of iterator IR", "tensorir.iterator.text.printer", "show")
 
 
 @dataclass(frozen=True, slots=True)

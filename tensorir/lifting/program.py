@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.binding.arrays import is_traced, lies_on_device
+from tensorir.binding.arrays import device_array, is_traced, lies_on_device
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import scalar_of
@@ -23,7 +23,6 @@ from tensorir.lifting.loops.report import Report
 from tensorir.lifting.nests.nest import Loop, SymbolicNest
 from tensorir.lifting.nests.terms import Number
 from tensorir.passes.pipeline import Stages
-from tensorir.runtime.assembly import device_array
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Note, Span, refuse
 from tensorir.runtime.memory import SIZES, RecentCache
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from tensorir.analysis.absence import SkipValues
-from tensorir.binding.calls import BoundProgram
+from tensorir.binding.arrays import SkipValues
+from tensorir.binding.programs import BoundProgram
 from tensorir.ir.build import closure, fencil, var
 from tensorir.ir.build import fencil as make_fencil
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var

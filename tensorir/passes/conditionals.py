@@ -10,7 +10,7 @@ from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 
 from tensorir import nodes
-from tensorir.analysis.absence import AbsenceAnalysis, SkipValues, analyse_absence
+from tensorir.analysis.absence import AbsenceAnalysis, analyse_absence
 from tensorir.analysis.conditions import (
     PER_ELEMENT,
     WORTH,
@@ -26,6 +26,7 @@ from tensorir.analysis.conditions import (
     weighed,
 )
 from tensorir.analysis.conditions import Places as if_conversion_Places
+from tensorir.binding.arrays import SkipValues
 from tensorir.ir.build import call, coerced, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var

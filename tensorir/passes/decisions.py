@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from tensorir.analysis.cost import Predicted
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil
@@ -162,6 +163,8 @@ class Plan(Displayed):
 
     `for d in plan` gives the decisions, `plan["block_scans"]` those of one name, `plan.thresholds` every limit.
     """
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:plan_page"
 
     name: str
     """The program's."""

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tensorir.analysis.domains import Domains, domains
-from tensorir.binding.calls import subject
+from tensorir.binding.programs import subject
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
 from tensorir.ir.rewrite import postorder
@@ -30,6 +30,8 @@ MAX_CHAINS = 1_000
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Displayed):
     """The answer: words as `str`, a table and the picture of the domains as HTML, and the sets of points themselves."""
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:explanation_page"
 
     domains: Domains
     needs: dict[str, IntegerSet]

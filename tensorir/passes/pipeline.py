@@ -7,10 +7,11 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from tensorir.analysis.absence import SkipValues, analyse_absence
+from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.annotations import Annotations, annotated
+from tensorir.binding.arrays import SkipValues
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.base import Pass, with_fencil
 from tensorir.passes.block_scans import BlockScans
@@ -72,6 +73,8 @@ class Pipeline(Pass, Displayed):
     >>> Pipeline("temporaries(min_uses=3)").passes[0].min_uses
     3
     """
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:pipeline_page"
 
     passes: tuple[Pass, ...]
     show: Callable[[str], Any] | None = field(default=None, compare=False)

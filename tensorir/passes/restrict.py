@@ -37,7 +37,7 @@ from typing import Any
 from tensorir.analysis.access_functions import image
 from tensorir.analysis.domains import Domains, domains
 from tensorir.analysis.uses import names_in
-from tensorir.binding.calls import BoundProgram
+from tensorir.binding.programs import BoundProgram
 from tensorir.integers.dims import Dims, hull
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call, closure, cut, free_name, literal, operator, placed, var

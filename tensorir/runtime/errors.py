@@ -1,6 +1,6 @@
 """Sources, spans and diagnostics: what is wrong, where, what to do about it, and how it is shown.
 
-What notebooks show as a page: a mixin for types, nodes, programs and reports, and the table of what draws each.
+What notebooks show as a page: a mixin for types, nodes, programs and reports.
 
 >>> from tensorir.integers.dims import Interval
 >>> "[0:3]" in Interval(0, 3)._repr_html_()
@@ -43,55 +43,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from signal import SIGINT
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
-from tensorir.runtime.assembly import draw_traceback
+from tensorir.runtime.assembly import ExtensionPoint
 
-PAGES = {
-    "tensorir.integers.dims.Interval": "tensorir.inspect.pages:page_of",
-    "tensorir.integers.dims.Dims": "tensorir.inspect.pages:page_of",
-    "tensorir.ir.types.TensorType": "tensorir.inspect.pages:page_of",
-    "tensorir.ir.types.FunctionType": "tensorir.inspect.pages:page_of",
-    "tensorir.ir.nodes.Node": "tensorir.inspect.pages:page_of",
-    "tensorir.ir.nodes.Closure": "tensorir.inspect.pages:page_of",
-    "tensorir.ir.nodes.Fencil": "tensorir.inspect.pages:page_of",
-    "tensorir.binding.calls.BoundProgram": "tensorir.inspect.pages:page_of",
-    "tensorir.text.sizes.Template": "tensorir.inspect.pages:page_of",
-    "tensorir.runtime.errors.Diagnostic": "tensorir.inspect.pages:diagnostic_page",
-    "tensorir.runtime.errors.DiagnosticError": "tensorir.inspect.pages:error_page",
-    "tensorir.analysis.cost.Worth": "tensorir.inspect.pages:worth_page",
-    "tensorir.passes.explain.Explanation": "tensorir.inspect.pages:explanation_page",
-    "tensorir.passes.pipeline.Pipeline": "tensorir.inspect.pages:pipeline_page",
-    "tensorir.passes.decisions.Plan": "tensorir.inspect.pages:plan_page",
-    "tensorir.distribution.plan.DistributionPlan": "tensorir.inspect.devices:page_of",
-    "tensorir.inspect.intermediates.Inspection": "tensorir.inspect.pages:inspection_page",
-    "tensorir.tir.nodes.statements.PrimFunc": "tensorir.tir.printer:page_of",
-    "tensorir.tir.nodes.statements.GraphFunction": "tensorir.tir.printer:page_of",
-    "tensorir.tir.nodes.statements.IRModule": "tensorir.tir.printer:page_of",
-    "tensorir.tile.nodes.Module": "tensorir.tile.pictures:page_of",
-    "tensorir.tile.types.PartitionView": "tensorir.tile.pictures:view_of",
-    "tensorir.tile.types.StridedView": "tensorir.tile.pictures:view_of",
-    "tensorir.tile.types.GatherScatterView": "tensorir.tile.pictures:view_of",
-    "tensorir.fieldview.operator.FieldOperator": "tensorir.inspect.pages:operator_page",
-    "tensorir.fieldview.program.Program": "tensorir.inspect.pages:operator_page",
-}
-"""By the full name of a class, the function that draws its instances; it is imported when a page is asked for."""
+draw_traceback = ExtensionPoint(
+    "what a notebook shows in place of a traceback", "tensorir.inspect.pages", "traceback_of"
+)
 
 
 class Displayed:
-    """Something that `tensorir.inspect` draws as a page of HTML."""
+    """Something that `tensorir.inspect` draws as a page of HTML, or the module and function that its class names."""
 
     __slots__ = ()
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:page_of"
 
     def _repr_html_(self) -> str:
-        place = next(PAGES[name] for kind in type(self).__mro__ if (name := _full_name(kind)) in PAGES)
-        module, _, function = place.partition(":")
+        module, _, function = self._drawn_by.partition(":")
         page: str = getattr(importlib.import_module(module), function)(self)
         return page
-
-
-def _full_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,6 +136,8 @@ class Diagnostic(Displayed):
     gives the index of the guilty `operand`, and the maker of the node finds the span.
     """
 
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:diagnostic_page"
+
     code: str
     message: str
     span: Span = NOWHERE
@@ -185,6 +157,8 @@ class Diagnostic(Displayed):
 
 class DiagnosticError(Displayed, ValueError):
     """Raised for bad input, with every diagnostic that was found; `str` renders them all."""
+
+    _drawn_by: ClassVar[str] = "tensorir.inspect.pages:error_page"
 
     def __init__(self, diagnostics: Sequence[Diagnostic] | Diagnostic) -> None:
         self.diagnostics: tuple[Diagnostic, ...] = (
@@ -243,6 +217,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return ""
     shown = ", ".join(map(repr, known[:8]))
     return f"known here: {shown}{f' and {len(known) - 8} more' if len(known) > 8 else ''}."
+
+
+def article(noun: str) -> str:
+    """A noun with its article."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
 def _excerpt(span: Span, located: bool = False) -> list[str]:

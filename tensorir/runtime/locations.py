@@ -16,7 +16,6 @@ from itertools import islice, pairwise
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
-from tensorir.binding.arrays import is_tuple
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
 from tensorir.runtime.memory import remembered
 
@@ -146,7 +145,7 @@ def _stores(code: CodeType) -> dict[int, str]:
         if following.opname.startswith("STORE_") and following.opname.partition("_")[2][:4] in ("FAST", "NAME", "DERE"):
             # two stores or a store and a load may be one instruction; the first is the one of this value
             target: Any = following.argval
-            name = target[0] if is_tuple(target) else target
+            name: Any = target if isinstance(target, str) else target[0]
             if isinstance(name, str) and name.isidentifier():
                 # a call stands at its instruction or at the last cell of the cache behind that
                 found.update(dict.fromkeys(range(one.offset, following.offset, 2), name))

@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from tensorir.binding.arrays import size_of
 from tensorir.integers.affine import Affine
-from tensorir.ir.nodes import Fencil
-from tensorir.runtime.assembly import bind_program, call_program, parse_program, print_program
+from tensorir.integers.dims import size_of
+from tensorir.ir.nodes import Fencil, bind_program, call_program, parse_program, print_program
 from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache
 from tensorir.text.elaborate import elaborate

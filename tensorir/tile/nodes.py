@@ -5,17 +5,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tensorir.nodes import occurrences
-from tensorir.runtime.assembly import equal_tile, print_tile
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import NOWHERE, Displayed, Span
 from tensorir.tile.types import ELEMENTS, Element, Tile, Type
 
 if TYPE_CHECKING:
     from tensorir.tile.operations.rows import Row
+
+print_tile = ExtensionPoint("the text of a module of Tile IR", "tensorir.tile.text.printing", "print_module")
+equal_tile = ExtensionPoint("whether two modules of Tile IR say the same", "tensorir.tile.equality", "same_modules")
 
 # The values of attributes: numbers with a type, dense elements, predicates of assume, hints, and what MLIR adds.
 #
@@ -352,6 +355,8 @@ class Module(Displayed):
 
     `str` prints the assembly that `ti.tile.parse` reads; a function that stands alone has no wrapper.
     """
+
+    _drawn_by: ClassVar[str] = "tensorir.tile.pictures:page_of"
 
     operations: tuple[Operation, ...]
     name: str = "kernels"

@@ -178,6 +178,8 @@ class TensorView:
 class PartitionView(Displayed):
     """Tiles side by side over a tensor; tile dim k runs along tensor dim `dim_map[k]`."""
 
+    _drawn_by: ClassVar[str] = "tensorir.tile.pictures:view_of"
+
     tile: tuple[int, ...]
     tensor: TensorView
     dim_map: tuple[int, ...]
@@ -194,6 +196,8 @@ class PartitionView(Displayed):
 @dataclass(frozen=True, slots=True)
 class StridedView(Displayed):
     """Tiles at multiples of their traversal strides: with gaps, or overlapping."""
+
+    _drawn_by: ClassVar[str] = "tensorir.tile.pictures:view_of"
 
     tile: tuple[int, ...]
     traversal: tuple[int, ...]
@@ -213,6 +217,8 @@ class StridedView(Displayed):
 @dataclass(frozen=True, slots=True)
 class GatherScatterView(Displayed):
     """Tiles whose slices along `sparse_dim` stand wherever an index says."""
+
+    _drawn_by: ClassVar[str] = "tensorir.tile.pictures:view_of"
 
     tile: tuple[int, ...]
     tensor: TensorView

@@ -43,11 +43,13 @@ from typing import Literal
 
 from tensorir.inspect.pages import Fold, Markup, markup, page
 from tensorir.nodes import folded
-from tensorir.runtime.assembly import print_graph_function, print_graph_node
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.tir import nodes as n
 from tensorir.tir.nodes import Node
 from tensorir.tir.printing.expressions import ExpressionPrinter, Names
-from tensorir.tir.printing.statements import StatementPrinter, module_text, prim_func_text
+from tensorir.tir.printing.statements import StatementPrinter, module_text, prim_func_text, print_graph_function
+
+print_graph_node = ExtensionPoint("the text of any node of Relax", "tensorir.relax.printing", "show")
 
 Dialect = Literal["new", "old"]
 

@@ -57,7 +57,7 @@ def _weighed():
 def _extended():
     @ti.field_operator
     def extended(h):
-        wide = ti.extend(h, {I: 1}, ti.neumann())
+        wide = ti.extend(h, {I: 1}, ti.boundary.neumann())
         return wide - ti.coord(wide, "I")
 
     return extended
@@ -429,7 +429,7 @@ def test_coordinates_are_those_of_the_call():
 def test_a_warning_of_labels_that_are_lost_comes_with_every_call():
     @ti.field_operator
     def wide(h):
-        return ti.extend(h, {I: 1}, ti.neumann())
+        return ti.extend(h, {I: 1}, ti.boundary.neumann())
 
     h = _array(I=[0.0, 1.0, 4.0, 9.0, 16.0])
     for _ in range(3):
@@ -516,7 +516,7 @@ def test_what_changes_between_two_loops_is_noticed(form, change):
         call(h)
     h = IN_PLACE[change](h)
     found = [_told(lambda: call(h)) for _ in range(3)]
-    ti.caches.clear()
+    ti.config.caches.clear()
     wanted = _told(lambda: FORMS[form]()(h))
     for one in found:
         _same(one, wanted)

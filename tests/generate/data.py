@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tensorir.binding.calls import nested
+from tensorir.binding.arrays import nested
 from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, Scalar

@@ -12,7 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tensorir as ti
-from tensorir.binding.calls import nested, tables_of
+from tensorir.binding.arrays import nested
+from tensorir.binding.calls import tables_of
 from tensorir.distribution.padded_program import padded_program
 
 N, MOST = 9, 12

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tensorir.runtime.assembly import place_tensix
-from tensorir.tenstorrent.kernels.nodes import Program, Sync, Work, ops_of
+from tensorir.tenstorrent.kernels.nodes import Program, Sync, Work, ops_of, place_tensix
 from tensorir.tenstorrent.verify import arguments
 
 sys.path.insert(0, str(Path(__file__).parent))

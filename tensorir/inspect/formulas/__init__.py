@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tensorir.binding.calls import program_of
+from tensorir.binding.programs import program_of
 from tensorir.inspect.formulas.writer import equations
 from tensorir.ir.nodes import Fencil
 from tensorir.text.printer import unparse

@@ -15,10 +15,18 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from tensorir.nodes import occurrences
-from tensorir.runtime.assembly import estimate_tensix, place_tensix, print_tensix
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.trees import transform, walk
+
+print_tensix = ExtensionPoint("the files of a program of Tensix kernels", "tensorir.tenstorrent.kernels.host", "files")
+estimate_tensix = ExtensionPoint(
+    "what a program of Tensix kernels costs at least", "tensorir.tenstorrent.estimate", "estimate"
+)
+place_tensix = ExtensionPoint(
+    "the file and line that print a statement of Tensix kernels", "tensorir.tenstorrent.kernels.printing", "line_of"
+)
 
 Action: TypeAlias = Literal["reserve", "push", "wait", "pop"]
 Role: TypeAlias = Literal["reader", "compute", "writer"]

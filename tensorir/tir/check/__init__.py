@@ -18,12 +18,14 @@ tensorir.runtime.errors.DiagnosticError: <tir>:5:11: error[TC60]: index 0 of 'A'
 
 from __future__ import annotations
 
-from tensorir.runtime.assembly import check_graph_function
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, raise_all, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.check.functions import check_function
 
 __all__ = ["check"]
+
+check_graph_function = ExtensionPoint("what is wrong with a function of Relax", "tensorir.relax.check", "check_relax")
 
 
 def check(module: n.IRModule | n.PrimFunc | n.GraphFunction, hazards: bool = False) -> tuple[Diagnostic, ...]:

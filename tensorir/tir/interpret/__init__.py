@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.runtime.assembly import interpret_graph_function
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.interpret.arguments import give, take
@@ -28,6 +28,10 @@ from tensorir.tir.interpret.machine import CODE, Machine, deep
 from tensorir.tir.interpret.values import KNOWN
 
 __all__ = ["CODE", "KNOWN", "Arrays", "interpret"]
+
+interpret_graph_function = ExtensionPoint(
+    "what a function of Relax computes, operator by operator", "tensorir.relax.interpret", "run_function"
+)
 
 
 class Arrays(tuple[Any, ...]):

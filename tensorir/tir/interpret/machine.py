@@ -11,12 +11,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorir.runtime.assembly import compile_expression, compile_statement
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import NOWHERE, DiagnosticError, Note, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.memory import Axis, Conflict, Level, Memory, Pointer, View, row_major
 from tensorir.tir.interpret.values import Value, is_array
+
+compile_expression = ExtensionPoint(
+    "the function of an expression in the interpreter of TIR",
+    "tensorir.tir.interpret.expressions",
+    "compile_expression",
+)
+compile_statement = ExtensionPoint(
+    "the function of a statement in the interpreter of TIR", "tensorir.tir.interpret.statements", "compile_statement"
+)
 
 # Room for deep expressions: compiled functions call one another as deeply as the text nests.
 

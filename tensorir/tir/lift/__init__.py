@@ -26,7 +26,7 @@ from tensorir.lifting.assemble import Built, assemble
 from tensorir.lifting.nests.nest import SymbolicNest
 from tensorir.lifting.program import Argument, Lifted
 from tensorir.lifting.storage.narrow import holder
-from tensorir.runtime.assembly import lift_graph_function
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import builtin_of, launched
@@ -40,6 +40,8 @@ from tensorir.tir.storage import lost_storage
 from tensorir.tir.tiles import without_tiles
 
 __all__ = ["extent_at", "lift", "lift_prim_func"]
+
+lift_graph_function = ExtensionPoint("a function of Relax as a tensor program", "tensorir.relax.lift", "lift_relax")
 
 Shapes = tuple[tuple[int, ...] | None, ...]
 Key = tuple[Shapes, Shapes]

@@ -13,7 +13,6 @@ from tensorir.ir.types import INT32
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.nest import External, Loop, Node
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
-from tensorir.runtime.assembly import read_statement
 from tensorir.runtime.errors import Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Effect, awaits_block, builtin_of, launched
@@ -23,7 +22,7 @@ from tensorir.tir.lift.expressions import Scope, element_of, term, truth, value_
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import met
 from tensorir.tir.lift.memory import View, apart, plus
-from tensorir.tir.lift.reader import ATOMICS, Flag, Reader, returns_early
+from tensorir.tir.lift.reader import ATOMICS, Flag, Reader, read_statement, returns_early
 from tensorir.tir.lift.results import acts, updated
 from tensorir.tir.tiles import without_tiles
 from tensorir.tir.trees import walk

@@ -11,7 +11,7 @@ from tensorir.lifting.nests.bounded import bytes_of
 from tensorir.lifting.nests.linear import settled
 from tensorir.lifting.nests.terms import Buffer, Load, Number, Op, Term, loads
 from tensorir.lifting.storage.narrow import NARROW
-from tensorir.runtime.assembly import read_returned
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import builtin_of
@@ -19,6 +19,8 @@ from tensorir.tir.dtypes import DataType, other_bytes
 from tensorir.tir.lift.intrinsics import INTRINSICS, binary, cast, comparison, number
 from tensorir.tir.lift.memory import View, linear_view, plus, scalar_view, scaled
 from tensorir.tir.trees import walk
+
+read_returned = ExtensionPoint("what a function of TIR returns as a scalar term", "tensorir.tir.lift.calls", "returned")
 
 # Expressions of TIR as terms: one term per lane of a vector, loads as elements of the memory behind a view.
 

@@ -10,7 +10,6 @@ from tensorir.ir.types import BOOL, INT32
 from tensorir.lifting.nests.linear import linear
 from tensorir.lifting.nests.nest import Check, External, Loop, Node, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Number, Op, Term, index_names
-from tensorir.runtime.assembly import read_statement
 from tensorir.runtime.errors import Note, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import is_block, is_hardware, with_exchanges
@@ -19,7 +18,7 @@ from tensorir.tir.lift.expressions import element_of
 from tensorir.tir.lift.intrinsics import cast
 from tensorir.tir.lift.loops import loop
 from tensorir.tir.lift.memory import View, plus
-from tensorir.tir.lift.reader import Reader, Thread, returns, updates, writes
+from tensorir.tir.lift.reader import Reader, Thread, read_statement, returns, updates, writes
 from tensorir.tir.lift.warps import EXCHANGES
 from tensorir.tir.trees import walk
 

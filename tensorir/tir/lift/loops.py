@@ -13,14 +13,13 @@ from tensorir.lifting.nests.linear import linear, settled
 from tensorir.lifting.nests.nest import Check, Loop, Node, Rounds, Store, While
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, index_names
 from tensorir.lifting.nests.unknowns import bounds
-from tensorir.runtime.assembly import read_statement
 from tensorir.runtime.errors import Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.expressions import element_of, truth
 from tensorir.tir.lift.intrinsics import cast, number
 from tensorir.tir.lift.memory import plus
-from tensorir.tir.lift.reader import Flag, Reader, jumps, returns, waits
+from tensorir.tir.lift.reader import Flag, Reader, jumps, read_statement, returns, waits
 from tensorir.tir.lift.results import does
 from tensorir.tir.lift.turns import turns
 from tensorir.tir.storage import AT_ONCE

@@ -13,11 +13,14 @@ from tensorir.lifting.accesses.overlap import at_iteration
 from tensorir.lifting.accesses.sets import both
 from tensorir.lifting.nests.nest import Check, Loop, Node, Store
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Op, Term, buffers_of, index_names, loads
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import Span
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import builtin_of, is_hardware
 from tensorir.tir.lift.expressions import Scope, term
 from tensorir.tir.trees import children, walk
+
+read_statement = ExtensionPoint("a statement of TIR as nests", "tensorir.tir.lift.statements", "statement")
 
 # The atomic updates of TIR, by the names of builtins and of the libraries that kernels call.
 

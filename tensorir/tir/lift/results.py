@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tensorir.ir.types import INT32
 from tensorir.lifting.nests.nest import Loop, Node, Store, written
 from tensorir.lifting.nests.terms import Buffer, Index, Load, Number, Term
-from tensorir.runtime.assembly import read_call, read_statement
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import INT32 as INDEX
@@ -16,8 +16,20 @@ from tensorir.tir.lift.asked import asked
 from tensorir.tir.lift.expressions import Lanes, element_of, term, value_of
 from tensorir.tir.lift.intrinsics import binary, cast
 from tensorir.tir.lift.memory import apart
-from tensorir.tir.lift.reader import ATOMICS, Choice, Flag, Reader, as_builtin, is_atomic, own_calls, own_parts
+from tensorir.tir.lift.reader import (
+    ATOMICS,
+    Choice,
+    Flag,
+    Reader,
+    as_builtin,
+    is_atomic,
+    own_calls,
+    own_parts,
+    read_statement,
+)
 from tensorir.tir.trees import children, walk
+
+read_call = ExtensionPoint("a call of a function of TIR as nests", "tensorir.tir.lift.calls", "called")
 
 # Atomic updates: threads take their turns in ascending order, and each may keep what it found.
 #

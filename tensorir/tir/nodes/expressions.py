@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
-from tensorir.runtime.assembly import equal_tir, hash_tir, print_tir
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import NOWHERE, Span
 from tensorir.tir.dtypes import BOOL, HANDLE, VOID, DataType
+
+print_tir = ExtensionPoint("the text of a node of TIR", "tensorir.tir.printer", "show")
+equal_tir = ExtensionPoint("whether two trees of TIR are equal up to names", "tensorir.tir.trees", "structurally_equal")
+hash_tir = ExtensionPoint("a hash that equal trees of TIR share", "tensorir.tir.trees", "structural_hash")
 
 # What all nodes share, and the types of variables.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar
 
-from tensorir.runtime.assembly import print_tir
 from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Displayed, Span, did_you_mean, refuse
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.nodes.expressions import (
@@ -23,6 +22,7 @@ from tensorir.tir.nodes.expressions import (
     Range,
     Type,
     Var,
+    print_tir,
 )
 
 # Layouts of 0.27: where the elements of a buffer lie, as `T.TileLayout(T.S[shape:strides] + T.R[...] + offset)`.
@@ -363,6 +363,8 @@ class PrimFunc(Node, Displayed):
     `module` is the module that the function was taken from (`mod["main"]`), so that its calls resolve.
     """
 
+    _drawn_by: ClassVar[str] = "tensorir.tir.printer:page_of"
+
     is_closed: ClassVar[bool] = True
 
     name: str
@@ -389,6 +391,7 @@ class GraphFunction(GraphNode, Displayed):
     """A function of a module that is a graph of operators."""
 
     __slots__ = ()
+    _drawn_by: ClassVar[str] = "tensorir.tir.printer:page_of"
     is_closed = True
 
     name: str
@@ -406,6 +409,8 @@ class IRModule(Node, Displayed):
     `metadata` holds what `metadata["key"][index]` in the text refers to, where it was supplied. `wanting` tells of
     kernels of a text of TileLang that constants without values left out, by name.
     """
+
+    _drawn_by: ClassVar[str] = "tensorir.tir.printer:page_of"
 
     is_closed: ClassVar[bool] = True
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from tensorir.runtime.assembly import print_graph_function
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.tir import nodes as n
 from tensorir.tir.build import is_scope
 from tensorir.tir.dtypes import BOOL, FLOAT32, HANDLE, INT32, INT64
 from tensorir.tir.nodes import ForKind, IterKind
 from tensorir.tir.printing.expressions import ExpressionPrinter, Names, quote
 from tensorir.tir.trees import children, walk
+
+print_graph_function = ExtensionPoint("the lines of a function of Relax", "tensorir.relax.printing", "function_lines")
 
 # Statements of TIR as TVMScript.
 

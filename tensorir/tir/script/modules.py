@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tensorir.runtime.assembly import read_graph_function
+from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Source, did_you_mean, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import HANDLE, VOID, DataType
@@ -28,6 +28,10 @@ from tensorir.tir.script.values import (
     TypeVariable,
     Value,
     describe,
+)
+
+read_graph_function = ExtensionPoint(
+    "a function of Relax from its syntax tree", "tensorir.relax.parse", "read_function"
 )
 
 # Modules and functions of TVMScript: headers, decorators, signatures, and who may call whom.

@@ -1,0 +1,125 @@
+"""Bound programs: a program, and the values of some of its parameters and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tensorir.binding.arrays import Array, SkipValues
+from tensorir.ir.nodes import Fencil, bind_program, call_program
+from tensorir.runtime.errors import Displayed, refuse
+from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache
+
+if TYPE_CHECKING:
+    from tensorir.text.sizes import Template
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundProgram(CacheOwner, Displayed):
+    """A program and the values of some of its parameters: arrays of their own, one per leaf, that nobody can change.
+
+    While sizes are missing, values are kept as they came; they are checked when the first call tells the sizes.
+    """
+
+    program: Fencil | Template
+    constants: Mapping[str, tuple[Array, ...]]
+    holes: Mapping[str, SkipValues]
+    """Of each bound table, the slots in which it holds -1."""
+    sizes: Mapping[str, int]
+    pending: Mapping[str, Any]
+    """Values that wait for sizes."""
+    made: RecentCache[tuple[int, ...], BoundProgram] = field(
+        default_factory=lambda: RecentCache("bound programs at their sizes", SIZES)
+    )
+    """The program at the sets of sizes that were asked for last."""
+
+    @staticmethod
+    def of(program: Any) -> BoundProgram:
+        """A program with nothing bound yet, or the bound program itself."""
+        if isinstance(program, BoundProgram):
+            return program
+        if not hasattr(program, "closures"):
+            hint = "give its fencil." if hasattr(program, "fencil") else "ti.parse makes one of a text."
+            raise refuse("B10", f"a program is needed, and this is of type {type(program).__name__}.", hint)
+        return BoundProgram(program, {}, {}, {}, {})
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """The sizes that are not bound yet."""
+        return () if isinstance(self.program, Fencil) else tuple(n for n in self.program.sizes if n not in self.sizes)
+
+    def at(self, sizes: Mapping[str, int]) -> BoundProgram:
+        """The program at all its sizes, its values checked."""
+        if isinstance(self.program, Fencil):
+            return self
+        known = {**self.sizes, **sizes}
+        fencil = self.program.specialise(**known)
+        key = tuple(known[n] for n in self.program.sizes)
+        return self.made.of(key, lambda: replace(bind_program(fencil, self.pending), sizes=known))
+
+    def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
+        """Run on the default backend."""
+        return call_program(self, datasets, arguments)
+
+    def bind(self, /, **constants: Any) -> BoundProgram:
+        """More parameters and sizes fixed."""
+        return bind_program(self, constants)
+
+    def __str__(self) -> str:
+        return str(self.program)
+
+    def __repr__(self) -> str:
+        names = [*self.constants, *self.pending, *(f"{n}={s}" for n, s in self.sizes.items())]
+        return f"<{self.program!r} with {', '.join(names)}>"
+
+
+def program_of(program: Any) -> Any:
+    """The fencil, or the program with sizes, that something runs; raises I05 for an operator that was not called.
+
+    >>> import tensorir as ti
+    >>> program_of(ti.parse("f(out: tensor<float, I[0:n]>) { out ← 1.0; }").bind(n=4)).name
+    'f'
+    """
+    return _bound(program).program
+
+
+def _bound(program: Any) -> BoundProgram:
+    engine: Any = getattr(program, "engine", None)
+    if engine is not None:
+        program = engine.program
+    plans: Any = getattr(program, "plans", None)
+    if plans is not None:
+        if not plans:
+            raise refuse(
+                "I05", f"'{program.name}' was not called yet, so its types are not known.",
+                f"give its fencil: {program.name}.fencil(x).",
+            )  # fmt: skip
+        program = next(reversed(plans.values())).fencil
+    if hasattr(program, "report") and hasattr(program, "at"):
+        program = program.fencil  # of a lifted program; where only a call tells its sizes it says so
+    return BoundProgram.of(program)
+
+
+def subject(program: Any) -> Fencil | BoundProgram:
+    """The program with its sizes known; raises I05 for an operator that was not called, B09 where sizes are missing.
+
+    >>> import tensorir as ti
+    >>> subject(ti.parse("f(out: tensor<float, I[0:4]>) { out ← 1.0; }")).name
+    'f'
+    """
+    bound = _bound(program)
+    if not isinstance(bound.program, Fencil):
+        raise refuse("B09", f"'{bound.name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")
+    return bound if bound.constants else bound.program
+
+
+def fencil_of(program: Any) -> Fencil:
+    """The fencil alone."""
+    found = BoundProgram.of(subject(program)).program
+    assert isinstance(found, Fencil)
+    return found
