@@ -35,6 +35,8 @@ NUMBERS = (float, int, bool)
 """Numbers of Python, whose value is in no key, but for whole numbers the width that it needs."""
 LOOKED_AT = 4096
 """Elements up to which the numbers of a coordinate that decides are in a key."""
+MOST_LABELS = 1 << 14
+"""Labels of an index up to which they are in a key: to compare more takes as long as to look at the call."""
 NO_OPTIONS: Mapping[str, Any] = {"arithmetic_join": None, "keep_attrs": None}
 AROUND_A_CALL = (FROM_COORDINATES, PERIODS, TURNS)
 NO_ATTRIBUTES: Mapping[Any, Any] = {}
@@ -101,7 +103,7 @@ def _labelled_key(array: Any, read: Collection[str]) -> Hashable:
 
 
 def contents_of(variables: Mapping[Any, Any], indexes: Mapping[Any, Any], read: Collection[Any]) -> dict[Any, Any]:
-    """The labels of indexes and the numbers of coordinates that are read; None for many, or in no array of NumPy."""
+    """The labels of indexes and the numbers of coordinates that are read; None for many, and in no array of NumPy."""
     contents: dict[Any, Any] = {}
     for name, variable in variables.items():
         held, index = variable._data, indexes.get(name)
@@ -113,7 +115,7 @@ def contents_of(variables: Mapping[Any, Any], indexes: Mapping[Any, Any], read: 
                     contents[name] = held.dtype, held.shape, numbers
             continue
         labels, shown = getattr(index, "index", None), getattr(held, "array", None)
-        if labels is None or shown is None:
+        if labels is None or shown is None or len(labels) > MOST_LABELS:
             contents[name] = None
             continue
         values: Any = getattr(labels, "_data", None)

@@ -581,3 +581,13 @@ def test_a_second_loop_is_at_most_a_hundred_and_fifty_calls_of_python(make):
     for _ in range(3):
         ti.iterate(step, state, 5, progress=False)
     assert count_calls_of_python(lambda: ti.iterate(step, state, 5, progress=False)) <= 150
+
+
+def test_an_index_of_many_labels_is_looked_at_in_every_call():
+    rise = _rise()
+    labels = 2 * np.arange(1 << 15)
+    h = xr.DataArray(np.zeros(1 << 15), {"I": pd.Index(labels, copy=False)}, ("I",), name="h")
+    assert rise(h).sizes == rise(h).sizes == {"I": (1 << 15) - 1}
+    h.xindexes["I"].index._data[7] = 15
+    with pytest.raises(ti.DiagnosticError, match="unequal steps"):
+        rise(h)
