@@ -140,8 +140,8 @@ class Field(eqx.Module):
     def __jax_array__(self) -> Field:
         if for_an_operator():
             return self  # which JAX does not take for an array either, so that the field is asked
-        told = "JAX's functions know no dims, and those of a field would be lost"
-        raise refuse("V35", f"{told}.", "np.sin(x) and operators keep them; x.data is the array alone.")
+        message = "JAX's functions know no dims, and those of a field would be lost"
+        raise refuse("V35", f"{message}.", "np.sin(x) and operators keep them; x.data is the array alone.")
 
     __neg__, __abs__ = _unary(operator.neg), _unary(abs)
     __add__, __radd__ = _binary(operator.add)
@@ -166,8 +166,8 @@ class Field(eqx.Module):
     def __bool__(self) -> bool:
         if self.data.size == 1:
             return bool(self.data)
-        told = "whether a field is true differs from point to point."
-        raise refuse("V04", told, "choose with ti.where(condition, a, b), or ask x.all() or x.any().")
+        message = "whether a field is true differs from point to point."
+        raise refuse("V04", message, "choose with ti.where(condition, a, b), or ask x.all() or x.any().")
 
     def __getitem__(self, places: Any) -> Field:
         """The field at a coordinate, or on an interval, of some of its dims: `f[{I: 2, J: (0, 4)}]`.
@@ -253,8 +253,8 @@ class Field(eqx.Module):
         if method != "__call__" or options or ufunc.nout != 1 or ufunc.signature is not None:
             return NotImplemented
         if any(not isinstance(x, Field) and np.ndim(x) for x in inputs):
-            told = f"an array without names meets a field in {ufunc.__name__}."
-            raise refuse("A03", told, "name its axes: ti.as_field({'I': (0, 10)}, array).")
+            message = f"an array without names meets a field in {ufunc.__name__}."
+            raise refuse("A03", message, "name its axes: ti.as_field({'I': (0, 10)}, array).")
         if isinstance(inputs[0], np.generic) and ufunc in OPERATORS:
             return _operator(OPERATORS[ufunc])(*inputs)  # as the other way round: the types are to be equal
         function = ufunc

@@ -57,8 +57,10 @@ class CompiledAtMost:
         sizes = ready.bound.sizes
         for name, most in self.most.items():
             if sizes[name] > most:
-                told = f"the size '{name}' is {sizes[name]}, and '{self.bound.name}' was compiled for at most {most}."
-                raise refuse("B12", told, f'compile it for more: at_most={{"{name}": {sizes[name]}}}.')
+                message = (
+                    f"the size '{name}' is {sizes[name]}, and '{self.bound.name}' was compiled for at most {most}."
+                )
+                raise refuse("B12", message, f'compile it for more: at_most={{"{name}": {sizes[name]}}}.')
         padded, compiled = self._at(sizes)
         self.checked.of(ready.fencil, lambda f: padded.ends.check(f, {n: sizes[n] for n in self.most}) is None)
         return ready.finish(self._run(padded, compiled, ready, sizes))
@@ -122,8 +124,8 @@ class CompiledAtMost:
     def _of(self, sizes: Mapping[str, int]) -> tuple[PaddedProgram, Compiled]:
         for name in self.bound.program.sizes if isinstance(self.bound.program, Template) else ():
             if name not in self.most and name not in sizes and name not in self.bound.sizes:
-                told = f"the size '{name}' is not bound."
-                raise refuse("B01", told, f'give it by name: {name}=10, or a bound: at_most={{"{name}": 10}}.')
+                message = f"the size '{name}' is not bound."
+                raise refuse("B01", message, f'give it by name: {name}=10, or a bound: at_most={{"{name}": 10}}.')
         return self._at({**self.bound.sizes, **sizes})
 
     def plan(self, **sizes: int) -> Plan:
@@ -146,14 +148,14 @@ class CompiledAtMost:
         padded, compiled = self._of(sizes)
         executable, _ = compiled._ready({})
         if executable.prints:
-            told = f"'{self.bound.name}' prints, and an exported program cannot."
-            raise refuse("A22", told, "return what it prints, as a further output.")
+            message = f"'{self.bound.name}' prints, and an exported program cannot."
+            raise refuse("A22", message, "return what it prints, as a further output.")
         inputs = padded.ends.fencil.inputs
         told_by = {n for p in inputs for n in _sizes_of(padded, p)}
         for name in self.most:
             if name not in told_by:
-                told = f"no argument has an interval that tells the size '{name}' of an exported program."
-                raise refuse("B01", told, f"leave it as it is: bind({name}=10).")
+                message = f"no argument has an interval that tells the size '{name}' of an exported program."
+                raise refuse("B01", message, f"leave it as it is: bind({name}=10).")
         limits = [limit for n, most in self.most.items() for limit in (f"{n} <= {most}", f"{n} >= 0")]
         named: Any = dict(
             zip(self.most, jax.export.symbolic_shape(", ".join(self.most), constraints=limits), strict=True)
@@ -177,8 +179,8 @@ def compile_at_most(program: Any, most: Mapping[str, Any], options: Mapping[str,
         if name not in bound.size_names:
             raise refuse("B05", f"'{bound.name}' has no size '{name}'.", did_you_mean(name, bound.size_names))
     if options.get("donate"):
-        told = "arrays are padded, and what is padded is a copy: there is nothing to give away."
-        raise refuse("B13", told, "leave out donate, or at_most.")
+        message = "arrays are padded, and what is padded is a copy: there is nothing to give away."
+        raise refuse("B13", message, "leave out donate, or at_most.")
     return CompiledAtMost(bound, {n: size_of(m, n) for n, m in most.items()}, options)
 
 

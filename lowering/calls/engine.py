@@ -399,8 +399,8 @@ def _refuse_apart(held: Mapping[str, Any]) -> None:
         first, others = placed[0]
         if devices != others:
             shown = [", ".join(sorted(map(str, some))) for some in (others, devices)]
-            told = f"'{first}' is on {shown[0]}, and '{name}' on {shown[1]}."
-            raise refuse("A40", told, f"put both in one place: jax.device_put({name}, {first}.sharding).")
+            message = f"'{first}' is on {shown[0]}, and '{name}' on {shown[1]}."
+            raise refuse("A40", message, f"put both in one place: jax.device_put({name}, {first}.sharding).")
 
 
 def _refuse_shared(donated: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
@@ -408,5 +408,5 @@ def _refuse_shared(donated: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
     for name, leaves in donated.items():
         for other, others in {**kept, **donated}.items():
             if other != name and any(a is b for a in leaves for b in others):
-                told = f"'{name}' is given away, and '{other}' is the same array."
-                raise refuse("A18", told, f"pass a copy of it: {name}.copy().")
+                message = f"'{name}' is given away, and '{other}' is the same array."
+                raise refuse("A18", message, f"pass a copy of it: {name}.copy().")

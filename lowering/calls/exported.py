@@ -42,8 +42,8 @@ class Loaded:
                 raise refuse("A03", f"'{name}' has {len(given[name])} arrays, and {len(shapes)} were exported.")
             for leaf, shape in zip(given[name], shapes, strict=True):
                 if not _fits(np.shape(leaf), shape.shape) or np.result_type(leaf) != shape.dtype:
-                    told = f"'{name}' is {np.result_type(leaf)}{list(np.shape(leaf))}"
-                    raise refuse("A03", f"{told}, and {shape.dtype}{list(shape.shape)} was exported.", "convert it.")
+                    message = f"'{name}' is {np.result_type(leaf)}{list(np.shape(leaf))}"
+                    raise refuse("A03", f"{message}, and {shape.dtype}{list(shape.shape)} was exported.", "convert it.")
         found: Any = self._called(given)
         outputs, failures = found if isinstance(found, tuple) else (found, [])
         if any(int(np.asarray(failure)[0]) >= 0 for failure in failures):

@@ -357,8 +357,8 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> Roun
     made = None if call is None or feedback is None or several == 1 else chained(call.program, feedback, several)
     if several > 1 and made is None:
         name = f"'{calls[0].owner.program.name}'" if calls else "a distributed program"
-        told = f"{name} takes {several} steps at once, and the step of the time loop is no call of it alone."
-        raise refuse("D09", told, "return its results as the next state, or leave out halo_steps.")
+        message = f"{name} takes {several} steps at once, and the step of the time loop is no call of it alone."
+        raise refuse("D09", message, "return its results as the next state, or leave out halo_steps.")
     if call is None or feedback is None:
         return Rounds(((step, n),))
     slots = state_variables(call.program, feedback)

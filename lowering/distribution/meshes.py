@@ -123,14 +123,16 @@ def agree(name: str, text: str, mesh: Mesh) -> None:
     """Raise D07 where other processes are about to run another text than this one, D08 where one has no device."""
     taking_part = {d.process_index for d in mesh.devices.flat}
     if without := [str(k) for k in range(jax.process_count()) if k not in taking_part]:
-        told = f"the mesh has no device of process {', '.join(without)}."
-        raise refuse("D08", told, 'make it of the devices of all: jax.make_mesh((jax.device_count(),), ("px",)).')
+        message = f"the mesh has no device of process {', '.join(without)}."
+        raise refuse("D08", message, 'make it of the devices of all: jax.make_mesh((jax.device_count(),), ("px",)).')
     own = np.frombuffer(hashlib.sha256(text.encode()).digest()[:8], np.int32)
     with ThreadPoolExecutor(1) as outside:  # a first call may be within a trace, of which other threads know nothing
         every = np.asarray(outside.submit(multihost_utils.process_allgather, own).result()).reshape(-1, 2)
     others = [str(k) for k, theirs in enumerate(every) if (theirs != every[jax.process_index()]).any()]
     if others:
         said = f"process {others[0]}" if len(others) == 1 else f"processes {', '.join(others)}"
-        told = f"'{name}' of process {jax.process_index()} is another program, or has other sizes, than that of {said}."
+        message = (
+            f"'{name}' of process {jax.process_index()} is another program, or has other sizes, than that of {said}."
+        )
         hint = "let every process call the same programs, in the same order, on arrays of the same extents."
-        raise refuse("D07", told, hint)
+        raise refuse("D07", message, hint)

@@ -55,8 +55,8 @@ def is_available() -> bool:
     numbers = [re.search(rf"#define XLA_FFI_API_{name} (\d+)", text) for name in ("MAJOR", "MINOR")]
     version = tuple(int(n[1]) for n in numbers if n is not None)
     if version not in VERSIONS:
-        told = f"kernels for CPUs are not used: version {version} of XLA's custom calls is not known to tensorir."
-        warnings.warn(told, stacklevel=2)
+        message = f"kernels for CPUs are not used: version {version} of XLA's custom calls is not known to tensorir."
+        warnings.warn(message, stacklevel=2)
     return version in VERSIONS
 
 

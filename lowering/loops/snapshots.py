@@ -199,11 +199,11 @@ def _own_date(dates: Mapping[tuple[Any, str], Any]) -> Any:
     """The date of a state."""
     calendars = sorted({calendar for _, calendar in dates})
     if len(calendars) > 1:
-        told = f"the state has dates of the calendars {' and '.join(calendars)}."
-        raise refuse("A44", told, "give all the same: x.assign_coords(time=...).")
+        message = f"the state has dates of the calendars {' and '.join(calendars)}."
+        raise refuse("A44", message, "give all the same: x.assign_coords(time=...).")
     if len(dates) > 1:
-        told = f"the state has the dates {' and '.join(sorted(str(date) for date in dates.values())[:2])}."
-        raise refuse("A42", told, "give that of all, start=..., or x.assign_coords(time=...).")
+        message = f"the state has the dates {' and '.join(sorted(str(date) for date in dates.values())[:2])}."
+        raise refuse("A42", message, "give that of all, start=..., or x.assign_coords(time=...).")
     return next(iter(dates.values()), None)
 
 
@@ -235,9 +235,11 @@ def _date(start: Any, dates: Mapping[tuple[Any, str], Any]) -> Any:
     calendar = calendar_of(np.array([found]))
     other = next((own for _, own in dates if own != calendar), None)
     if other is not None:
-        told = f"the start {start} is a date of the calendar {calendar}, and the state has one of {other}."
+        message = f"the start {start} is a date of the calendar {calendar}, and the state has one of {other}."
         hint = f"write it in that calendar: cftime.datetime(2026, 1, 1, calendar='{other}')."
-        raise refuse("A44", told, hint if other != "proleptic_gregorian" else 'write it as start="2026-01-01T12:00".')
+        raise refuse(
+            "A44", message, hint if other != "proleptic_gregorian" else 'write it as start="2026-01-01T12:00".'
+        )
     return found
 
 
@@ -423,8 +425,10 @@ class Snapshots:
         if self.path.exists() and not resumed:
             raise refuse("A31", f"'{path}' is there already.", "remove it, or name another file.")
         if done and not self.path.exists():
-            told = f"the run goes on after {done:,} steps, and '{path}', which would have their snapshots, is not there"
-            raise refuse("A31", f"{told}.", "name the file of the run, or give it another checkpoint_dir.")
+            message = (
+                f"the run goes on after {done:,} steps, and '{path}', which would have their snapshots, is not there"
+            )
+            raise refuse("A31", f"{message}.", "name the file of the run, or give it another checkpoint_dir.")
         if not self.path.parent.is_dir():
             raise refuse("A31", f"there is no folder '{self.path.parent}' to write '{self.path.name}' to.")
 
@@ -471,8 +475,8 @@ class Snapshots:
         """A Dataset along an axis of one, the first of its variables, as the entry at a place, without `blocks`."""
         for name, variable in snapshot.data_vars.items():
             if variable.dtype.name not in HELD[self.path.suffix]:
-                told = f"'{name}' is {variable.dtype}, which '{self.path}' cannot hold"
-                raise refuse("A31", f"{told}.", "convert what is kept: keep=lambda s: ti.astype(s, ti.float32).")
+                message = f"'{name}' is {variable.dtype}, which '{self.path}' cannot hold"
+                raise refuse("A31", f"{message}.", "convert what is kept: keep=lambda s: ti.astype(s, ti.float32).")
         # numbers that were not unpacked have their packing as attributes, and it was made for those of the start
         own = {n: {k: a for k, a in v.attrs.items() if k not in PACKING} for n, v in snapshot.data_vars.items()}
         data = {n: _laid_out(blocks[n]) if n in blocks else v.values for n, v in snapshot.data_vars.items()}
@@ -486,8 +490,8 @@ class Snapshots:
             else:
                 snapshot.to_netcdf(self.path, engine="netcdf4", unlimited_dims=[axis])
         except (OSError, RuntimeError) as problem:  # the NetCDF library has no error of its own for a full disk
-            told = f"a snapshot cannot be written to '{self.path}': {reason(problem)}"
-            raise refuse("A31", f"{told}.", "make room, or close it where it is open.") from None
+            message = f"a snapshot cannot be written to '{self.path}': {reason(problem)}"
+            raise refuse("A31", f"{message}.", "make room, or close it where it is open.") from None
         self.written = True
 
     def _to_netcdf(self, at: int, snapshot: Any, axis: str) -> None:

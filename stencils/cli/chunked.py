@@ -103,16 +103,16 @@ def resumed(path: Path, run: Run, out: Path) -> int:
     except (OSError, ValueError, KeyError, TypeError):
         raise refuse("F10", f"'{path}' holds no run that was stopped.", "leave --resume out.") from None
     if theirs.version != run.version:
-        told = f"'{path}' was left by version {theirs.version}, and this is {run.version}"
-        raise refuse("F10", f"{told}: their bits may differ.", "leave --resume out, and all blocks are computed.")
+        message = f"'{path}' was left by version {theirs.version}, and this is {run.version}"
+        raise refuse("F10", f"{message}: their bits may differ.", "leave --resume out, and all blocks are computed.")
     if theirs.program != run.program or theirs.inputs.keys() != run.inputs.keys():
-        told = f"'{path}' was left by another run: of another program, other arrays, or other --chunks"
-        raise refuse("F10", f"{told}.", "repeat the command that was stopped, or leave --resume out.")
+        message = f"'{path}' was left by another run: of another program, other arrays, or other --chunks"
+        raise refuse("F10", f"{message}.", "repeat the command that was stopped, or leave --resume out.")
     for name, digest in run.inputs.items():
         if theirs.inputs[name] not in (digest, MENDED):
             of = "the first block is" if done == 1 else f"the first {done:,} blocks are"
-            told = f"the input '{name}' has changed since '{path}' was left, and {of} of what it was"
-            raise refuse("F10", f"{told}.", "leave --resume out, and all blocks are computed from what it is.")
+            message = f"the input '{name}' has changed since '{path}' was left, and {of} of what it was"
+            raise refuse("F10", f"{message}.", "leave --resume out, and all blocks are computed from what it is.")
     if not out.is_dir():
         raise refuse("F01", f"there is no store '{out}' to go on with.", "leave --resume out.")
     return done
@@ -307,12 +307,12 @@ class Chunked:
 
     def _whole(self, dim: str, count: int) -> Exception:
         extent = max(len(p.type.dims[dim]) for p in self.fencil.params if dim in p.type.dims)
-        told = f"'{self.fencil.name}' needs the whole of {dim} at once, and --chunks makes {count} blocks along it."
+        message = f"'{self.fencil.name}' needs the whole of {dim} at once, and --chunks makes {count} blocks along it."
         calls = (n for n in postorder(*values(self.fencil.closures)) if isinstance(n, Call))
         taking = next((n for n in calls if n.op in _TAKING and dim in n.static), None)
         notes = () if taking is None else (f"'{taking.op}' along {dim} takes all of its points.",)
         span = NOWHERE if taking is None else taking.span
-        return refuse("A35", told, f"make one of them: --chunks {dim}={extent}.", at=span, notes=notes)
+        return refuse("A35", message, f"make one of them: --chunks {dim}={extent}.", at=span, notes=notes)
 
     def computed(self) -> Callable[[Block], dict[str, Any]]:
         """The function that computes a block: the results by name."""
@@ -460,11 +460,11 @@ def _failed(
     why = getattr(problem, "strerror", None) or (str(problem).splitlines() or [type(problem).__name__])[0]
     region = next(iter(blocks[k].regions.values()))
     where = ", ".join(f"{d} {i.start}:{i.stop}" for d, i in (*blocks[k].further.items(), *region.items))
-    told = f"block {k + 1:,} of {len(blocks):,} ({where}) cannot be {what}: {why}"
+    message = f"block {k + 1:,} of {len(blocks):,} ({where}) cannot be {what}: {why}"
     if not k:
-        return refuse(code, f"{told}.", f"{hint}, and repeat the command.")
+        return refuse(code, f"{message}.", f"{hint}, and repeat the command.")
     kept = "the block before it is" if k == 1 else f"the {k:,} blocks before it are"
-    return refuse(code, f"{told}; {kept} kept.", f"{hint}, and add --resume {place} to the same command.")
+    return refuse(code, f"{message}; {kept} kept.", f"{hint}, and add --resume {place} to the same command.")
 
 
 WHOLE = 1 << 27

@@ -315,8 +315,8 @@ def _check_chunks(request: Request) -> None:
     for text in request.inputs:
         read, written = Path(os.path.realpath(file_of(text))), Path(os.path.realpath(request.out))
         if read.is_relative_to(written) or written.is_relative_to(read):
-            told = f"'{file_of(text)}' is read block by block while '{request.out}' is written"
-            raise refuse("F07", f"{told}, and one is in the other.", "name another store for the results.")
+            message = f"'{file_of(text)}' is read block by block while '{request.out}' is written"
+            raise refuse("F07", f"{message}, and one is in the other.", "name another store for the results.")
 
 
 def _in_blocks(

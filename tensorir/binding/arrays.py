@@ -264,8 +264,8 @@ def refuse_foreign(value: Any, name: str) -> None:
         "dask": f"compute it first, {name}.compute(); or go block by block: ti.map_blocks(operator, {name}).",
         "pint": f"put its units into the attributes: {name}.pint.dequantify().",
     }
-    told = f"'{name}' is held by {library} ({kind.__name__}), and arrays of NumPy and JAX are taken"
-    raise refuse("A33", f"{told}.", hints.get(library, f"convert it: {name}.copy(data=...)."))
+    message = f"'{name}' is held by {library} ({kind.__name__}), and arrays of NumPy and JAX are taken"
+    raise refuse("A33", f"{message}.", hints.get(library, f"convert it: {name}.copy(data=...)."))
 
 
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
@@ -289,8 +289,8 @@ def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
     """A shape of numbers; raises A24 where JAX traces for sizes that are symbols."""
     symbol = next((extent for extent in shape if not isinstance(extent, numbers.Integral)), None)
     if symbol is not None:
-        told = f"'{name}' has the symbolic size {symbol}, and a program runs at sizes that are numbers."
-        raise refuse("A24", told, "export it for each size: c.export(n=10), or shapes of numbers.")
+        message = f"'{name}' has the symbolic size {symbol}, and a program runs at sizes that are numbers."
+        raise refuse("A24", message, "export it for each size: c.export(n=10), or shapes of numbers.")
     return tuple(map(int, shape))
 
 

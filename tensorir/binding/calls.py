@@ -113,8 +113,8 @@ def at_sizes(bound: BoundProgram, values: Mapping[str, Any], sizes: Mapping[str,
     for o in operands_of(bound.pending) if moved else ():
         need = found.program[o.name.partition("[")[0]].type.dims
         if any(extent != len(need[d]) for d, extent in o.extents.items() if d in need):
-            told = f"'{o.name}' is bound and holds more than {need}, and its labels move with those of the call"
-            raise refuse("A29", f"{told}.", f"pass {o.name} with the call, or bind it cut.")
+            message = f"'{o.name}' is bound and holds more than {need}, and its labels move with those of the call"
+            raise refuse("A29", f"{message}.", f"pass {o.name} with the call, or bind it cut.")
     return found, moved
 
 
@@ -320,8 +320,8 @@ def with_variables(
     found = dict(arguments)
     for dataset in datasets:
         if not isinstance(dataset, xr.Dataset):
-            told = f"arguments are given by name, and a {type(dataset).__name__} has none."
-            raise refuse("A16", told, f"write {called}(inp=x).")
+            message = f"arguments are given by name, and a {type(dataset).__name__} has none."
+            raise refuse("A16", message, f"write {called}(inp=x).")
         coordinates = cast("Mapping[Any, Any]", dataset.coords)
         metrics = {str(n): v for n, v in coordinates.items() if n in read}
         found = {**metrics, **{str(n): v for n, v in dataset.data_vars.items() if n in names}, **found}
@@ -389,8 +389,8 @@ def _refuse_shared(fencil: Fencil, arguments: Mapping[str, Any]) -> None:
     for k, (name, data) in enumerate(buffers):
         for other, behind in buffers[:k]:
             if _share(data, behind):
-                told = f"'{other}' and '{name}' are outputs, and their buffers share memory."
-                raise refuse("A12", told, f"pass a copy: {name}={name}.copy().")
+                message = f"'{other}' and '{name}' are outputs, and their buffers share memory."
+                raise refuse("A12", message, f"pass a copy: {name}={name}.copy().")
 
 
 def _share(a: Array, b: Array) -> bool:

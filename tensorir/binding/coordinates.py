@@ -295,8 +295,8 @@ def signed_period(dim: str, period: float, around: Round | None) -> float:
     period = abs(period)
     says = f"the period of {dim} is {period:.9g}"
     if around is None:
-        told = f"{says}, and its labels neither rise nor fall throughout"
-        raise refuse("V42", f"{told}.", f"bring them in order: x.sortby('{dim}').")
+        message = f"{says}, and its labels neither rise nor fall throughout"
+        raise refuse("V42", f"{message}.", f"bring them in order: x.sortby('{dim}').")
     span, turn = abs(around.span), abs(around.turn)
     slack = 0.05 * (turn - span)  # of labels that are written with a few digits
     if not (abs(period - turn) <= slack if around.even else span < period <= turn):

@@ -194,15 +194,15 @@ def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any],
         return 0
     ours, theirs = calendar_of(axis), calendar_of(labels)
     if ours and theirs and ours != theirs:
-        told = f"the calendars along {dim} differ: '{a.name}' has {ours} and '{b.name}' has {theirs}"
-        raise refuse("A44", f"{told}.", f"convert one of them: {b.name}.convert_calendar('{ours}').")
+        message = f"the calendars along {dim} differ: '{a.name}' has {ours} and '{b.name}' has {theirs}"
+        raise refuse("A44", f"{message}.", f"convert one of them: {b.name}.convert_calendar('{ours}').")
     for o, index in ((a, axis), (b, labels)):
         if not index.is_unique:
             twice = index[index.duplicated()][0]
-            told = (
+            message = (
                 f"the labels of '{o.name}' along {dim} repeat {_shown(twice)}, so they do not say where others meet it"
             )
-            raise refuse("A26", f"{told}.", f"leave one of each: {o.name}.drop_duplicates('{dim}').")
+            raise refuse("A26", f"{message}.", f"leave one of each: {o.name}.drop_duplicates('{dim}').")
     if not len(labels) or not len(axis):
         return 0
     after = int(axis.get_indexer(labels[:1])[0])
@@ -221,8 +221,8 @@ def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any],
     if join != "inner":
         extra = "both have the same labels" if join == "exact" else "points that only one has would be made up"
         have = f"'{a.name}' has {len(axis)} points along {dim} and '{b.name}' has {len(labels)}"
-        told = f"with arithmetic_join='{join}' {extra}, and {have}"
-        raise refuse("A28", f"{told}.", f"align them first: xr.align({a.name}, {b.name}, join='inner').")
+        message = f"with arithmetic_join='{join}' {extra}, and {have}"
+        raise refuse("A28", f"{message}.", f"align them first: xr.align({a.name}, {b.name}, join='inner').")
     return shift
 
 
@@ -246,10 +246,10 @@ def _beside(
     ours, theirs = calendar_of(points), calendar_of(between)
     first = _first_between(points, between) if ours == theirs else None
     if first is None:
-        told = f"the labels of '{b.name}' along {dim} are {_listed(between)}"
-        told = f"{told}, and those of '{a.name}' along {half.whole} are {_listed(points)}"
+        message = f"the labels of '{b.name}' along {dim} are {_listed(between)}"
+        message = f"{message}, and those of '{a.name}' along {half.whole} are {_listed(points)}"
         raise refuse(
-            "A45", f"{told}: the ones do not lie between the others.",
+            "A45", f"{message}: the ones do not lie between the others.",
             f"point i of {dim} is half a point {'before' if half.shift < 0 else 'after'} i of {half.whole}; "
             f"ti.drop_indexes({b.name}, '{dim}') goes by position.",
         )  # fmt: skip
@@ -310,16 +310,16 @@ def calendar_of(labels: Any) -> str:
 
 
 def _unlike(dim: str, a: Operand, b: Operand, x: Any, y: Any) -> DiagnosticError:
-    told = f"the labels along {dim} differ: '{a.name}' has {_shown(x)} where '{b.name}' has {_shown(y)}."
+    message = f"the labels along {dim} differ: '{a.name}' has {_shown(x)} where '{b.name}' has {_shown(y)}."
     if (apart := _rounding_between(labels_of(a.value, dim), labels_of(b.value, dim))) is not None:
         return refuse(
-            "A25", told,
+            "A25", message,
             f"they differ by rounding: {b.name}.reindex({dim}={a.name}['{dim}'], method='nearest', "
             f"tolerance={apart:g}) takes them for equal, and an inner join leaves such points out.",
         )  # fmt: skip
     return refuse(
         "A25",
-        told,
+        message,
         f"xr.align({a.name}, {b.name}, join='inner') aligns them, {b.name}.drop_vars('{dim}') leaves labels out, "
         f"ti.drop_indexes({b.name}) goes by position.",
     )
@@ -443,11 +443,11 @@ def refuse_moved(fencil: Fencil, moved: Mapping[str, int]) -> None:
         return
     for dim in ABSOLUTE.of(fencil, _absolute):
         if dim in moved:
-            told = (
+            message = (
                 f"computes with positions along {dim}, and the labels of its arguments begin {moved[dim]:+d} from them"
             )
             raise refuse(
-                "A29", f"'{fencil.name}' {told}.", f"count {dim} from where the type does, or drop its labels."
+                "A29", f"'{fencil.name}' {message}.", f"count {dim} from where the type does, or drop its labels."
             )
 
 

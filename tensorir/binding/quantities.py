@@ -178,8 +178,8 @@ def refuse_degrees(fencil: Fencil, units: Mapping[str, str]) -> None:
         return
     found = CALLS.of(fencil, lambda _: RecentCache("sines of angles", 4))
     for op, name in found.of(params, lambda: [(c.op, p) for c, p in taken_in_degrees(fencil.closures, params)]):
-        told = f"'{name}' is in {units[name]}, and {op} takes radians."
-        raise refuse("A43", told, f'multiply it by π/180, or say what it is: {name}.assign_attrs(units="radians").')
+        message = f"'{name}' is in {units[name]}, and {op} takes radians."
+        raise refuse("A43", message, f'multiply it by π/180, or say what it is: {name}.assign_attrs(units="radians").')
 
 
 CALLS: WeakCache[RecentCache[frozenset[str], list[tuple[str, str]]]] = WeakCache("sines of angles in degrees")

@@ -466,8 +466,8 @@ def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     if mode != "checked" or set(own.parts).isdisjoint(d for i in node.args[1:] for d in i.tensor.dims):
         return call("gather", x, *indices, static=node.static, span=node.span)
     if any(own.reframed(i, frame) for i in node.args[1:]):
-        told = "indices that are checked are read across a periodic boundary of what is distributed."
-        raise refuse("D04", told, "clamp them: gather(I, clamp)(x, i).", at=node.span)
+        message = "indices that are checked are read across a periodic boundary of what is distributed."
+        raise refuse("D04", message, "clamp them: gather(I, clamp)(x, i).", at=node.span)
     known: list[Expr] = []
     for dim, index, made in zip(dims, node.args[1:], indices, strict=True):
         inside = own.inside(index.tensor.dims, None, frame)

@@ -159,8 +159,10 @@ class _Needs:
         if key not in self._through:
             part, to = self.parts[dim], self.parts[source]
             if table.name not in self.tables:
-                told = f"the table '{table.name}' is not known yet, and it says which points of {source} devices need."
-                raise refuse("D15", told, f"bind it, f.bind({table.name}=table), or pass it as an array of NumPy.")
+                message = (
+                    f"the table '{table.name}' is not known yet, and it says which points of {source} devices need."
+                )
+                raise refuse("D15", message, f"bind it, f.bind({table.name}=table), or pass it as an array of NumPy.")
             device, point = np.divmod(rows, part.extent)
             read = entries(table, self.tables[table.name], dim, slot)
             read = read.reshape(len(read), -1)[point + part.interval.start - table.tensor.dims[dim].start]

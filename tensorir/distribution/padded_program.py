@@ -67,8 +67,8 @@ def _mapped(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     for arg, access in zip(node.args, node.accesses or (), strict=row.reads is not None):
         for d in access.uncut if access else ():
             if (d in arg.tensor.dims and own.varies(arg, d)) or (d in node.tensor.dims and own.varies(node, d)):
-                told = f"'{node.op}' reads all points along {d}, whose extent is a size."
-                raise refuse("B13", told, FIXED.format(d), at=node.span)
+                message = f"'{node.op}' reads all points along {d}, whose extent is a size."
+                raise refuse("B13", message, FIXED.format(d), at=node.span)
     return unchanged(own, node, args)
 
 
@@ -314,8 +314,8 @@ def _checked(
         if (counts := all_of(where)) is not None:
             fine = call("or", call("not", counts), fine)
         start, stop = own.ends.along(source, dim)
-        told = f"an index of {dim} is outside of {dim}[{start}:{stop}]."
-        value = call("assert_", value, fine, static=(told,), span=node.span)
+        message = f"an index of {dim} is outside of {dim}[{start}:{stop}]."
+        value = call("assert_", value, fine, static=(message,), span=node.span)
     return value
 
 
@@ -378,8 +378,8 @@ def _assert(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 def _print(own: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     for a in node.args:
         if varying := own.varying(a):
-            told = f"what is printed has padding along {varying[0]}."
-            raise refuse("B13", told, "print results of the call instead.", at=node.span)
+            message = f"what is printed has padding along {varying[0]}."
+            raise refuse("B13", message, "print results of the call instead.", at=node.span)
     return unchanged(own, node, args)
 
 

@@ -241,12 +241,12 @@ def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
     points: Any = getattr(mesh, "points", None)
     tables: Any = getattr(mesh, "tables", None)
     if points is None or not isinstance(tables, Mapping):
-        told = f"{article(type(mesh).__name__)} is no mesh of points and neighbours."
-        raise refuse("D14", told, "use one of stencils.meshes, or give ti.distribute the owners of points by dim.")
+        message = f"{article(type(mesh).__name__)} is no mesh of points and neighbours."
+        raise refuse("D14", message, "use one of stencils.meshes, or give ti.distribute the owners of points by dim.")
     parts: Any = n
     if isinstance(parts, bool) or not isinstance(parts, (int, np.integer)) or not 1 <= parts <= len(points):
-        told = f"a mesh of {len(points)} vertices has from 1 to {len(points)} parts, and {n!r} are asked for."
-        raise refuse("D14", told, "make as many parts as there are devices along the axis.")
+        message = f"a mesh of {len(points)} vertices has from 1 to {len(points)} parts, and {n!r} are asked for."
+        raise refuse("D14", message, "make as many parts as there are devices along the axis.")
     known = {str(name): np.asarray(table) for name, table in cast("Mapping[Any, Any]", tables).items()}
     sizes = {"Vertex": len(points), **{_ELEMENTS[t[0]]: len(a) for t, a in known.items() if t in ("E2V", "C2V")}}
     if isinstance(by, str) and by == "coordinates":
@@ -274,15 +274,15 @@ def checked_owners(dim: str, owners: Any, size: int, parts: int) -> Owners:
     """The owners of the points of a dim; raises D11 where they are not one of the parts for each point, all used."""
     found = np.asarray(owners)
     if found.ndim != 1 or found.dtype.kind not in "iu":
-        told = f"the owners of {dim} have the shape {found.shape} and the type {found.dtype}."
-        raise refuse("D11", told, "give one integer for each point.")
+        message = f"the owners of {dim} have the shape {found.shape} and the type {found.dtype}."
+        raise refuse("D11", message, "give one integer for each point.")
     if len(found) != size:
         raise refuse("D11", f"there are {len(found)} owners for {size} points of {dim}.", "give one for each point.")
     wrong = np.flatnonzero((found < 0) | (found >= parts))
     if len(wrong):
         k = int(wrong[0])
-        told = f"{dim} {k} is owned by {int(found[k])}, and there are parts 0 to {parts - 1}."
-        raise refuse("D11", told, "count parts from 0, one for each device.")
+        message = f"{dim} {k} is owned by {int(found[k])}, and there are parts 0 to {parts - 1}."
+        raise refuse("D11", message, "count parts from 0, one for each device.")
     empty = np.flatnonzero(np.bincount(found, minlength=parts) == 0)
     if len(empty):
         raise refuse("D11", f"part {int(empty[0])} has no point of {dim}.", "make fewer parts, or give it points.")
@@ -363,8 +363,8 @@ def owners_by_dim(given: Any) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, (Partition, Mapping)):
-        told = f"{article(type(given).__name__)} is no partition of a mesh."
-        raise refuse("D14", told, "make one, ti.partition(mesh, n), or give the owners of points by dim.")
+        message = f"{article(type(given).__name__)} is no partition of a mesh."
+        raise refuse("D14", message, "make one, ti.partition(mesh, n), or give the owners of points by dim.")
     if isinstance(given, Partition):
         return dict(given.owners)
     return by_dim(cast("Mapping[Any, Any]", given))
@@ -383,12 +383,12 @@ def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Colle
     taken: dict[str, str] = {}
     for dim, axis in axes.items():
         if axis not in mesh:
-            told = f"{dim} is to be distributed along '{axis}', and the mesh has no such axis."
-            raise refuse("D01", told, did_you_mean(axis, mesh))
+            message = f"{dim} is to be distributed along '{axis}', and the mesh has no such axis."
+            raise refuse("D01", message, did_you_mean(axis, mesh))
         lacking = [d for d in (taken.get(axis, dim), dim) if d not in together]
         if axis in taken and len(lacking) == 1:
-            told = f"{taken[axis]} and {dim} are both to be distributed along '{axis}'."
-            raise refuse("D05", told, f"give the owners of {lacking[0]} as well.")
+            message = f"{taken[axis]} and {dim} are both to be distributed along '{axis}'."
+            raise refuse("D05", message, f"give the owners of {lacking[0]} as well.")
         taken[axis] = dim
 
 
@@ -424,8 +424,10 @@ def decompositions(
             continue
         if len(whole) < mesh[axis]:
             points = f"{len(whole)} point{'s' * (len(whole) != 1)}"
-            told = f"{dim}{whole} has {points}, and '{axis}' {mesh[axis]} devices."
-            raise refuse("D03", told, f"use a mesh with at most {len(whole)} devices along '{axis}'." if whole else "")
+            message = f"{dim}{whole} has {points}, and '{axis}' {mesh[axis]} devices."
+            raise refuse(
+                "D03", message, f"use a mesh with at most {len(whole)} devices along '{axis}'." if whole else ""
+            )
         parts[dim] = Decomposition(dim, axis, whole, mesh[axis])
     return parts
 
@@ -433,6 +435,6 @@ def decompositions(
 def _by_owners(dim: str, axis: str, whole: Interval, owners: Owners, parts: int) -> Subdomains:
     points = Interval(0, len(owners))
     if points | whole != points:
-        told = f"the partition has {len(owners)} points of {dim}, and the program has {dim}{whole}."
-        raise refuse("D10", told, "part the mesh that the program runs on; its points are counted from 0.")
+        message = f"the partition has {len(owners)} points of {dim}, and the program has {dim}{whole}."
+        raise refuse("D10", message, "part the mesh that the program runs on; its points are counted from 0.")
     return Subdomains(dim, axis, points, parts, owners)

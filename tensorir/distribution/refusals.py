@@ -106,8 +106,8 @@ def _two_of_a_mesh(node: Expr, parts: Mapping[str, Part]) -> tuple[str, str] | N
     some = [d for d in subdomains_of(parts) if isinstance(node.type, TensorType) and d in node.type.dims]
     if len(some) < 2:
         return None
-    told = f"a tensor has both {some[0]} and {some[1]}, which are parted along one axis."
-    return told, "read one at the neighbours of the other, through a table."
+    message = f"a tensor has both {some[0]} and {some[1]}, which are parted along one axis."
+    return message, "read one at the neighbours of the other, through a table."
 
 
 def _through_table(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, str] | None:
@@ -117,17 +117,17 @@ def _through_table(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tu
     name = f"'{table.name}'" if isinstance(table, Var) else "this table"
     touched = [d for d in (*table.tensor.dims, source) if d in parts]
     if blocks := [d for d in touched if d not in mesh]:
-        told = f"{name} tells neighbours along {blocks[0]}, which is distributed in blocks."
-        return told, f"say which device has which point: ti.distribute(..., partition={{'{blocks[0]}': owners}})."
+        message = f"{name} tells neighbours along {blocks[0]}, which is distributed in blocks."
+        return message, f"say which device has which point: ti.distribute(..., partition={{'{blocks[0]}': owners}})."
     if source not in mesh:
         return None
     if not any(d in mesh for d in table.tensor.dims):
         whole = next(iter(table.tensor.dims))
-        told = f"{name} leads from {whole}, which lies whole on every device, to {source}, which is distributed."
-        return told, f"distribute {whole} with it, along the same axis of the mesh."
+        message = f"{name} leads from {whole}, which lies whole on every device, to {source}, which is distributed."
+        return message, f"distribute {whole} with it, along the same axis of the mesh."
     if not isinstance(table, Var) or table in inner:
-        told = f"this table is computed, and it leads to {source}, which is distributed."
-        return told, "compute it before, and pass it as a parameter."
+        message = f"this table is computed, and it leads to {source}, which is distributed."
+        return message, "compute it before, and pass it as a parameter."
     if not inner.isdisjoint(node.free):
         return f"a fold reads neighbours along {source} of what it is given, and {source} is distributed.", (
             "read the neighbours before it, and fold what was read."
@@ -152,16 +152,16 @@ def _why(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, s
     if node.op == "rename" and (renamed := [n for pair in static.pairs for n in pair if n in parts]):
         d = renamed[0]
         other = next(b if a == d else a for a, b in static.pairs if d in (a, b))
-        told = f"a dim is renamed from {d}, or to it, and {d} is distributed."
-        return told, f"distribute {other} with it, along the same axis of the mesh."
+        message = f"a dim is renamed from {d}, or to it, and {d} is distributed."
+        return message, f"distribute {other} with it, along the same axis of the mesh."
     for access in node.accesses or ():
         for d in access.offsets if access is not None else ():
             if d in subdomains_of(parts):
-                told = f"this reads at an offset along {d}, whose points a partition deals out."
-                return told, "read neighbours through a table."
+                message = f"this reads at an offset along {d}, whose points a partition deals out."
+                return message, "read neighbours through a table."
             if d in parts and not inner.isdisjoint(node.free):
-                told = f"a fold, a loop or a branch reads neighbours along {d} of what it is given"
-                return f"{told}, and {d} is distributed.", leave
+                message = f"a fold, a loop or a branch reads neighbours along {d} of what it is given"
+                return f"{message}, and {d} is distributed.", leave
     # sums of products are folds of blocks, and every device looks at conditions of its own points
     far = [] if row.linear or row.effect else [(d, a) for a in node.accesses or () if a for d in a.far if d in parts]
     for d, access in far:
@@ -171,8 +171,8 @@ def _why(node: Call, parts: Mapping[str, Part], inner: set[Var]) -> tuple[str, s
             what = "finds an element among" if row.chooses else "compares"
             return f"'{node.op}' {what} all points along {d}, which is distributed.", leave
         kept = d in access.at and d in node.type.dims
-        told = f"reads along {d} at no fixed offset, and {d}" if kept else f"makes other dims of {d}, which"
-        return f"'{node.op}' {told} is distributed.", leave
+        message = f"reads along {d} at no fixed offset, and {d}" if kept else f"makes other dims of {d}, which"
+        return f"'{node.op}' {message} is distributed.", leave
     return None
 
 
@@ -185,8 +185,8 @@ def _fold(node: Call, fold: Folding, leave: str, inside: bool) -> tuple[str, str
         return f"a fold inside of another, of a loop or of a branch is along {d}, which is distributed.", leave
     if isinstance(node.tensor.element, Scalar) and monoid_of(node) is not None:
         return None
-    told = f"this fold takes the points along {d} in order, and {d} is distributed."
-    return told, "fold by an operation that may be grouped, such as + or max."
+    message = f"this fold takes the points along {d} in order, and {d} is distributed."
+    return message, "fold by an operation that may be grouped, such as + or max."
 
 
 def _types(node: Call) -> list[TensorType]:

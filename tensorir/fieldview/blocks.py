@@ -183,8 +183,10 @@ def _cuts(
     for parameter, array in arrays.items():
         for dim, sizes in getattr(array, "chunksizes", {}).items():
             if len(sizes) > 1 and str(dim) not in local:
-                told = f"'{name}' needs the whole of {dim} at once, and '{parameter}' has {len(sizes)} blocks along it"
-                raise refuse("A35", f"{told}.", f"make one of them: {parameter}.chunk({dim}=-1).")
+                message = (
+                    f"'{name}' needs the whole of {dim} at once, and '{parameter}' has {len(sizes)} blocks along it"
+                )
+                raise refuse("A35", f"{message}.", f"make one of them: {parameter}.chunk({dim}=-1).")
             start = place.intervals[parameter][str(dim)].start
             starts[str(dim)] = min(start, starts.get(str(dim), start))
             ends.setdefault(str(dim), set()).update(int(start + k) for k in np.cumsum(sizes)[:-1])

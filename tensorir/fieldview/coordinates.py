@@ -246,10 +246,10 @@ def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval
     if (period := _period(trace, dim)) is not None:
         return _round(field, dim, have, needed, signed_period(dim, period, found.round))
     if not found.even:
-        told = f"'{dim}' is known on {dim}{have}, this field is on {dim}{needed}, and its steps are not equal"
+        message = f"'{dim}' is known on {dim}{have}, this field is on {dim}{needed}, and its steps are not equal"
         raise refuse(
             "V38",
-            f"{told}.",
+            f"{message}.",
             f"a periodic boundary says how it goes on, ti.boundary.periodic(360.0); or extend '{dim}' too.",
             at=here(),
         )

@@ -155,8 +155,8 @@ def cut_to(variable: str, array: Any, results: Any) -> Any:
     for dim in [d for d in array.dims if d in results.sizes]:
         places = _places(labels_of(array, str(dim)), labels_of(results, str(dim)), results.sizes[dim])
         if any(not 0 <= k < array.sizes[dim] for k in places):
-            told = f"'{variable}' is not computed, and has not all points of {dim} that the results have"
-            raise refuse("V39", f"{told}.", f"leave it out: dataset.drop_vars('{variable}').")
+            message = f"'{variable}' is not computed, and has not all points of {dim} that the results have"
+            raise refuse("V39", f"{message}.", f"leave it out: dataset.drop_vars('{variable}').")
         array = array.isel({dim: places})
     return array.reset_coords(drop=True)
 

@@ -312,10 +312,10 @@ def _described(row: Builtin) -> str:
     """The sentence of a row, and what its facts say of dims, element types and units."""
     two, kind = len(row.form[0]) > 1, _TAKEN[row.rule]
     gives = "bools" if row.rule is rules.float_tests else "its element type"
-    told = f"Of a field of {kind}, element by element: on its dims, of {gives}."
+    message = f"Of a field of {kind}, element by element: on its dims, of {gives}."
     if two:
         one = "bool" if row.rule is rules.logic else "number"
-        told = f"Of two fields of one type ({kind}), or a field and a {one}: on the dims of both, where both are."
+        message = f"Of two fields of one type ({kind}), or a field and a {one}: on the dims of both, where both are."
     if row.of_angle:
         units = "radians; degrees are refused (V36), and `ti.radians` converts them. The result says none."
     elif row.homogeneous:
@@ -324,7 +324,7 @@ def _described(row: Builtin) -> str:
         units = "those of both are the same (A32), and the result says none."
     else:
         units = "the result says none."
-    return f"{row.doc}\n\n{told}\nUnits: {units}"
+    return f"{row.doc}\n\n{message}\nUnits: {units}"
 
 
 def radians(x: Value, /) -> Value:

@@ -368,8 +368,8 @@ class FieldOperator(Displayed, Generic[Result]):
         if result is None:
             raise at_function(self.function, "V20", f"'{self.name}' returns nothing.", "add a return.")
         if not isinstance(result, (Traced, numbers.Number, tuple, list)):
-            told = f"'{self.name}' returns {article(type(result).__name__)}."
-            raise at_function(self.function, "V20", told, "return a field, or a tuple of fields.")
+            message = f"'{self.name}' returns {article(type(result).__name__)}."
+            raise at_function(self.function, "V20", message, "return a field, or a tuple of fields.")
         value = on_common_dims(result)
         expected = self.annotations.get("return")
         if (
@@ -431,8 +431,8 @@ def provided(offset_provider: Any) -> Mapping[str, Any]:
     if offset_provider is None:
         return {}
     if not isinstance(offset_provider, Mapping):
-        told = f"the offset_provider is {article(type(offset_provider).__name__)}."
-        raise refuse("V11", told, "it is a dict of tables: offset_provider={'V2E': table}.")
+        message = f"the offset_provider is {article(type(offset_provider).__name__)}."
+        raise refuse("V11", message, "it is a dict of tables: offset_provider={'V2E': table}.")
     return cast("Mapping[str, Any]", offset_provider)
 
 
@@ -475,8 +475,10 @@ def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
             wider = plan.shape is not None and bool(having) and all(i.start > interval.start for i in having)
             same = next((i for i in having if len(i) == len(interval)), having[0] if wider else interval)
             if same.start != interval.start:
-                told = f"'{name}' gives {dim}{interval} of {dim}{same}, and a bare array cannot say which points it has"
-                raise refuse("V34", f"{told}.", "pass a ti.Field or a DataArray, or give out= and domain=.")
+                message = (
+                    f"'{name}' gives {dim}{interval} of {dim}{same}, and a bare array cannot say which points it has"
+                )
+                raise refuse("V34", f"{message}.", "pass a ti.Field or a DataArray, or give out= and domain=.")
 
 
 def table_value(param: Var, table: Any) -> Any:

@@ -117,8 +117,8 @@ def _list(name: str, value: list[Any], annotation: Any, where: str) -> TensorTyp
 
 
 def _no_element(name: str, value: Any, where: str) -> DiagnosticError:
-    told = f"'{name}' of {where} holds {value.dtype}, which is no element type."
-    return refuse("A02", told, "convert it, for example to float64.")
+    message = f"'{name}' of {where} holds {value.dtype}, which is no element type."
+    return refuse("A02", message, "convert it, for example to float64.")
 
 
 def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:

@@ -227,8 +227,8 @@ def refuse_degrees(closures: Sequence[Closure], params: set[str]) -> None:
     found = taken_in_degrees(closures, params) if params else []
     hint = 'write ti.radians(x), or say what it is: x.assign_attrs(units="radians").'
     if found:
-        told = "takes radians, and this is in degrees, as the units of an argument say."
-        raise DiagnosticError([Diagnostic("V36", f"{call.op} {told}", call.span, help=hint) for call, _ in found])
+        message = "takes radians, and this is in degrees, as the units of an argument say."
+        raise DiagnosticError([Diagnostic("V36", f"{call.op} {message}", call.span, help=hint) for call, _ in found])
 
 
 def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
@@ -243,11 +243,11 @@ def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
     others = [d for d in have if d not in trace.named and not partners(d, trace.named)]
     if not missing or not others:
         return
-    told = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
+    message = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
     if len(others) == len(have):
         pairs = ", ".join(f"{a}='{b}'" for a, b in _renamed(others, missing))
-        raise refuse("V40", told, f"call them so: x.rename({pairs}).", at=trace.missed[missing[0]])
-    warn(f"{told} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
+        raise refuse("V40", message, f"call them so: x.rename({pairs}).", at=trace.missed[missing[0]])
+    warn(f"{message} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
 
 
 def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:

@@ -246,10 +246,10 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
 
 def _element(x: Traced, index: tuple[Any, ...]) -> Traced:
     """The element of a field at the places of its axes, counted as NumPy does."""
-    told = "a field is indexed by whole numbers, one for each of its dims"
+    message = "a field is indexed by whole numbers, one for each of its dims"
     hint = "shift it: f(I + 1); concat_where and where choose between points."
     if len(index) != len(x.dims) or not all(isinstance(k, numbers.Integral) for k in index):
-        raise refuse("V03", f"{told} ({', '.join(x.dims) or 'none'}).", hint, at=here())
+        raise refuse("V03", f"{message} ({', '.join(x.dims) or 'none'}).", hint, at=here())
     places: list[Expr] = []
     for k, (dim, interval) in zip(index, x.type.dims.items, strict=True):
         if not -len(interval) <= k < len(interval):
@@ -281,9 +281,9 @@ def _aligned(operands: list[Traced]) -> list[Traced]:
         others = [tag for tag in own.values() if tag not in operand.dims]
         for sparse in _sparse_dims(operand, trace) if others and not pairs else ():
             if neighbour_counter(sparse) is None or len(others) > 1:
-                told = f"the field has neighbours along {sparse}, and meets neighbours along {' and '.join(others)}."
+                message = f"the field has neighbours along {sparse}, and meets neighbours along {' and '.join(others)}."
                 help = f"name its dim as the offset does, {others[0].removeprefix(NEIGHBOUR)}: x.rename(...)."
-                raise refuse("V33", told, help, at=here())
+                raise refuse("V33", message, help, at=here())
             pairs = ((sparse, others[0]),)
         return Traced(build.call("rename", operand.expr, static=(pairs,)), operand.weak) if pairs else operand
 
@@ -500,12 +500,12 @@ def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
     if isinstance(distance, float) and (2 * distance) % 2 == 1:
         return _staggered(x, dimension, distance)
     if not isinstance(distance, numbers.Integral):
-        told = "a shift is by a whole number of points, or by a half to and from points half way between."
-        raise refuse("V10", told, f"write f({dimension} + 1), or f(IHalf + 0.5) of a field on I.", at=here())
+        message = "a shift is by a whole number of points, or by a half to and from points half way between."
+        raise refuse("V10", message, f"write f({dimension} + 1), or f(IHalf + 0.5) of a field on I.", at=here())
     current().named.add(str(dimension))
     if str(dimension) in current().scanned:
-        told = f"inside of a scan along {dimension} a field has one level of it, and no neighbour there."
-        raise refuse("V28", told, f"pass the neighbour as a field of its own: f(x, x({dimension} + 1)).", at=here())
+        message = f"inside of a scan along {dimension} a field has one level of it, and no neighbour there."
+        raise refuse("V28", message, f"pass the neighbour as a field of its own: f(x, x({dimension} + 1)).", at=here())
     if str(dimension) not in x.dims:
         current().missed.setdefault(str(dimension), here())
         return x
@@ -518,23 +518,23 @@ def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
     current().named.add(name)
     for dim in current().scanned:
         if dim == name or partners(name, [dim]):
-            told = f"inside of a scan along {dim} a field has one level of it, and no neighbour there."
+            message = f"inside of a scan along {dim} a field has one level of it, and no neighbour there."
             help = f"pass the neighbour as a field of its own: f(x, x({dimension} + 0.5))."
-            raise refuse("V28", told, help, at=here())
+            raise refuse("V28", message, help, at=here())
     if name in x.dims:
         other = half_way(name)
-        told = f"half a point along {name} leads to a field on {other}, and this field is on {name}."
-        raise refuse("V10", told, f"write f({other} + 0.5), or f({name} + 1).", at=here())
+        message = f"half a point along {name} leads to a field on {other}, and this field is on {name}."
+        raise refuse("V10", message, f"write f({other} + 0.5), or f({name} + 1).", at=here())
     if not x.dims:
         current().missed.setdefault(name, here())
         return x
     other = next(iter(partners(name, x.dims)), None)
     if other is None:
-        told = f"half a point along {name} comes from a dim half way, and this field has {', '.join(x.dims)}."
+        message = f"half a point along {name} comes from a dim half way, and this field has {', '.join(x.dims)}."
         like, half = next((d for d in x.dims if d[0].lower() == name[0].lower()), x.dims[0]), half_of(name)
         says = f"ti.staggered({name}, '{like}'), or ti.staggered({like}, '{name}') if the points of {name} lie between"
         help = f"say which is: {says}." if half is None else f"rename it: x.rename({like}='{half.whole}')."
-        raise refuse("V10", told, help, at=here())
+        raise refuse("V10", message, help, at=here())
     moved = make("rename", x, static=(((other, name),),))
     by = points_between(name, other, distance)
     return Traced(make("cartesian_shift", moved, static=(name, by)).expr, x.weak) if by else moved
@@ -634,8 +634,8 @@ def check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
     unknown = [n for n in region if n not in have]
     if unknown:
         shown = str(kinds[0].dims) if len(kinds) == 1 else ", ".join(have)
-        told = f"the domain names {', '.join(unknown)}, and the result has {shown}."
-        raise refuse("V22", told, did_you_mean(unknown[0], list(have)), at=here())
+        message = f"the domain names {', '.join(unknown)}, and the result has {shown}."
+        raise refuse("V22", message, did_you_mean(unknown[0], list(have)), at=here())
 
 
 def placed_result(out: Any, kind: TensorType, region: Dims | None, placed: Mapping[int, Dims]) -> TensorType:

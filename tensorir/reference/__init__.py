@@ -64,8 +64,8 @@ class Interpreted:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        told = f"the reference interprets programs, and has no '{name}' of them."
-        raise NoAttribute(Diagnostic("A23", told, help=f"compile with XLA: ti.compile(f).{name}(...)."))
+        message = f"the reference interprets programs, and has no '{name}' of them."
+        raise NoAttribute(Diagnostic("A23", message, help=f"compile with XLA: ti.compile(f).{name}(...)."))
 
 
 class Backend:
@@ -75,8 +75,8 @@ class Backend:
 
     def compile(self, program: Any, **options: Any) -> Interpreted:
         if options:
-            told = f"the reference has no option {next(iter(options))!r}: there is nothing to choose."
-            raise refuse("A23", told, "leave it out.")
+            message = f"the reference has no option {next(iter(options))!r}: there is nothing to choose."
+            raise refuse("A23", message, "leave it out.")
         return Interpreted(program)
 
 

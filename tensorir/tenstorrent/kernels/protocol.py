@@ -105,11 +105,13 @@ def without_barrier(program: Program, role: Role, op: Sync | Work, buffer: str, 
     match op:
         case Sync(action, _, count):
             done = "pushes" if action == "push" else "pops"
-            told = f"it {done} {tiles(count)} whose {way} may not be done: no noc_async_{way}_barrier() stands between."
-            return fault_at(program, op, f"{action} without barrier", buffer, {}, told, core)
+            message = (
+                f"it {done} {tiles(count)} whose {way} may not be done: no noc_async_{way}_barrier() stands between."
+            )
+            return fault_at(program, op, f"{action} without barrier", buffer, {}, message, core)
         case Work():
-            told = f"the kernel ends, and this {way} may not be done: no noc_async_{way}_barrier() stands behind it."
-            return fault_at(program, op, "end without barrier", buffer, {}, told, core)
+            message = f"the kernel ends, and this {way} may not be done: no noc_async_{way}_barrier() stands behind it."
+            return fault_at(program, op, "end without barrier", buffer, {}, message, core)
 
 
 # The protocol of circular buffers, statement by statement: who owns a side, what is reserved, and what is moved.

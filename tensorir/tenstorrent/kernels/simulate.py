@@ -580,8 +580,8 @@ def check(program: Program) -> tuple[Fault, ...]:
     more = min(max(count for _, count in plan.shares) + 1, plan.tiles)
     for share in [(0, 0), *((tile, 1) for tile in range(plan.tiles if each else 1)), (0, more)]:
         if share not in cores and (fault := stuck(program, [(0, share)])) is not None:
-            told = f"{fault.message[:-1]}, on a core with {tiles(share[1])} from tile {share[0]}."
-            return (replace(fault, core=None, message=told),)
+            message = f"{fault.message[:-1]}, on a core with {tiles(share[1])} from tile {share[0]}."
+            return (replace(fault, core=None, message=message),)
     return ()
 
 

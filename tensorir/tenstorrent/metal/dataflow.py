@@ -220,8 +220,8 @@ class _Mover:
         line(f"const uint32_t bytes = {queue.tiles} * get_tile_size({queue.name});")
         line(f"noc_async_write_multicast(at, {to}at), bytes, {name}_others);")
         line("noc_async_write_barrier();")
-        told = f"{name}_there_address"
-        line(f"noc_semaphore_set_multicast({told}, {to}{told}), {name}_others);")
+        message = f"{name}_there_address"
+        line(f"noc_semaphore_set_multicast({message}, {to}{message}), {name}_others);")
         line("noc_async_write_barrier();")
         self.out.end()
         self.out.depth -= 1

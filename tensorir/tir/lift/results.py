@@ -178,8 +178,8 @@ def _chosen(reader: Reader, choice: Choice) -> list[Node]:
 
     dtype, span = choice.node.dtype, choice.node.span
     if dtype.lanes != 1:
-        told = "a choice among vectors decides whether this is done."
-        raise refuse("TL01", told, "write it as a statement before, under an `if`.", at=span)
+        message = "a choice among vectors decides whether this is done."
+        raise refuse("TL01", message, "write it as a statement before, under an `if`.", at=span)
     data = n.Var("chosen", n.PointerType(n.PrimType(dtype), "local"))
     buffer = n.Buffer(data, dtype, (n.IntImm(1, INDEX),), name="chosen", span=span)
     allocate(reader, buffer, span)
