@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 import tensorir as ti
 from tensorir import reference
+from tensorir.analysis.absence import analyse_absence
 from tensorir.analysis.domains import domains
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -21,7 +22,9 @@ COUNTS = {"exact": 0, "whole": 0}
 def test_the_oracle_reads_exactly_the_inferred_points(case):
     present = {n: Entries(e.inside) for n, e in case.entries.items()}
     given = arguments(case.fencil, present, case.values, case.seed)
-    exact = compare(case, given, allow_more=False)
+    # of a table that the program computes entries may be -1 all the same: what is skipped there reads less
+    facts = analyse_absence(case.fencil, dict.fromkeys(present, False))
+    exact = compare(case, given, allow_more=any(access.absent for access in facts.accesses.values()))
     COUNTS["exact" if exact else "whole"] += 1
 
 
