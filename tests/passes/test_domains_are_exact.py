@@ -48,8 +48,8 @@ def compare(case, given, allow_more):
     return not found.unknown
 
 
-def test_most_generated_programs_were_compared_exactly():
-    assert COUNTS["exact"] > COUNTS["whole"], COUNTS
+def test_a_third_of_the_generated_programs_were_compared_exactly():
+    assert 2 * COUNTS["exact"] > COUNTS["whole"], COUNTS
 
 
 def test_every_value_that_is_printed_is_read_as_a_whole():
