@@ -234,9 +234,12 @@ class Checkpoints:
         self._lock.flush()
         self._without_partial()
 
-    def _without_partial(self) -> None:
+    def _without_partial(self, before: float = inf) -> None:
+        """Remove what was begun; while processes write, what was begun before a number of steps."""
         for left in self.folder.glob("checkpoint-*.partial"):
-            shutil.rmtree(left, ignore_errors=True)
+            steps = left.stem.removeprefix("checkpoint-")
+            if before == inf or (steps.isdecimal() and int(steps) < before):
+                shutil.rmtree(left, ignore_errors=True)
 
     def _read(self, done: int, n: int) -> list[Any] | None:
         """The state of a checkpoint; None of one that is damaged."""
@@ -396,7 +399,7 @@ class Checkpoints:
         partial.rename(self._path(done))
         for old in self.names()[:-KEPT]:
             shutil.rmtree(self._path(old))
-        self._without_partial()
+        self._without_partial(done)  # another process may write its blocks of the next one already
         (self.folder / "checkpoint.npz").unlink(missing_ok=True)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import tensorir as ti
 from lowering.loops.agreement import Agreement
-from lowering.loops.checkpoints import Stored, digest_of_blocks
+from lowering.loops.checkpoints import Checkpoints, Stored, digest_of_blocks
 
 
 def step(u):
@@ -251,3 +251,16 @@ def test_a_run_goes_on_with_other_kernels(tmp_path, monkeypatch):
     fails = False
     found = run(2, 12)
     np.testing.assert_array_equal(found, ti.iterate(lambda h: program(x=h)["y"], x, 12, progress=False))
+
+
+def test_blocks_of_the_next_checkpoint_that_another_process_writes_already_stay(tmp_path):
+    held = Checkpoints(tmp_path / "run", [jnp.zeros(3)], {}, Agreement.of([], None))
+    held.resumed(9)
+    for steps, begun in ((1, "older"), (5, "next")):
+        (tmp_path / "run" / f"checkpoint-{steps}.partial").mkdir()
+        (tmp_path / "run" / f"checkpoint-{steps}.partial" / begun).write_text("a block")
+    held.save(3, [jnp.ones(3)])
+    assert held.end() is None
+    held.close()
+    assert held.names() == [3]
+    assert [p.name for p in (tmp_path / "run").glob("*.partial/*")] == ["next"]

@@ -48,7 +48,7 @@ def facts(count, **options):
         for k in range(count)
     ]  # fmt: skip
     said = [p.communicate(timeout=200) for p in started]
-    assert not any(p.returncode for p in started), [err[-3000:] for _, err in said]
+    assert not any(p.returncode for p in started), "\n".join(err[-3000:] for _, err in said)
     return [json.loads(next(line for line in out.splitlines() if line.startswith("{"))) for out, _ in said]
 
 
