@@ -41,7 +41,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tensorir.binding.arrays import is_tuple
 from tensorir.binding.units import is_degrees, is_same, powers_of, product, udunits, written
@@ -86,10 +86,10 @@ def of_functions(
             f, *xs = given
             return apply.each(f, *xs)[_result(node)]
         case _ if node.op == "make_tuple":
-            return tuple(given)  # type: ignore[return-value]
+            return cast("V", tuple(given))  # the value of a tuple is a tuple of values
         case _ if node.op == "tuple_get":
             (members,) = given
-            return members[_result(node)] if isinstance(members, tuple) else counter  # type: ignore[return-value]
+            return cast("V", members[_result(node)]) if isinstance(members, tuple) else counter
         case _:
             return None
 

@@ -55,6 +55,10 @@ def _both(function: Method) -> tuple[Method, Method]:
     return lambda self, other: function(self, other), lambda self, other: function(other, self)
 
 
+def _comparison(op: str) -> Method:
+    return lambda self, other: binary(op, self, other)
+
+
 def _logical(logic: str, bits: str) -> tuple[Method, Method]:
     """The same of truth values, and bit by bit of whole numbers."""
 
@@ -195,12 +199,12 @@ class Traced:
     __and__, __rand__ = _logical("and", "bit_and")
     __or__, __ror__ = _logical("or", "bit_or")
     __xor__, __rxor__ = _logical("xor", "bit_xor")
-    __eq__, _ = _both(lambda a, b: binary("eq", a, b))  # type: ignore[assignment]
-    __ne__, _ = _both(lambda a, b: binary("not_eq", a, b))  # type: ignore[assignment]
-    __lt__, _ = _both(lambda a, b: binary("less", a, b))
-    __le__, _ = _both(lambda a, b: binary("less_equal", a, b))
-    __gt__, _ = _both(lambda a, b: binary("greater", a, b))
-    __ge__, _ = _both(lambda a, b: binary("greater_equal", a, b))
+    __eq__ = _comparison("eq")  # type: ignore[assignment]
+    __ne__ = _comparison("not_eq")  # type: ignore[assignment]
+    __lt__ = _comparison("less")
+    __le__ = _comparison("less_equal")
+    __gt__ = _comparison("greater")
+    __ge__ = _comparison("greater_equal")
 
     def __neg__(self) -> Any:
         return make("neg", self)

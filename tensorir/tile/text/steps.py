@@ -111,6 +111,9 @@ def _named(row: Row, name: str, before: list[Step]) -> Step:
     index = row.attribute_index[name]
     if row.attributes[index].kind != "flag":
         return AttrStep(index)
-    if before and isinstance(before[-1], FlagsStep):
-        return FlagsStep((*before.pop().indices, index))  # type: ignore[union-attr]
-    return FlagsStep((index,))
+    match before:
+        case [*_, FlagsStep(indices)]:
+            before.pop()
+            return FlagsStep((*indices, index))
+        case _:
+            return FlagsStep((index,))

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from tensorir.ir.types import scalar_of
-from tensorir.runtime.errors import refuse
+from tensorir.runtime.errors import NOWHERE, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.dtypes import DataType
 from tensorir.tir.interpret.machine import held_type
@@ -48,18 +48,18 @@ def _take(func: n.PrimFunc, param: n.Var, value: object) -> Value:
 
 def scalar(value: object, dtype: DataType, name: str, func: n.Node) -> Value:
     """A number that fits the type of a parameter."""
-    span = getattr(func, "span", None)
+    span = getattr(func, "span", None) or NOWHERE
     array = np.asarray(value)
     if array.ndim or not (isinstance(value, Number) or hasattr(value, "dtype")) or array.dtype.kind in "OSUc":
         message = f"{name!r} needs one number of type {dtype}, and this is of type {type(value).__name__}."
-        raise refuse("TA04", message, at=span)  # type: ignore[arg-type]
+        raise refuse("TA04", message, at=span)
     number, element = array.item(), scalar_of(dtype.numpy)
     if dtype.is_float and (element is None or element.holds(number)):
         return array.astype(dtype.numpy)[()]
     low, high = (0, 1) if dtype.bits == 1 or dtype.is_float else dtype.range
     if dtype.is_float or number != int(number) or not low <= number <= high:
         message = f"{name!r} is of type {dtype}, which {number} does not fit."
-        raise refuse("TA04", message, at=span)  # type: ignore[arg-type]
+        raise refuse("TA04", message, at=span)
     return dtype.numpy.type(int(number))
 
 
