@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import gcd
+from typing import Any
 
 Ranges = Mapping[str, tuple[int, int]]
 """The least and the greatest value of each variable."""
@@ -115,8 +116,8 @@ class Affine:
             total[atom] = total.get(atom, 0) - c
         return _settled(total, self.constant - other.constant)
 
-    def at(self, values: Mapping[str, int]) -> int:
-        """The value for given values of the variables.
+    def at(self, values: Mapping[str, Any]) -> Any:
+        """The value for given values of the variables, whole numbers or arrays of such.
 
         >>> quotient(variable("n").plus(number(1)), 2, {}).at({"n": 4})
         2

@@ -236,7 +236,7 @@ class IntegerSet:
         for cloud in self.clouds:
             columns = dict(zip(self.names, cloud.T, strict=True))
             sums = [n for n, a in at.items() if isinstance(a, Affine)]
-            rows = [np.broadcast_to(at[n].at(columns), len(cloud)) for n in sums]  # type: ignore[union-attr]
+            rows = [np.broadcast_to(a.at(columns), len(cloud)) for a in at.values() if isinstance(a, Affine)]
             some = IntegerSet.rows(sums, np.stack(rows, 1)) if sums else IntegerSet((), ((),))
             for n, a in at.items():
                 if isinstance(a, Interval):
@@ -453,7 +453,7 @@ def _image(factors: Mapping[str, Factor], names: Sequence[str], at: Mapping[str,
     grid = np.meshgrid(*[coordinates(factors[v]) for v in variables], indexing="ij")
     values = dict(zip(variables, (g.ravel() for g in grid), strict=True))
     count = len(next(iter(values.values()))) if values else 1
-    rows = np.stack([np.broadcast_to(a.at(values), count) for a in sums], 1)  # type: ignore[arg-type]
+    rows = np.stack([np.broadcast_to(a.at(values), count) for a in sums], 1)
     return _products(rows)
 
 
