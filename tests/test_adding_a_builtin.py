@@ -26,7 +26,6 @@ from tensorir.analysis.domains import domains
 from tensorir.distribution.local_program import localised
 from tensorir.distribution.padded_program import padded_program
 from tensorir.distribution.partition import Decomposition
-from tensorir.fieldview.blocks import local_dims
 from tensorir.inspect.formulas import latex
 from tensorir.integers.affine import number, variable
 from tensorir.integers.dims import Interval
@@ -35,7 +34,8 @@ from tensorir.ir.access import Access, Entry
 from tensorir.ir.build import call
 from tensorir.ir.builtins import TABLE, Builtin, Control, _relocation
 from tensorir.ir.typing_of_elements import interval_of, tensors_of
-from tensorir.passes.restrict import free_of_coordinates, restrict
+from tensorir.passes.blocks import BlockPrograms, free_of_coordinates, regions_of, slices
+from tensorir.passes.restrict import restrict
 from tensorir.reference import rules, scalars
 from tensorir.reference.rules import Fold
 from tensorir.reference.tensors import check_inside
@@ -324,7 +324,19 @@ def test_a_program_on_fewer_points_gives_the_same(program):
 def test_which_dims_have_free_coordinates_and_independent_points(program):
     name, f, _ = program
     assert free_of_coordinates(f, ["I", "K"]) == FREE[name]
-    assert local_dims(f) == (LOCAL[name] if name != "nearest" else set())
+
+
+def test_blocks_along_each_dim_are_parts_of_the_whole(program):
+    name, f, given = program
+    for dim in f["y"].type.dims.names:
+        programs = BlockPrograms.cut(f, frozenset([dim]))
+        for regions in regions_of(f.results, {dim: [2, 3]}):
+            block = programs.at(regions)
+            needed = {n: slices(block.needed(n), f[n].type.dims) for n in block.taken}
+            y = ti.compile(block.fencil)(**{n: given[n][at] for n, at in needed.items()})["y"]
+            np.testing.assert_allclose(
+                y[slices(regions["y"], block.needed("y"))], EXPECTED[name](X)[slices(regions["y"], f["y"].type.dims)]
+            )
 
 
 def test_it_is_distributed_along_dims_that_it_leaves_apart_and_refused_along_others(program):

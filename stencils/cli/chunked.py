@@ -7,7 +7,8 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,11 @@ from stencils.cli.terminal import needed
 from tensorir.binding.arrays import kind_of
 from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
-from tensorir.fieldview.blocks import index_in, intervals_at
 from tensorir.integers.dims import Dims, Interval
-from tensorir.ir.nodes import Call, Fencil, Var
+from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import DTYPES, Scalar
-from tensorir.passes.restrict import free_of_coordinates, restrict, translated, with_positions
+from tensorir.passes.blocks import BlockPrograms, parts_of, regions_of, slices
 from tensorir.runtime.errors import NOWHERE, did_you_mean, refuse
 from tensorir.runtime.memory import RecentCache
 from tensorir.text.printer import print_fencil
@@ -118,68 +118,9 @@ def resumed(path: Path, run: Run, out: Path) -> int:
     return done
 
 
-# The programs of blocks: restricted to a block, in coordinates that count from it, each compiled once.
-#
-# Blocks that lie alike to the boundaries are one program: along a dim the first block, those within, and the last, so
-# that d dims take 3^d compilations at most. Where what is special to a boundary reaches further than a block, each
-# block that it reaches is one more. Dims that tables or indices name keep their coordinates: each block is compiled.
-
-
-@dataclass(frozen=True, slots=True)
-class BlockProgram:
-    """The program of a block, in the coordinates of the whole, and how it runs."""
-
-    fencil: Fencil
-    run: Callable[..., Mapping[str, Any]]
-
-    def index(self, output: str, region: Dims) -> tuple[slice, ...]:
-        """The index of a region in the computed part of an output."""
-        return index_in(region, self.fencil[output].type.dims)
-
-
-@dataclass(frozen=True)
-class BlockPrograms:
-    """A program of which blocks along some dims are computed."""
-
-    fencil: Fencil
-    """With a parameter in place of the positions along dims that are cut."""
-    positions: Mapping[str, str]
-    """The dims, by these parameters."""
-    moving: frozenset[str]
-    backend: str
-    compiled: RecentCache[Fencil, Any] = field(default_factory=lambda: RecentCache("compiled programs of blocks", 128))
-    last: RecentCache[Any, BlockProgram] = field(default_factory=lambda: RecentCache("programs of regions", 1))
-
-    @staticmethod
-    def of(fencil: Fencil, cut: frozenset[str], backend: str) -> BlockPrograms:
-        """The programs of blocks along the dims that are cut."""
-        whole, positions = with_positions(fencil, cut)
-        return BlockPrograms(whole, positions, free_of_coordinates(whole, cut), backend)
-
-    def program(self, regions: Mapping[str, Dims]) -> BlockProgram:
-        """The program of these regions of some results."""
-        key = tuple((n, r.items) for n, r in regions.items())
-        return self.last.of(key, lambda: self._program(regions))
-
-    def _program(self, regions: Mapping[str, Dims]) -> BlockProgram:
-        asked = {n: {d: (i.start, i.stop) for d, i in r.items} for n, r in regions.items()}
-        others = [p for p in self.fencil.results if p.name not in regions]
-        nothing = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in others}
-        parts = {n: part for n, part in {**nothing, **asked}.items() if part}
-        smaller = restrict(self.fencil, parts) if parts else self.fencil
-        first = next(iter(regions.values()))
-        here = translated(smaller, {d: i.start for d, i in first.items if d in self.moving})
-        return BlockProgram(smaller, self.compiled.of(here, lambda: ti.compile(here, backend=self.backend)))
-
-    def position(self, param: Var) -> Any:
-        """The coordinates that a parameter in place of positions stands for."""
-        interval = param.type.dims[self.positions[param.name]]
-        return np.arange(interval.start, interval.stop, dtype=np.int32)
-
-
 # Programs on stores that do not fit into memory: a block of a result at a time, with the part of the inputs it needs.
 #
-# What a block needs follows from the program (`tensorir/passes/restrict.py`), so halos, regions and boundaries are
+# What a block needs follows from the program (`tensorir/passes/blocks.py`), so halos, regions and boundaries are
 # the program's own. All results of a block are computed at once from what is read once, and written to their places
 # in a Zarr store; a file beside it counts the blocks that are there, for `--resume` (`mark`).
 
@@ -248,62 +189,50 @@ class Chunked:
         }
         place = Place.of(fencil, stand_in, moved)
         sizes = {**_of_one_piece(further, labelled), **sizes}
-        found = Chunked(
-            fencil, arrays, place, Labels.of(fencil, stand_in, place), further, sizes, explicit, backend
-        )  # fmt: skip
         for p in fencil.results:
             if not isinstance(p.type.element, Scalar):
                 raise refuse("C03", f"'{p.name}' is a tuple, which --chunks does not write.", "leave --chunks out.")
-            found._refuse_whole(p)
-        return found
+        labels = Labels.of(fencil, stand_in, place)
+        chunked = Chunked(fencil, arrays, place, labels, further, sizes, explicit, backend)
+        _ = chunked.programs  # before anything is written
+        return chunked
+
+    @property
+    def ends(self) -> dict[str, range]:
+        """The ends of blocks along dims of the program, from where results begin."""
+        longest: dict[str, int] = {}
+        for p in self.fencil.params:
+            for d, i in p.type.dims.items:
+                longest[d] = max(len(i), longest.get(d, 0))
+        return {
+            d: range(max(1, self.sizes[d]), n, max(1, self.sizes[d])) for d, n in longest.items() if d in self.sizes
+        }
 
     def blocks(self) -> list[Block]:
         """All blocks; those of one region follow each other, since they are one program."""
-        further = [[(d, i) for i in _cut(Interval(0, n), self.sizes.get(d, n))] for d, n in self.further.items()]
-        alike: dict[frozenset[str], list[Var]] = {}
-        for p in self.fencil.results:
-            alike.setdefault(frozenset(p.type.dims.names), []).append(p)
+        further = [
+            [(d, i) for i in parts_of(Interval(0, n), 0, range(self.sizes.get(d, n), n, self.sizes.get(d, n))).values()]
+            for d, n in self.further.items()
+        ]
         return [
             Block(regions, dict(part))
-            for results in alike.values()
-            for regions in self._regions(results)
+            for regions in regions_of(self.fencil.results, self.ends)
             for part in itertools.product(*further)
         ]
 
-    def _regions(self, results: Sequence[Var]) -> Iterator[dict[str, Dims]]:
-        """The regions of results of the same dims: each is cut at its own chunks, and those that meet go together."""
-        dims = results[0].type.dims.names
-        cuts: dict[str, dict[str, dict[int, Interval]]] = {p.name: {} for p in results}
-        for d in dims:
-            begin = min(p.type.dims[d].start for p in results)
-            for p in results:
-                i = p.type.dims[d]
-                before = (i.start - begin) // max(1, self.sizes.get(d, len(i)))
-                cuts[p.name][d] = dict(enumerate(self._cuts(d, i), before))
-        for at in itertools.product(*(sorted({k for own in cuts.values() for k in own[d]}) for d in dims)):
-            here = dict(zip(dims, at, strict=True))
-            having = [p for p in results if all(k in cuts[p.name][d] for d, k in here.items())]
-            if having:
-                yield {p.name: Dims(tuple((d, cuts[p.name][d][here[d]]) for d in p.type.dims)) for p in having}
-
-    def _cuts(self, dim: str, interval: Interval) -> list[Interval]:
-        return _cut(interval, self.sizes.get(dim, len(interval)))
-
-    def _refuse_whole(self, p: Var) -> None:
-        """Raise A35 where a result takes the whole of a dim along which there are several blocks."""
-        others = [q for q in self.fencil.results if q != p]
-        nothing = {q.name: {d: (i.start, i.start) for d, i in q.type.dims.items} for q in others}
-        whole_result = {p.name: {d: (i.start, i.stop) for d, i in p.type.dims.items}}
-        for dim in dict.fromkeys([*p.type.dims, *sorted(self.explicit - set(self.further))]):
-            cuts = self._cuts(dim, p.type.dims[dim]) if dim in p.type.dims else []
-            ends = [{p.name: {dim: (i.start, i.stop)}} for i in (cuts[0], cuts[-1])] if len(cuts) > 1 else []
-            for part in ends if cuts else [whole_result]:
-                asked = {n: each for n, each in {**nothing, **part}.items() if each}
-                smaller = restrict(self.fencil, asked) if asked else self.fencil
-                for q in smaller.inputs:
-                    whole = self.fencil[q.name].type.dims.get(dim)
-                    if whole is not None and q.type.dims[dim] == whole and len(whole) > self.sizes.get(dim, len(whole)):
-                        raise self._whole(dim, len(cuts) or -(-len(whole) // self.sizes[dim]))
+    @cached_property
+    def programs(self) -> BlockPrograms:
+        """The programs of blocks along the dims that are cut; raises A35 where a block would need the whole of one."""
+        ends, results = self.ends, self.fencil.results
+        programs = BlockPrograms.cut(self.fencil, frozenset(d for d, cuts in ends.items() if cuts))
+        for p in results:
+            dims = {*p.type.dims, *self.explicit} - self.further.keys()
+            counts = {
+                q.name: {d: len(ends.get(d, ())) + 1 for d in q.type.dims if d in dims} for q in self.fencil.inputs
+            }
+            if (taken := programs.whole(regions_of([p], ends), counts)) is not None:
+                raise self._whole(taken[1], counts[taken[0]][taken[1]])
+        return programs
 
     def _whole(self, dim: str, count: int) -> Exception:
         extent = max(len(p.type.dims[dim]) for p in self.fencil.params if dim in p.type.dims)
@@ -316,44 +245,46 @@ class Chunked:
 
     def computed(self) -> Callable[[Block], dict[str, Any]]:
         """The function that computes a block: the results by name."""
-        every = [(d, i) for p in self.fencil.results for d, i in p.type.dims.items]
-        cut = frozenset(d for d, i in every if len(self._cuts(d, i)) > 1)
-        programs = BlockPrograms.of(self.fencil, cut, self.backend)
+        programs = self.programs
+        compiled: RecentCache[Fencil, Any] = RecentCache("compiled programs of blocks", 128)
 
         def compute(block: Block) -> dict[str, Any]:
-            program = programs.program(block.regions)
-            parts = {p.name: self._part(p, block) for p in program.fencil.params if p.name in self.arrays}
-            own = {p.name: programs.position(p) for p in program.fencil.params if p.name in programs.positions}
+            program = programs.at(block.regions)
+            run = compiled.of(program.fencil, lambda: ti.compile(program.fencil, backend=self.backend))
+            needed = {p.name: program.needed(p.name) for p in program.fencil.params}
+            parts = {n: self._part(n, needed[n], block) for n in needed if n in self.arrays}
+            positions = {n: np.arange(i.start, i.stop, dtype=np.int32) for n, d in programs.positions.items()
+                         if n in needed for i in (needed[n][d],)}  # fmt: skip
             shape = tuple(map(len, block.further.values()))
-            found: dict[str, Any] = {}
+            results: dict[str, Any] = {}
             for name, region in block.regions.items():
                 element = self.fencil[name].type.element
                 assert isinstance(element, Scalar)
-                found[name] = np.empty((*shape, *region.shape), DTYPES[element])
+                results[name] = np.empty((*shape, *region.shape), DTYPES[element])
             for at in np.ndindex(shape):
                 here = dict(zip(block.further, at, strict=True))
-                given = {n: a[tuple(here[d] for d in dims)] for n, (dims, a) in parts.items()}
-                made = program.run(**given, **own)
+                arrays = {n: a[tuple(here[d] for d in dims)] for n, (dims, a) in parts.items()}
+                outputs = run(**arrays, **positions)
                 for name, region in block.regions.items():
-                    found[name][at] = np.asarray(made[name])[program.index(name, region)]
-            return found
+                    results[name][at] = np.asarray(outputs[name])[slices(region, needed[name])]
+            return results
 
         return compute
 
-    def _part(self, param: Var, block: Block) -> tuple[tuple[str, ...], Any]:
+    def _part(self, name: str, needed: Dims, block: Block) -> tuple[tuple[str, ...], Any]:
         """The dims of an input that the program does not know, and its part for a block, those dims first."""
-        array = self.arrays[param.name]
+        array = self.arrays[name]
         if kind_of(array) != "xarray":
             return (), array
-        have = self.place.intervals[param.name]
-        need = {d: slice(i.start - have[d].start, i.stop - have[d].start) for d, i in param.type.dims.items}
+        have = self.place.intervals[name]
+        need = {d: slice(i.start - have[d].start, i.stop - have[d].start) for d, i in needed.items}
         own = tuple(d for d in block.further if d in array.dims)
         further = {d: slice(block.further[d].start, block.further[d].stop) for d in own}
-        part = array.isel({**need, **further}).transpose(*own, *param.type.dims.names)
+        part = array.isel({**need, **further}).transpose(*own, *needed.names)
         try:
             return own, part.values
         except (OSError, RuntimeError, ValueError, KeyError) as problem:  # each library of codecs has its own
-            raise Unreadable(param.name) from problem
+            raise Unreadable(name) from problem
 
     def template(self, outside: Callable[[Any], Any], attrs: Mapping[str, Any]) -> Any:
         """The results without their numbers, with all else that a store has."""
@@ -441,7 +372,7 @@ class Chunked:
         return len(blocks)
 
     def _index(self, name: str, block: Block) -> tuple[slice, ...]:
-        own = index_in(block.regions[name], self.fencil[name].type.dims)
+        own = slices(block.regions[name], self.fencil[name].type.dims)
         return (*(slice(i.start, i.stop) for i in block.further.values()), *own)
 
 
@@ -499,7 +430,3 @@ def lacking(arrays: Mapping[str, Any]) -> Iterator[str]:
 
 def _blank(array: Any) -> Any:
     return array.copy(data=np.broadcast_to(np.zeros((), array.dtype), array.shape))
-
-
-def _cut(interval: Interval, size: int) -> list[Interval]:
-    return intervals_at(interval, range(interval.start + max(1, size), interval.stop, max(1, size)))

@@ -113,20 +113,6 @@ class Course:
         return Course(Round(sign * float(np.abs(spans).max()), sign * turn, False), closes)
 
 
-KNOWN: ContextVar[tuple[Coordinate, ...]] = ContextVar("coordinates of the blocks that are computed", default=())
-"""Blocks are Fields, which have none; they are read beside those of the DataArrays of a call."""
-
-
-@contextmanager
-def knowing(known: Iterable[Coordinate]) -> Generator[None]:
-    """Coordinates, as they are read where there are Fields."""
-    token = KNOWN.set(tuple(known))
-    try:
-        yield
-    finally:
-        KNOWN.reset(token)
-
-
 @dataclass(frozen=True, slots=True)
 class Coordinates:
     """The coordinates of the arguments of one call, looked at when they are asked for."""
@@ -137,15 +123,14 @@ class Coordinates:
 
     def named(self, name: str) -> tuple[Coordinate, ...]:
         """The coordinates of a name: one, or several where arguments differ in it."""
-        found = distinct([*self._own(name), *(c for c in KNOWN.get() if c.name == name)])
-        return tuple(replace(one, index=k) for k, one in enumerate(found))
+        return tuple(replace(one, index=k) for k, one in enumerate(distinct(self._own(name))))
 
     def names(self, array: Any = None) -> list[str]:
         """The names that there are: of one argument where it is a DataArray, or of all."""
         if getattr(array, "coords", None) is not None:
             return [str(n) for n in array.coords]
-        own = [str(n) for o in operands_of(self.arguments) for n in getattr(o.value, "coords", ())]
-        return list(dict.fromkeys([*own, *(c.name.partition(DATED)[0] for c in KNOWN.get())]))
+        every = (str(n) for o in operands_of(self.arguments) for n in getattr(o.value, "coords", ()))
+        return list(dict.fromkeys(every))
 
     def taken(self, which: Mapping[str, tuple[str, int]]) -> dict[str, Coordinate]:
         """Coordinates by parameter, from the name of each and which of this name it is."""

@@ -1,9 +1,9 @@
-"""Operators on DataArrays of dask, block by block: what each block needs of its neighbours follows from the types.
+"""Operators on DataArrays of dask, block by block: what each block needs of its neighbours follows from the program.
 
-A dim is *local* to an operator where each point is computed from points at fixed distances, whatever its place is.
-Along local dims the blocks of the result are those of the argument, and a block is computed from its own part and a
-halo as wide as the intervals of argument and result differ. Along others (folds, scans, boundary conditions, positions,
-tables) there must be one block. All results of a block are computed at once, so what they share is read once.
+The blocks of the result are as long as those of the arguments, and count from where the result begins. A block is
+computed from its own part of the arguments and a halo, by the program restricted to it (`tensorir/passes/blocks.py`):
+boundary conditions are those of the program. Where a block would need all of a dim (folds, scans, tables), there must
+be one block along it. All results on the same dims are computed at once, so what they share is read once.
 
 >>> import numpy as np
 >>> import tensorir as ti
@@ -13,8 +13,8 @@ tables) there must be one block. All results of a block are computed at once, so
 ... def rise(h):
 ...     return h(I + 1) - h
 >>> h = xr.DataArray(np.arange(6.0) ** 2, dims="I", coords={"I": np.arange(6)}).chunk(I=2)
->>> found = map_blocks(rise, h)
->>> found.chunks, found.compute().values
+>>> rises = map_blocks(rise, h)
+>>> rises.chunks, rises.compute().values
 (((2, 2, 1),), array([1., 3., 5., 7., 9.]))
 """
 
@@ -22,30 +22,32 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator as operators
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tensorir.analysis.uses import names_in
-from tensorir.backends import field_type
-from tensorir.binding.arrays import is_tuple, kind_of, refuse_packed
-from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
+from tensorir.backends import compile, field_type
+from tensorir.binding.arrays import kind_of, refuse_packed
+from tensorir.binding.calls import nested
+from tensorir.binding.coordinates import Labels, stated
 from tensorir.binding.labels import Place
 from tensorir.fieldview.array_types import Plain
 from tensorir.fieldview.datasets import is_whole
 from tensorir.fieldview.operator import FieldOperator
+from tensorir.fieldview.plans import parameter_name
 from tensorir.fieldview.signature import restored
 from tensorir.fieldview.traced import gathered
 from tensorir.integers.dims import Dims, Interval, hull
-from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Fencil, Var
-from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.staggering import Half, halves
-from tensorir.ir.types import DTYPES, Scalar, TensorType, scalar_of
+from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, Scalar, scalar_of
+from tensorir.passes.blocks import BlockPrograms, regions_of, slices
 from tensorir.runtime.errors import refuse
+from tensorir.runtime.memory import RecentCache
+from tensorir.text.printer import print_fencil
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,95 +74,63 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
     Raises A35 where an argument has several blocks along a dim of which the operator needs the whole, and A36 for what
     is no operator.
     """
-    of: Any = operator
-    if not isinstance(of, FieldOperator):
+    called: Any = operator
+    if not isinstance(called, FieldOperator):
         hint = "define one: @ti.field_operator def f(h): return program(h=h)['out']."
         raise refuse("A36", "ti.map_blocks takes a field operator and arrays with names of dims.", hint)
-    given = operator.bound(arguments, more)
-    if any(map(is_whole, given.values())):
-        return operator.over_variables(given, functools.partial(map_blocks, operator))
-    arrays = {n: v for n, v in given.items() if kind_of(v) == "xarray"}
+    bound = operator.bound(arguments, more)
+    if any(map(is_whole, bound.values())):
+        return operator.over_variables(bound, functools.partial(map_blocks, operator))
+    arrays = {n: v for n, v in bound.items() if kind_of(v) == "xarray"}
     for name, array in arrays.items():
         refuse_packed(array, name)
     if not arrays:
         raise refuse("A36", f"'{operator.name}' gets no DataArray that could be in blocks.", "call it as it is.")
-    if any(_has_axes(leaf) for v in given.values() if is_tuple(v) for leaf in v):
-        hint = "give the members parameters of their own."
-        raise refuse("A36", f"'{operator.name}' gets a tuple of arrays, which is not taken apart into blocks.", hint)
     for name, array in arrays.items():
         unknown = [str(d) for d, n in zip(array.dims, array.shape, strict=True) if n != n]
         if unknown:
-            told = f"how long the blocks of '{name}' along {unknown[0]} are is not known before they are computed"
-            raise refuse("A36", f"{told}.", f"compute these: {name}.copy(data={name}.data.compute_chunk_sizes()).")
+            message = f"how long the blocks of '{name}' along {unknown[0]} are is not known before they are computed"
+            raise refuse("A36", f"{message}.", f"compute these: {name}.copy(data={name}.data.compute_chunk_sizes()).")
     if not any(getattr(v, "chunks", None) for v in arrays.values()):
-        return operator(**given)
-    stand_in = {n: v.copy(data=_blank(v, n)) for n, v in arrays.items()}
-    plan = operator.plan({**given, **stand_in})
-    fencil = plan.fencil
-    coordinates = Coordinates({**given, **stand_in}).taken(plan.coordinates)
-    read = {parameter: c.value for parameter, c in coordinates.items()}
-    # Fields and bare arrays are cut as DataArrays are, and have no labels
-    more_arrays = {n: _as_field(v, fencil[n].type) for n, v in given.items() if n not in arrays and _has_axes(v)}
-    named = {**stand_in, **more_arrays, **read}
-    place = Place.of(fencil, named, {})
-    local = local_dims(fencil)
-    arrays = {**arrays, **more_arrays, **read}
-    cuts = _cuts(operator.name, fencil, arrays, place, local)
+        return operator(**bound)
+    stand_in = {**bound, **{n: v.copy(data=_blank(v, n)) for n, v in arrays.items()}}
+    plan = operator.plan(stand_in)
+    values = operator.values(plan, stand_in)
+    place = Place.of(plan.fencil, values, {})
     with stated(plan.periods, plan.turns):
-        labels = Labels.of(fencil, named, place)
-    halos = {n: _halos(place.intervals[n], [p.type.dims for p in fencil.outputs]) for n in arrays}
-    told = {parameter: (c.name, c.units, c.even, c.round) for parameter, c in coordinates.items()}
-    with halves(given.values()) as staggered:
-        blocks = _Blocks(operator, given, arrays, told, staggered, place, halos, cuts, local)
-    results = blocks.results(fencil.outputs)
-    found = {p.name: _alike(labels.attach(p, results[p.name])) for p in fencil.outputs}
-    return restored(plan.shape, gathered(plan.results, found))
+        labels = Labels.of(plan.fencil, values, place)
+    values |= {n: nested(plan.fencil[n].type.element, arrays) for n, arrays in plan.constants.items()}
+    outputs = plan.fencil.outputs
+    for p in (*outputs, *(plan.fencil[n] for n in values)):
+        if not isinstance(p.type.element, Scalar) and (p in outputs or p.type.dims):
+            hint = "give the members parameters of their own, or return a tuple of fields."
+            raise refuse("A36", f"'{p.name}' of '{operator.name}' has tuples as elements, which blocks have not.", hint)
+    values |= {name: v for n, v in arrays.items() if (name := parameter_name(n)) in values}
+    operands = {n: _Operand.of(v, place.intervals.get(n), plan.fencil[n]) for n, v in values.items()}
+    ends = _ends(operands.values())
+    programs = BlockPrograms.cut(plan.fencil, frozenset(d for p in outputs for d in p.type.dims))
+    for param, dim in programs.positions.items():
+        whole = programs.fencil[param].type.dims
+        operands[param] = _Operand(np.arange(whole[dim].start, whole[dim].stop, dtype=np.int32), whole)
+    counts = {n: {d: len(k) for d, k in zip(v.dims.names, v.chunks, strict=True)} for n, v in operands.items()}
+    taken = programs.whole(regions_of(outputs, ends), counts)
+    if taken is not None:
+        name, dim = taken
+        message = (
+            f"'{operator.name}' needs the whole of {dim} at once, and '{name}' has {counts[name][dim]} blocks along it"
+        )
+        raise refuse("A35", f"{message}.", f"make one of them: {name}.chunk({dim}=-1).")
+    results = _results(operator.name, programs, operands, outputs, ends)
+    labelled = {p.name: _alike(labels.attach(p, results[p.name])) for p in outputs}
+    return restored(plan.shape, gathered(plan.results, labelled))
 
 
-def _alike(found: Any) -> Any:
+def _alike(array: Any) -> Any:
     """A result whose coordinates of dask have its blocks."""
-    sizes = found.variable.chunksizes
-    lazy = {n: v for n, v in found.coords.variables.items() if v.chunks}
-    own = {n: v.chunk({d: k for d, k in sizes.items() if d in v.dims}) for n, v in lazy.items()}
-    return found.assign_coords(own) if own else found
-
-
-def local_dims(fencil: Fencil) -> frozenset[str]:
-    """The dims along which each point is computed from points at fixed distances.
-
-    >>> import tensorir as ti
-    >>> f = ti.parse("f(y: tensor<float, I[0:5]>, x: tensor<float, I[0:5], K[0:3]>) { y ← reduce(+, 0.0, K)(x); }")
-    >>> sorted(local_dims(f))
-    ['I']
-    """
-    every = {d for p in fencil.params for d in p.type.dims.names}
-    whole: set[str] = {d for c in fencil.closures if c.region is not None for d in every}
-    for node in postorder(*values(fencil.closures)):
-        if not isinstance(node, Call):
-            continue
-        row, maps, own = TABLE[node.op], node.accesses, set(node.type.dims)
-        have = {d for a in node.args if isinstance(a.type, TensorType) for d in a.type.dims}
-        if maps is None or row.indirect or row.effect:
-            whole |= have | own
-            continue
-        # an operator that is called anew for a block has the same places in it, and not those of the block
-        whole |= own - have | (names_in(node.static) if row.placed else set())
-        for a in maps:
-            if a is None:
-                whole |= own
-                continue
-            boxes = [box.items for box in (a.inside, a.outside) if box is not None]
-            whole |= a.far.union(d for box in boxes for d, i in box if node.type.dims[d] != i)
-    return frozenset(every - whole)
-
-
-def _has_axes(value: Any) -> bool:
-    return kind_of(value) != "" and len(getattr(value, "shape", None) or np.shape(value)) > 0
-
-
-def _as_field(array: Any, kind: TensorType) -> Any:
-    """A Field as it is, and a bare array on the intervals of its parameter."""
-    return array if kind_of(array) == "field" else field_type()(np.asarray(array), kind.dims)
+    sizes = array.variable.chunksizes
+    lazy = {n: v for n, v in array.coords.variables.items() if v.chunks}
+    cut = {n: v.chunk({d: k for d, k in sizes.items() if d in v.dims}) for n, v in lazy.items()}
+    return array.assign_coords(cut) if cut else array
 
 
 def _blank(array: Any, name: str) -> Any:
@@ -171,122 +141,133 @@ def _blank(array: Any, name: str) -> Any:
     return np.broadcast_to(np.zeros((), DTYPES[element]), array.shape)
 
 
-def _cuts(
-    name: str, fencil: Fencil, arrays: Mapping[str, Any], place: Place, local: frozenset[str]
-) -> dict[str, list[int]]:  # fmt: skip
-    """The ends of the blocks of results along each dim, in the coordinates of the program.
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """What a parameter of the program gets, on the intervals of its axes."""
 
-    They are as long as those of the arguments, and count from where the results begin: Zarr takes equal blocks alone.
-    """
-    ends: dict[str, set[int]] = {}
+    value: Any
+    """Of dask, of NumPy, of a file, or a number."""
+    dims: Dims
+
+    @staticmethod
+    def of(value: Any, dims: Dims | None, param: Var) -> _Operand:
+        match kind_of(value):
+            case "xarray":
+                assert dims is not None
+                return _Operand(value if getattr(value, "chunks", None) is None else value.data, dims)
+            case "field":
+                return _Operand(value.data, value.dims)
+            case _:
+                return _Operand(value, param.type.dims)
+
+    @property
+    def itemsize(self) -> int:
+        return self.value.dtype.itemsize
+
+    @property
+    def chunks(self) -> Sequence[Sequence[int]]:
+        """The lengths of the blocks along each axis; one of what dask does not hold."""
+        return getattr(self.value, "chunks", None) or [(len(i),) for _, i in self.dims.items]
+
+
+def _ends(operands: Iterable[_Operand]) -> dict[str, list[int]]:
+    """The ends of the blocks of results along each dim, from where these begin: those of the arguments."""
     starts: dict[str, int] = {}
-    for parameter, array in arrays.items():
-        for dim, sizes in getattr(array, "chunksizes", {}).items():
-            if len(sizes) > 1 and str(dim) not in local:
-                message = (
-                    f"'{name}' needs the whole of {dim} at once, and '{parameter}' has {len(sizes)} blocks along it"
-                )
-                raise refuse("A35", f"{message}.", f"make one of them: {parameter}.chunk({dim}=-1).")
-            start = place.intervals[parameter][str(dim)].start
-            starts[str(dim)] = min(start, starts.get(str(dim), start))
-            ends.setdefault(str(dim), set()).update(int(start + k) for k in np.cumsum(sizes)[:-1])
-    begin = {d: min(p.type.dims[d].start for p in fencil.outputs if d in p.type.dims) for d in ends
-             if any(d in p.type.dims for p in fencil.outputs)}  # fmt: skip
-    return {d: sorted(k + begin.get(d, starts[d]) - starts[d] for k in found) for d, found in ends.items()}
+    ends: dict[str, set[int]] = {}
+    for o in operands:
+        for (dim, interval), sizes in zip(o.dims.items, o.chunks, strict=True):
+            starts[dim] = min(interval.start, starts.get(dim, interval.start))
+            ends.setdefault(dim, set()).update([interval.start + e for e in accumulate(sizes)][:-1])
+    return {d: sorted(e - starts[d] for e in ends[d]) for d in ends if ends[d]}
 
 
-def _halos(have: Dims, results: Sequence[Dims]) -> dict[str, tuple[int, int]]:
-    """The halo of an argument around the points of any of the results, by dim."""
-    return {
-        d: (max(r[d].start - i.start for r in own), max(i.stop - r[d].stop for r in own))
-        for d, i in have.items
-        if (own := [r for r in results if d in r])
-    }
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """An operator, its arguments, and how they are cut."""
-
-    operator: FieldOperator
-    given: Mapping[str, Any]
-    arrays: Mapping[str, Any]
-    coordinates: Mapping[str, tuple[str, str, bool, Round | None]]
-    """Of the arrays that are coordinates of arguments the name, the units, and what is known of the steps."""
-    staggered: Mapping[str, Half]
-    """The dims that lie half way between, which parts of arguments cannot tell."""
-    place: Place
-    halos: Mapping[str, Mapping[str, tuple[int, int]]]
-    cuts: Mapping[str, Sequence[int]]
-    local: frozenset[str]
-
-    def results(self, outputs: Sequence[Var]) -> dict[str, Any]:
-        """The results as arrays of dask: one task computes what all of them have in a block."""
-        dask, delayed = importlib.import_module("dask.array"), importlib.import_module("dask").delayed
-        for p in outputs:
-            if not isinstance(p.type.element, Scalar):
-                raise refuse("A36", f"'{self.operator.name}' gives tuples as elements.", "return a tuple of fields.")
-        dims = {d: hull([p.type.dims[d] for p in outputs if d in p.type.dims])
-                for p in outputs for d in p.type.dims}  # fmt: skip
-        blocks = {d: intervals_at(i, self.cuts.get(d, ())) for d, i in dims.items()}
-        parts = {p.name: {d: _parts(blocks[d], i) for d, i in p.type.dims.items} for p in outputs}
-        others = {n: v for n, v in self.given.items() if n not in self.arrays}
-        own = f"{self.operator.name}-{importlib.import_module('dask.base').tokenize(self)}"
-        # by chunk: arrays of dask that tasks take are read anew for each
-        chunks = {n: v.data.to_delayed() for n, v in self.arrays.items() if getattr(v, "chunks", None)}
-        tasks: dict[tuple[int, ...], Any] = {}
-
-        def task(at: tuple[int, ...]) -> Any:
-            """All that a block has of the results, by name; one that lacks a dim is in the first block along it."""
-            if at not in tasks:
-                here = dict(zip(dims, at, strict=True))
-                having = [
-                    p for p in outputs
-                    if all(here[d] in parts[p.name][d] if d in p.type.dims else not here[d] for d in dims)
-                ]  # fmt: skip
-                asked = {p.name: {d: parts[p.name][d][here[d]] for d in p.type.dims} for p in having}
-                todo, taken = self._task(asked, chunks)
-                key = f"{own}-{'-'.join(map(str, at))}"  # dask looks at all of a task that has no name
-                tasks[at] = delayed(todo.run, name=f"{key}-run", traverse=False)(taken, others, dask_key_name=key)
-            return tasks[at]
-
-        def made(p: Var, done: Mapping[str, int], left: Sequence[str]) -> Any:
-            if left:
-                dim, *rest = left
-                return [made(p, {**done, dim: k}, rest) for k in parts[p.name][dim]]
-            assert isinstance(p.type.element, Scalar)
-            value = task(tuple(done.get(d, 0) for d in dims))[p.name]
-            shape = tuple(len(parts[p.name][d][k]) for d, k in done.items())
-            return dask.from_delayed(value, shape=shape, dtype=DTYPES[p.type.element])
-
-        found = {p.name: made(p, {}, p.type.dims.names) for p in outputs}
-        return {n: dask.block(v) if isinstance(v, list) else v for n, v in found.items()}
-
-    def _task(
-        self, asked: Mapping[str, Mapping[str, Interval]], chunks: Mapping[str, Any]
-    ) -> tuple[_Task, dict[str, Any]]:
-        """The task of a block of some results, and the arrays, or chunks of such, that it takes."""
-        block = {
-            d: hull([b[d] for b in asked.values() if d in b]) for d in {d: None for b in asked.values() for d in b}
+def _results(
+    name: str, programs: BlockPrograms, operands: Mapping[str, _Operand], outputs: Sequence[Var],
+    ends: Mapping[str, Sequence[int]],
+) -> dict[str, Any]:  # fmt: skip
+    """The results as arrays of dask: one task computes what results on the same dims have in a block."""
+    dask, graphs = importlib.import_module("dask.array"), importlib.import_module("dask.highlevelgraph")
+    values = [(n, o.value) for n, o in operands.items()]
+    token = f"{name}-{importlib.import_module('dask.base').tokenize(print_fencil(programs.fencil), values, ends)}"
+    blocks = list(regions_of(outputs, ends))
+    tasks: dict[tuple[Any, ...], Any] = {}
+    for k, regions in enumerate(blocks):
+        tasks[token, k] = _task(programs, regions, operands)
+    chunked = [o.value for o in operands.values() if hasattr(o.value, "dask")]
+    graph = graphs.HighLevelGraph.from_collections(token, tasks, chunked)
+    results: dict[str, Any] = {}
+    for p in outputs:
+        having = [(k, list(r).index(p.name), r[p.name]) for k, r in enumerate(blocks) if p.name in r]
+        parts = {d: sorted({(r[d].start, len(r[d])) for _, _, r in having}) for d in p.type.dims.names}
+        numbers = {d: {start: n for n, (start, _) in enumerate(part)} for d, part in parts.items()}
+        layer = f"{token}-{p.name}"
+        members = {
+            (layer, *(numbers[d][i.start] for d, i in region.items)): (operators.getitem, (token, k), member)
+            for k, member, region in having
         }
-        needed: dict[str, Dims] = {}
-        taken: dict[str, Any] = {}
-        pieces: dict[str, list[_Piece]] = {}
-        for name, array in self.arrays.items():
-            have, halos = self.place.intervals[name], self.halos[name]
-            needed[name] = Dims(tuple((d, _needed(halos.get(d), i, block.get(d))) for d, i in have.items))
-            index = index_in(needed[name], have)
-            if name in chunks:
-                found = list(_pieces(array.data.chunks, index))
-                taken[name], pieces[name] = [chunks[name][p.chunk] for p in found], found
-            else:
-                labelled = kind_of(array) == "xarray"  # of what lies in a file a part is read
-                taken[name] = array[index].data if labelled else array.data[index]
-        origin = {d: _origin(d, needed, self.halos, block[d]) for d in block if d in self.local}
-        intervals = {n: _from(need, origin) for n, need in needed.items()}
-        own = {n: _from(Dims(tuple(b.items())), origin) for n, b in asked.items()}
-        along = next((d for d in block if d in self.local and all(d in b for b in asked.values())), None)
-        return _Task(self.operator, intervals, pieces, own, self.coordinates, self.staggered, self.halos, along), taken
+        whole = graphs.HighLevelGraph({**graph.layers, layer: members}, {**graph.dependencies, layer: {token}})
+        assert isinstance(p.type.element, Scalar)
+        chunks = tuple(tuple(n for _, n in part) for part in parts.values())
+        results[p.name] = dask.Array(whole, layer, chunks, dtype=DTYPES[p.type.element])
+    return results
+
+
+SLAB = 1 << 22
+"""Bytes of the largest argument of a slab: what XLA holds beside the arrays of dask is a few of these, and with all its
+temporaries a slab stays below the blocks that `ti.config.kept_memory` keeps."""
+
+
+def _task(programs: BlockPrograms, regions: Mapping[str, Dims], operands: Mapping[str, _Operand]) -> tuple[Any, ...]:
+    """The task of a block of some results, with the keys of the chunks that it takes."""
+    block = programs.at(regions)
+    needed = {n: block.needed(n) for n in operands if n in block.taken}
+    held: dict[str, Any] = {}
+    pieces: dict[str, list[_Piece]] = {}
+    for n, need in needed.items():
+        value, have = operands[n].value, operands[n].dims
+        needed[n] = need = Dims(tuple([(d, need[d]) for d in have.names]))
+        index = slices(need, have)
+        if hasattr(value, "dask"):
+            pieces[n] = list(_pieces(operands[n].chunks, index))
+        else:
+            # of what lies in a file a part is read
+            held[n] = value[index].data if kind_of(value) == "xarray" else value[index] if index else value
+    slabs = [_slab(programs, part, regions, needed) for part in _slabs(programs, regions, needed, operands)]
+    chunks = [[(operands[n].value.name, *p.chunk) for p in parts] for n, parts in pieces.items()]
+    return _Task(
+        pieces, held, {n: i.shape for n, i in needed.items()}, slabs, [r.shape for r in regions.values()]
+    ), chunks
+
+
+def _slabs(
+    programs: BlockPrograms, regions: Mapping[str, Dims], needed: Mapping[str, Dims], operands: Mapping[str, _Operand]
+) -> Sequence[Mapping[str, Dims]]:
+    """The regions of a block in slabs of one size: where they do not fill the block, the last two overlap."""
+    first = next(iter(regions.values()))
+    widths = {d: halo[1] - halo[0] for d in first.names if (halo := programs.halos.get(d)) is not None}
+    if not widths:
+        return [regions]
+    dim = min(widths, key=widths.__getitem__)
+    whole = hull([r[dim] for r in regions.values()])
+    rows = [i.size // max(1, len(i[dim])) * operands[n].itemsize for n, i in needed.items() if dim in i]
+    count = -(-len(whole) // max(SLAB // max(1, *rows, 1), 8 * widths[dim], 1))
+    size = -(-len(whole) // max(1, count))
+    starts = [min(whole.start + k * size, whole.stop - size) for k in range(count)]
+    parts = [
+        {n: r.replaced(Dims(((dim, r[dim] & Interval(s, s + size)),))) for n, r in regions.items()} for s in starts
+    ]
+    return parts if count > 1 else [regions]
+
+
+def _slab(
+    programs: BlockPrograms, part: Mapping[str, Dims], regions: Mapping[str, Dims], needed: Mapping[str, Dims]
+) -> _Slab:
+    slab = programs.at(part)
+    names = [n for n in needed if n in slab.taken]
+    cut = {n: Dims(tuple([(d, slab.needed(n)[d]) for d in needed[n].names])) for n in names}
+    taken = {n: (slices(i, needed[n]), slab.local(i)) for n, i in cut.items()}
+    given = {n: (slices(i, slab.needed(n)), slices(i, regions[n])) for n, i in part.items()}
+    return _Slab(slab.fencil, taken, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,139 +286,73 @@ def _pieces(chunks: Sequence[Sequence[int]], index: Sequence[slice]) -> Iterator
     [((0,), (slice(3, 4, None),), (slice(0, 1, None),)), ((1,), (slice(0, 1, None),), (slice(1, 2, None),))]
     """
     axes: list[list[tuple[int, slice, slice]]] = []
-    for sizes, asked in zip(chunks, index, strict=True):
+    for sizes, part in zip(chunks, index, strict=True):
         ends = list(accumulate(sizes))
-        own = [(k, max(asked.start, stop - size), min(asked.stop, stop), stop - size)
-               for k, (size, stop) in enumerate(zip(sizes, ends, strict=True))]  # fmt: skip
         axes.append([
-            (k, slice(a - begin, b - begin), slice(a - asked.start, b - asked.start))
-            for k, a, b, begin in own if a < b
+            (k, slice(a - stop + size, b - stop + size), slice(a - part.start, b - part.start))
+            for k, (size, stop) in enumerate(zip(sizes, ends, strict=True))
+            if (a := max(part.start, stop - size)) < (b := min(part.stop, stop))
         ])  # fmt: skip
     for along in product(*axes):
         chunk, within, place = zip(*along, strict=True) if along else ((), (), ())
         yield _Piece(chunk, within, place)
 
 
-def intervals_at(interval: Interval, cuts: Iterable[int]) -> list[Interval]:
-    """The parts of an interval between ascending cuts; of those that lie outside nothing is cut."""
-    ends = [interval.start, *(k for k in cuts if interval.start < k < interval.stop), interval.stop]
-    return [Interval(a, b) for a, b in pairwise(ends)]
+COMPILED: RecentCache[Fencil, Any] = RecentCache("compiled programs of blocks", 256)
 
 
-def _parts(blocks: Sequence[Interval], interval: Interval) -> dict[int, Interval]:
-    """The parts of an interval in each block, by their number; an empty one has an empty part of the first."""
-    found = {k: b & interval for k, b in enumerate(blocks)}
-    return {k: i for k, i in found.items() if i} or {0: Interval(blocks[0].start, blocks[0].start)}
+@dataclass(frozen=True, slots=True)
+class _Slab:
+    """A part of a block that one program computes."""
+
+    program: Fencil
+    operands: Mapping[str, tuple[tuple[slice, ...], Dims]]
+    """Of each parameter the part of what the block has, and the intervals on which the program takes it."""
+    results: Mapping[str, tuple[tuple[slice, ...], tuple[slice, ...]]]
+    """Of each result the part of what the program gives, and its place in the block."""
+
+    def compute(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        run = COMPILED.of(self.program, lambda: compile(self.program))
+        field = field_type()
+        outputs = run(**{n: field(arrays[n][index], dims) if index else arrays[n]
+                         for n, (index, dims) in self.operands.items()})  # fmt: skip
+        return {n: np.asarray(outputs[n].data)[part] for n, (part, _) in self.results.items()}
 
 
-def _from(dims: Dims, origin: Mapping[str, int]) -> Dims:
-    return Dims(tuple((d, i.shifted(origin.get(d, 0))) for d, i in dims.items))
-
-
-def _needed(halo: tuple[int, int] | None, have: Interval, block: Interval | None) -> Interval:
-    """The part of an argument that a block is computed from; at an end it reaches further to the other side."""
-    if block is None or halo is None:
-        return have
-    before, after = halo
-    start, stop = block.start - before, block.stop + after
-    early, late = max(0, have.start - start), max(0, stop - have.stop)
-    return Interval(max(have.start, start - late), min(have.stop, stop + early))
-
-
-def _origin(
-    dim: str, needed: Mapping[str, Dims], halos: Mapping[str, Mapping[str, tuple[int, int]]], block: Interval
-) -> int:
-    """The origin of a block's coordinates, so that blocks of one size are one program, also where a halo ends."""
-    having = (need[dim].start + halos[n][dim][0] for n, need in needed.items() if dim in need and dim in halos[n])
-    return next(having, block.start)
-
-
-SLAB = 1 << 22
-"""Bytes of the largest argument of a slab: what XLA holds beside the arrays of dask is a few of these, and with all its
-temporaries a slab stays below the blocks that `ti.config.kept_memory` keeps."""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Task:
-    """A block of some results, in coordinates that count from it."""
+    """A block of some results."""
 
-    operator: FieldOperator
-    intervals: Mapping[str, Dims]
     pieces: Mapping[str, Sequence[_Piece]]
     """Of the arrays that dask holds, where chunks go."""
-    blocks: Mapping[str, Dims]
-    """By result."""
-    coordinates: Mapping[str, tuple[str, str, bool, Round | None]]
-    staggered: Mapping[str, Half]
-    halos: Mapping[str, Mapping[str, tuple[int, int]]]
-    along: str | None
-    """A dim that all of the results have."""
+    held: Mapping[str, Any]
+    """Parts of others."""
+    shapes: Mapping[str, tuple[int, ...]]
+    slabs: Sequence[_Slab]
+    results: Sequence[tuple[int, ...]]
 
-    def run(self, taken: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-        """The results by name, computed slab by slab."""
-        arrays = {n: self._array(n, v) for n, v in taken.items()}
-        slabs = self._slabs(arrays)
-        if len(slabs) < 2:
-            return self._computed(arrays, self.intervals, self.blocks, others)
-        found: dict[str, Any] = {}
-        for slab in slabs:
-            need = {
-                n: i.replaced(Dims(tuple((d, _needed(self.halos[n][d], i[d], s)) for d, s in slab.items() if d in i)))
-                for n, i in self.intervals.items()
-            }
-            asked = {n: b.replaced(Dims(tuple((d, b[d] & s) for d, s in slab.items()))) for n, b in self.blocks.items()}
-            origin = {d: _origin(d, need, self.halos, s) for d, s in slab.items()}
-            parts = {n: a[index_in(need[n], self.intervals[n])] for n, a in arrays.items()}
-            here = {n: _from(b, origin) for n, b in asked.items()}
-            made = self._computed(parts, {n: _from(i, origin) for n, i in need.items()}, here, others)
-            for name, part in made.items():
-                if name not in found:
-                    found[name] = np.empty(self.blocks[name].shape, part.dtype)
-                found[name][index_in(asked[name], self.blocks[name])] = part
-        return found
-
-    def _array(self, name: str, taken: Any) -> Any:
-        """An array of the chunks that were taken of it."""
-        if name not in self.pieces:
-            return np.asarray(taken)
-        parts = [np.asarray(c)[p.within] for c, p in zip(taken, self.pieces[name], strict=True)]
-        if len(parts) == 1:
-            return parts[0]
-        found = np.empty(self.intervals[name].shape, parts[0].dtype)
-        for part, piece in zip(parts, self.pieces[name], strict=True):
-            found[piece.place] = part
-        return found
-
-    def _slabs(self, arrays: Mapping[str, Any]) -> list[dict[str, Interval]]:
-        """Slabs of one size: where they do not fill the block, the last two overlap."""
-        dim = self.along
-        if dim is None:
-            return []
-        whole = hull([b[dim] for b in self.blocks.values()])
-        having = [n for n, i in self.intervals.items() if dim in i]
-        bytes_each = max((arrays[n].nbytes // max(1, len(self.intervals[n][dim])) for n in having), default=0)
-        halo = max((sum(self.halos[n][dim]) for n in having), default=0)
-        count = -(-len(whole) // max(SLAB // max(1, bytes_each), 8 * halo, 1))
-        size = -(-len(whole) // max(1, count))
-        starts = [min(whole.start + k * size, whole.stop - size) for k in range(count)]
-        return [{dim: Interval(start, start + size)} for start in starts]
-
-    def _computed(
-        self, arrays: Mapping[str, Any], intervals: Mapping[str, Dims], blocks: Mapping[str, Dims],
-        others: Mapping[str, Any],
-    ) -> dict[str, Any]:  # fmt: skip
-        """The results on parts of their blocks."""
-        fields = {n: field_type()(array, intervals[n]) for n, array in arrays.items()}
-        known = [
-            Coordinate(n, fields[p], fields[p].dims, units, even, around)
-            for p, (n, units, even, around) in self.coordinates.items()
-        ]
-        own = {n: field for n, field in fields.items() if n not in self.coordinates}
-        with knowing(known), halves((), self.staggered):
-            made = self.operator.outputs({**others, **own})
-        return {n: np.asarray(made[n].data)[index_in(block, made[n].dims)] for n, block in blocks.items()}
+    def __call__(self, chunks: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+        """The results, computed slab by slab of the chunks of each array."""
+        arrays = {n: np.asarray(v) if self.shapes[n] else v for n, v in self.held.items()}
+        for (name, pieces), parts in zip(self.pieces.items(), chunks, strict=True):
+            arrays[name] = _joined(self.shapes[name], pieces, parts)
+        if len(self.slabs) < 2:
+            return tuple(self.slabs[0].compute(arrays).values())
+        results: list[Any] = []
+        for slab in self.slabs:
+            for k, (name, part) in enumerate(slab.compute(arrays).items()):
+                if k == len(results):
+                    results.append(np.empty(self.results[k], part.dtype))
+                results[k][slab.results[name][1]] = part
+        return tuple(results)
 
 
-def index_in(part: Dims, have: Dims) -> tuple[slice, ...]:
-    """The slices of a part in an array, whose axes are in the order of `have`."""
-    return tuple(slice(part[d].start - i.start, part[d].stop - i.start) for d, i in have.items)
+def _joined(shape: tuple[int, ...], pieces: Sequence[_Piece], chunks: Sequence[Any]) -> Any:
+    """An array of pieces of chunks."""
+    parts = [np.asarray(c)[p.within] for c, p in zip(chunks, pieces, strict=True)]
+    if len(parts) == 1:
+        return parts[0]
+    whole = np.empty(shape, parts[0].dtype if parts else np.float64)
+    for part, piece in zip(parts, pieces, strict=True):
+        whole[piece.place] = part
+    return whole

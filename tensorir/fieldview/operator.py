@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, overload
 
 from tensorir.binding.arrays import is_tuple, kind_of, with_narrow_hint
-from tensorir.binding.coordinates import KNOWN, Coordinates, stated
+from tensorir.binding.coordinates import Coordinates, stated
 from tensorir.binding.labels import placed_by_identity
 from tensorir.binding.quantities import in_degrees, with_pint, without_pint
 from tensorir.binding.repeated import call_key
@@ -20,7 +20,16 @@ from tensorir.fieldview.array_types import Array, FieldType, Named, Places, Plai
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.datasets import coordinates_of_whole, is_whole, members_of_whole, over_variables
 from tensorir.fieldview.pickling import reduced
-from tensorir.fieldview.plans import NO_TABLES, Plan, RepeatedPlan, key_of, names_read, planned, trace_key
+from tensorir.fieldview.plans import (
+    NO_TABLES,
+    Plan,
+    RepeatedPlan,
+    key_of,
+    names_read,
+    parameter_name,
+    planned,
+    trace_key,
+)
 from tensorir.fieldview.recorder import domain_of, recording
 from tensorir.fieldview.signature import (
     annotations_of,
@@ -165,7 +174,7 @@ class FieldOperator(Displayed, Generic[Result]):
         **more: Any,
     ) -> Any:
         arguments, key, looked = dict[int | str, Any](), None, len(self.looked)
-        if out is None and domain is None and not offset_provider and not KNOWN.get():
+        if out is None and domain is None and not offset_provider:
             arguments = {**dict(enumerate(args)), **more}
             key = call_key(arguments, self.looked and names_read(self.looked))
             repeated = None if key is None else self.repeated.get(key)
@@ -190,7 +199,7 @@ class FieldOperator(Displayed, Generic[Result]):
             return self.over_variables(bound, functools.partial(self, **options), provided(offset_provider))
         provider = provided(offset_provider)
         plan = self._plan(bound, out, domain, provider)
-        values = self._values(plan, bound)
+        values = self.values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         if out is not None:
             values.update(spread(plan.results, out, "out"))
@@ -226,15 +235,6 @@ class FieldOperator(Displayed, Generic[Result]):
         """The executable for these arguments by name, without a buffer for the result."""
         return self._plan(bound, None, None, {})
 
-    def outputs(self, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """The results that the fencil of these arguments by name writes, by the names of its parameters."""
-        from tensorir.backends import compile
-
-        plan = self.plan(bound)
-        if plan.compiled is None:
-            plan.compiled = compile(plan.program)
-        return plan.compiled(**self._values(plan, bound))
-
     @located
     def on(
         self, run: Callable[[Any], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any],
@@ -246,7 +246,7 @@ class FieldOperator(Displayed, Generic[Result]):
             return self.inline(bound)
         provider = provided(offset_provider)
         plan = self._plan(bound, None, None, provider)
-        values = self._values(plan, bound)
+        values = self.values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         with stated(plan.periods, plan.turns):
             return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
@@ -289,7 +289,7 @@ class FieldOperator(Displayed, Generic[Result]):
         bound = self.bound(args, more)
         provider = provided(offset_provider)
         plan = self._plan(bound, None, None, provider)
-        values = self._values(plan, bound)
+        values = self.values(plan, bound)
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         return compile(plan.program).inspect(**values).placed(plan.places)
 
@@ -341,7 +341,7 @@ class FieldOperator(Displayed, Generic[Result]):
                     annotation = self.annotations.get(name)
                     given[name] = _opened(name, value, annotation, params, trace, f"'{self.name}'", place)
                 else:
-                    variable, given[name] = symbol(trace.fresh(name if name != "out" else "out_"), kind, value)
+                    variable, given[name] = symbol(trace.fresh(parameter_name(name)), kind, value)
                     params.append(variable)
             try:
                 result = applied(self.body, self.signature, given)
@@ -383,16 +383,13 @@ class FieldOperator(Displayed, Generic[Result]):
             )  # fmt: skip
         return value
 
-    def _values(self, plan: Plan, bound: Mapping[str, Any]) -> dict[str, Any]:
+    def values(self, plan: Plan, bound: Mapping[str, Any]) -> dict[str, Any]:
         """The fencil's parameters from the operator's arguments."""
         names = {p.name for p in plan.fencil.params}
         values: dict[str, Any] = {}
-        for name, value in bound.items():
-            own = name if name != "out" else "out_"
-            if own in names:
-                values[own] = value
-            else:
-                values.update({n: v for n, v in _leaves(own, value) if n in names})
+        for argument, value in bound.items():
+            name = parameter_name(argument)
+            values.update({name: value} if name in names else {n: v for n, v in _leaves(name, value) if n in names})
         refuse_beyond(plan.taken, values)
         values.update(Coordinates(bound).values(plan.coordinates))
         return values

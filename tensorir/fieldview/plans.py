@@ -120,7 +120,7 @@ class RepeatedPlan:
         names = list(signature.parameters)
         places = {n if isinstance(n, str) else names[n]: n for n in arguments}
         taken = {p.name for p in plan.fencil.params}
-        params = {own: n for n in bound if (own := n if n != "out" else "out_") in taken}
+        params = {own: n for n in bound if (own := parameter_name(n)) in taken}
         coordinates: list[tuple[str, int | str, Any]] = []
         for param, one in Coordinates(bound).taken(plan.coordinates).items():
             having = (n for n, a in arguments.items() if _has(a, one.name, one.value))
@@ -140,6 +140,11 @@ class RepeatedPlan:
         for param, owner, name in self.coordinates:
             values[param] = arguments[owner].coords[name]
         return self.plan.run(values)
+
+
+def parameter_name(argument: str) -> str:
+    """The parameter of the program that takes an argument: `out` is what a result is called there."""
+    return "out_" if argument == "out" else argument
 
 
 def _has(array: Any, name: str, value: Any) -> bool:

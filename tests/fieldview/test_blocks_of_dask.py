@@ -6,7 +6,6 @@ import xarray as xr
 
 import tensorir as ti
 from tensorir.fieldview import blocks
-from tensorir.fieldview.blocks import local_dims
 from tests.effort import device_work
 
 I, J, K = ti.dims("I J K")
@@ -86,8 +85,8 @@ def test_all_results_of_a_block_are_computed_at_once_from_what_is_read_once(monk
         return H.values[..., block_info[None]["array-location"][2][0] :][..., :6]
 
     lazy = dask.array.map_blocks(source, chunks=((3,), (17,), (6, 6, 6, 5)), dtype=float, meta=np.ones(0))
-    calls, outputs = [], type(both).outputs
-    monkeypatch.setattr(type(both), "outputs", lambda *given: calls.append(1) or outputs(*given))
+    calls, compute = [], blocks._Slab.compute
+    monkeypatch.setattr(blocks._Slab, "compute", lambda *given: calls.append(1) or compute(*given))
     mean, rise = ti.map_blocks(both, xr.DataArray(lazy, dims=H.dims), 2.0)
     found = xr.Dataset({"mean": mean, "rise": rise.rename(J="K")}).compute()
     mean, rise = found["mean"], found["rise"].rename(K="J")
@@ -174,24 +173,30 @@ def test_what_needs_a_whole_dim_says_so_and_goes_by_the_others():
         "error[A35]: 'column' needs the whole of K at once, and 'x' has 3 blocks along it.\n"
         "help: make one of them: x.chunk(K=-1)."
     )
-    for operator in (padded, edge):
-        xr.testing.assert_identical(ti.map_blocks(operator, H.chunk(J=5)).compute(), operator(H))
-        with pytest.raises(ti.DiagnosticError, match=r"A35.*needs the whole of I at once"):
-            ti.map_blocks(operator, H.chunk(I=5))
 
 
-@pytest.mark.parametrize(
-    ("text", "local"),
-    [
-        ("f(out: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) { out ← ⟪I, 1⟫(x) + ⟪I, -1⟫(x); }", {"I"}),
-        ("f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out ← x × cast(pos(I, x), float); }", set()),
-        ("f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5], J[0:3]>) { out ← reduce(+, 0.0, J)(x); }", {"I"}),
-        ("f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:5]>) { out[I[1:5]] ← 2.0 × x; }", set()),
-        ("f(out: tensor<float, J[0:5]>, x: tensor<float, I[0:5]>) { out ← rename(I → J)(x); }", set()),
-    ],
-)
-def test_local_dims_are_those_whose_places_do_not_matter(text, local):
-    assert local_dims(ti.parse(text)) == local
+@ti.field_operator
+def around(h):
+    wide = ti.extend(h, {I: 1}, ti.boundary.periodic())
+    return wide(I + 1) - wide(I - 1)
+
+
+@ti.field_operator
+def by_place(h):
+    return h * ti.coord(h, "lon") + h(I + 2)
+
+
+@pytest.mark.parametrize("chunks", [{"J": 5}, {"I": 5}, {"I": (2, 9, 1, 7, 4)}, {"I": 1, "J": 16}, {"I": 8, "time": 2}])
+@pytest.mark.parametrize("operator", [padded, edge, by_place], ids=lambda o: o.name)
+def test_what_is_special_to_a_boundary_is_so_in_the_blocks_that_it_reaches(operator, chunks):
+    xr.testing.assert_identical(ti.map_blocks(operator, H.chunk(chunks)).compute(), operator(H))
+
+
+def test_a_periodic_dim_needs_both_ends_of_it():
+    h = H.drop_vars("lon")
+    xr.testing.assert_identical(ti.map_blocks(around, h.chunk(J=5)).compute(), around(h))
+    with pytest.raises(ti.DiagnosticError, match=r"A35.*needs the whole of I at once"):
+        ti.map_blocks(around, h.chunk(I=5))
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ class Maker:
         start = self.pick([s for s in (0, -1, 1, -2, 3) if s >= low])
         if self.profile.few:
             return Interval(start, start + self.pick([2, 3]))
+        if self.profile.long and self.chance(3):
+            return Interval(start, start + self.integer(9, 14))
         return Interval(start, start + self.integer(least, most))
 
     def some(self, dims: Dims, one_in: int = 4) -> Dims:

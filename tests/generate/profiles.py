@@ -34,6 +34,9 @@ class Profile:
     few: bool = False
     """Whether intervals have few different extents: XLA compiles every operation once per shape and type."""
 
+    long: bool = False
+    """Whether some intervals have room for many blocks."""
+
     def __repr__(self) -> str:
         return self.name
 
@@ -47,6 +50,9 @@ COMMON = (FLOAT64, INT32, BOOL, FLOAT32, INT64)
 
 EVERY = Profile("EVERY", (*COMMON, *NARROW, *SMALL_FLOATS), frozenset(), "special", True)
 """Everything that the notation can say."""
+
+LONG = replace(EVERY, name="LONG", long=True)
+"""The same with intervals that several blocks lie in."""
 
 EXACT = Profile("EXACT", (*COMMON, *NARROW, *SMALL_FLOATS), TRANSCENDENTAL, "special", True)
 """What the lowering computes bit for bit, op by op."""

@@ -5,7 +5,7 @@ import pytest
 from generate import programs
 from generate.bounds import flat
 from generate.examples import examples
-from generate.profiles import EVERY
+from generate.profiles import EVERY, LONG
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from same_bits import same
@@ -17,7 +17,7 @@ from tensorir.ir.build import apply, call, cartesian_shift, closure, fencil, fun
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import tensor
 from tensorir.passes import PASSES, Inline, Simplify, Temporaries
-from tensorir.passes.restrict import free_of_coordinates, translated, with_positions
+from tensorir.passes.blocks import BlockPrograms, free_of_coordinates, regions_of, translated, with_positions
 
 # Pipelines
 
@@ -121,6 +121,31 @@ def test_a_program_has_its_values_wherever_coordinates_count_from(case, distance
     assert ti.parse(str(moved)) == moved
 
 
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=examples(40))
+@given(programs(LONG), st.integers(1, 3))
+def test_a_block_has_the_program_of_one_that_lies_alike(case, size):
+    for dim in {d for p in case.fencil.results for d in p.type.dims}:
+        whole, _ = with_positions(case.fencil, [dim])
+        blocks = BlockPrograms.cut(case.fencil, frozenset([dim]))
+        for regions in regions_of(case.fencil.results, {dim: range(size, 20, size)}):
+            block = blocks.at(regions)
+            out = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in case.fencil.results}
+            out |= {n: {d: (i.start, i.stop) for d, i in r.items} for n, r in regions.items()}
+            part = ti.passes.restrict(whole, {n: r for n, r in out.items() if r})
+            assert block.fencil == translated(part, block.origin), f"{case!r}\n{regions}"
+
+
+def test_a_buffer_that_is_written_again_makes_blocks_of_one_place_only():
+    # each closure stores all that any of them needs, so that needed points grow beyond the halo of the result
+    f = ti.parse("""f(out: tensor<float, I[0:40]>, tmp: tensor<float, I[0:60]>, x: tensor<float, I[0:60]>) {
+      tmp ← x; tmp[I[0:59]] ← ⟪I, 1⟫(tmp); out ← ⟪I, 1⟫(tmp); }""")
+    blocks = BlockPrograms.cut(f, frozenset("I"))
+    for regions in regions_of(f.results[:1], {"I": range(4, 40, 4)}):
+        part = ti.passes.restrict(f, {"out": {"I": (regions["out"]["I"].start, regions["out"]["I"].stop)}})
+        assert blocks.at(regions).fencil == translated(part, blocks.at(regions).origin)
+
+
 def test_parts_at_the_same_distance_from_what_is_special_are_one_program():
     f = ti.parse("""f(out: tensor<float, I[0:40]>, x: tensor<float, I[0:40]>) {
       out ← subset(x, I[0:40]) × cast(pos(I, x), float);
@@ -129,6 +154,10 @@ def test_parts_at_the_same_distance_from_what_is_special_are_one_program():
     assert positions == {"I_at": "I"}
     parts = {k: translated(ti.passes.restrict(g, {"I": (k, k + 8)}), {"I": k}) for k in range(0, 40, 8)}
     assert parts[8] == parts[16] == parts[24] and len(set(parts.values())) == 3
+    blocks = BlockPrograms.cut(f, frozenset("I"))
+    for regions in regions_of(f.results, {"I": range(8, 40, 8)}):
+        assert blocks.at(regions).fencil == parts[regions["out"]["I"].start]
+    assert len(blocks.by_place) == 3  # those in between are not made again
 
 
 def test_dims_whose_points_are_named_keep_their_coordinates():
