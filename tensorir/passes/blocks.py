@@ -191,16 +191,20 @@ class BlockPrograms:
     ) -> tuple[str, str] | None:
         """A parameter in several `blocks` along a dim of which some region needs all, and the dim.
 
-        A halo of a fixed width may hold two blocks, and no more. Of regions of the same dims the first and the last are
-        looked at.
+        The halo of a stencil may reach as far; one as wide as all there is goes around a periodic dim. Of regions of
+        the same dims the first and the last are looked at.
         """
         for _, alike in itertools.groupby(regions, lambda r: frozenset(next(iter(r.values())).names)):
             first, *others = alike
-            for program in map(self.at, [first, *others[-1:]]):
-                for p in program.fencil.inputs:
-                    for d, i in program.needed(p.name).items:
-                        several = blocks.get(p.name, {}).get(d, 1) > (2 if self.halos.get(d) else 1)
-                        if several and i == self.fencil[p.name].type.dims[d]:
+            for region in (first, *others[-1:]):
+                block = self.at(region)
+                for p in block.fencil.inputs:
+                    several = blocks.get(p.name, {})
+                    for d, i in block.needed(p.name).items:
+                        if several.get(d, 1) == 1 or i != self.fencil[p.name].type.dims[d]:
+                            continue
+                        halo = self.halos.get(d)
+                        if halo is None or halo[1] - halo[0] >= len(i):
                             return p.name, d
         return None
 

@@ -192,6 +192,11 @@ def test_what_is_special_to_a_boundary_is_so_in_the_blocks_that_it_reaches(opera
     xr.testing.assert_identical(ti.map_blocks(operator, H.chunk(chunks)).compute(), operator(H))
 
 
+def test_a_halo_may_reach_over_all_blocks():
+    wide = ti.field_operator(lambda h: h(I + 9) - h(I - 9))
+    xr.testing.assert_identical(ti.map_blocks(wide, H.chunk(I=4)).compute(), wide(H))
+
+
 def test_a_periodic_dim_needs_both_ends_of_it():
     h = H.drop_vars("lon")
     xr.testing.assert_identical(ti.map_blocks(around, h.chunk(J=5)).compute(), around(h))
