@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -14,10 +15,17 @@ from lowering.calls.executable import Executable, Options, Unlike, on_host
 from lowering.context import checked, raise_failures
 from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tracing
 from tensorir.binding.arrays import SkipValues, kind_of, refuse_given_away
-from tensorir.binding.calls import PreparedCall, prepare_call, refuse_absent_outputs, with_variables, writable
+from tensorir.binding.calls import (
+    PreparedCall,
+    prepare_call,
+    refuse_absent_outputs,
+    tables_of,
+    with_variables,
+    writable,
+)
 from tensorir.binding.labels import NOWHERE
 from tensorir.binding.programs import BoundProgram
-from tensorir.binding.repeated import RepeatedLabels, call_key
+from tensorir.binding.repeated import RepeatedLabels, call_key, copied_table, copy_table
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.pipeline import Stages, staged
 from tensorir.runtime.errors import DiagnosticError, refuse
@@ -120,6 +128,27 @@ class _Known:
     """What is done around it with the labels of arguments, where these have some."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """What a call found of a neighbour table."""
+
+    copy: weakref.ref[Any]
+    converted: Any
+    """The same in the element type of the parameter, where it has another one."""
+    holes: SkipValues
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The neighbour tables of a call by parameter, and the slots in which they hold -1."""
+
+    tables: Mapping[str, Any]
+    holes: tuple[Any, ...]
+
+
+NO_TABLES = _Tables({}, ())
+
+
 class Engine:
     """The engine of a compiled program: a plain object, since looking methods up on a module costs more than a call.
 
@@ -134,6 +163,16 @@ class Engine:
         self.last: Callable[[], RepeatedCall | None] = lambda: None
         """The way of the call before, as long as `quick` has it."""
         self.inspected: RecentCache[int, Any] = RecentCache("executables that show intermediates", SIZES)
+        self.entries: RecentCache[tuple[str, int], _Entries] = RecentCache("tables of calls", SIZES)
+        """What is known of a table, by parameter and by the copy of it."""
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The neighbour tables that calls bring along."""
+        fencil = self.program.program
+        return (
+            frozenset(tables_of(fencil)) - self.program.constants.keys() if isinstance(fencil, Fencil) else frozenset()
+        )
 
     def __reduce__(self) -> Any:
         # what was compiled belongs to this process
@@ -142,6 +181,7 @@ class Engine:
     def clear(self) -> None:
         self.executables.clear()
         self.quick.clear()
+        self.entries.clear()
         self.inspected.clear()
 
     def call(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
@@ -163,9 +203,12 @@ class Engine:
 
     def _called(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         key = None if datasets else call_key(arguments)
-        known = None if key is None else self.quick.get(key)
-        if known is not None and (results := self._again(known, constants, arguments)) is not None:
-            return results
+        looked = None if key is None else self._looked_at(arguments)
+        if looked is not None:
+            known = self.quick.get((key, looked.holes))
+            results = None if known is None else self._again(known, constants, {**arguments, **looked.tables})
+            if results is not None:
+                return results
         if datasets:
             return self._on_dataset(constants, datasets, arguments)
         ready = prepare_call(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
@@ -177,6 +220,35 @@ class Engine:
         if key is not None:
             self._remember(key, executable, ready, arguments, results)
         return results
+
+    def _looked_at(self, arguments: Mapping[str, Any]) -> _Tables | None:
+        """The neighbour tables among arguments, where calls before have looked at all of their entries."""
+        if not self.tables:
+            return NO_TABLES
+        tables: dict[str, Any] = {}
+        holes: list[Any] = []
+        for name in self.tables:
+            if name in arguments:
+                table = arguments[name]
+                copy = table if isinstance(table, jax.Array) else copied_table(table)
+                known = None if copy is None else self.entries.get((name, id(copy)))
+                if known is None or known.copy() is not copy:
+                    return None
+                tables[name] = copy if known.converted is None else known.converted
+                holes.append((name, known.holes))
+        return _Tables(tables, tuple(holes))
+
+    def _look_at(self, ready: PreparedCall, arguments: Mapping[str, Any]) -> _Tables | None:
+        """The neighbour tables of a call that has looked at them."""
+        for name in self.tables:
+            table = arguments.get(name)
+            if name in ready.holes and (isinstance(table, jax.Array) or type(table) is np.ndarray):
+                copy = table if isinstance(table, jax.Array) else copied_table(table)
+                copy = copy_table(table) if copy is None else copy
+                (taken,) = ready.arrays[name]
+                converted = None if copy.dtype == taken.dtype else taken
+                self.entries.put((name, id(copy)), _Entries(weakref.ref(copy), converted, ready.holes[name]))
+        return self._looked_at(arguments)
 
     def stages(self, fencil: Fencil, tables: Mapping[str, SkipValues] | None = None) -> Stages[Fencil]:
         """The passes of a compilation; op by op, floats are added in the order of the program."""
@@ -241,7 +313,7 @@ class Engine:
         fencil = executable.fencil
         kept = {name for name in executable.reads if isinstance(arguments.get(name), jax.Array)}
         written = {p.name for p in fencil.outputs if p.name not in self.options.donate}
-        special = {*executable.facts.tables, *(written - kept)}
+        special = {*(executable.facts.tables.keys() - self.tables), *(written - kept)}
         return (
             not any(n in self.program.size_names for n in arguments)
             and all(isinstance(v, jax.Array) or _is_bare(v) for v in arguments.values())
@@ -254,21 +326,26 @@ class Engine:
         self, key: Any, executable: Executable, ready: PreparedCall, arguments: dict[str, Any], results: Any
     ) -> None:
         """Keep what calls of this key do again, where that is known."""
+        looked = self._look_at(ready, arguments)
+        if looked is None:
+            return
+        given, key = {**arguments, **looked.tables}, (key, looked.holes)
         if ready.place is not NOWHERE:
-            labels = RepeatedLabels.of(ready.fencil, arguments, ready.place, ready.labels, results)
+            labels = RepeatedLabels.of(ready.fencil, given, ready.place, ready.labels, results)
             if labels is None:
                 return
-            arrays = labels.arrays(arguments)
-            known = self.quick.get(call_key(arrays))
+            arrays = labels.arrays(given)
+            plain = (call_key(arrays), looked.holes)
+            known = self.quick.get(plain)
             if known is None and self._is_plain(executable, arrays):
                 known = _Known(executable, self._repeated(executable, arrays), None)
-                self.quick.put(call_key(arrays), known)
+                self.quick.put(plain, known)
             if known is not None and known.executable is executable and known.repeated is not None:
                 self.quick.put(key, replace(known, labels=labels))
-        elif self._is_plain(executable, arguments):
-            repeated = self._repeated(executable, arguments)
+        elif self._is_plain(executable, given):
+            repeated = self._repeated(executable, given)
             self.quick.put(key, _Known(executable, repeated, None))
-            if repeated is not None:
+            if repeated is not None and not looked.tables:
                 self.last = weakref.ref(repeated)
 
     def _again(self, known: _Known, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any] | None:
@@ -278,7 +355,7 @@ class Engine:
             assert known.repeated is not None
             outputs = known.repeated(constants, labels.arrays(arguments))
             return None if outputs is None else labels.around(outputs, arguments)
-        if known.repeated is not None:
+        if known.repeated is not None and not self.tables:
             self.last = weakref.ref(known.repeated)
         arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
         arrays.update(constants or executable.constants)
@@ -303,7 +380,7 @@ class Engine:
         NumPy arrays without axes, which are numbers, may be among them. `given` has the place of each parameter in the
         arrays; results come in the order of their names. For arrays that are not like these the function gives None.
         """
-        known = self.quick.get(call_key({n: arrays[k] for n, k in given}))
+        known = self.quick.get((call_key({n: arrays[k] for n, k in given}), ()))
         if known is None or known.executable.prints or self.options.donate or tracing():
             return None
         executable = known.executable

@@ -15,6 +15,7 @@ arguments. What has no key, such as an array in a file or an index of several le
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.staggering import FROM_COORDINATES, STATED
 from tensorir.ir.types import INT32, Scalar
+from tensorir.runtime.memory import RecentCache
 
 NUMBERS = (float, int, bool)
 """Numbers of Python, whose value is in no key, but for whole numbers the width that it needs."""
@@ -142,6 +144,23 @@ def attributes_of(arguments: Mapping[Any, Any]) -> list[Any]:
     """The attributes of coordinates, which keys tell by identity and so must not go."""
     arrays = [getattr(value, "_coords", NO_ATTRIBUTES) for value in arguments.values()]
     return [list((c._attrs or NO_ATTRIBUTES).values()) for coordinates in arrays for c in coordinates.values()]
+
+
+COPIES: RecentCache[int, tuple[weakref.ref[Any], Any]] = RecentCache("copies of neighbour tables", 64)
+"""By the identity of a table of NumPy, what its entries were when a call looked at them."""
+
+
+def copied_table(table: Any) -> Any:
+    """The copy of a neighbour table of NumPy that a call looked at; None of others, and where entries have changed."""
+    known = COPIES.get(id(table)) if type(table) is np.ndarray else None
+    return known[1] if known is not None and known[0]() is table and np.array_equal(known[1], table) else None
+
+
+def copy_table(table: Any) -> Any:
+    """A copy of a neighbour table of NumPy that was looked at, kept as long as the table itself is."""
+    key, copy = id(table), table.copy()
+    COPIES.put(key, (weakref.ref(table, lambda _: COPIES.drop(key)), copy))
+    return copy
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """A call on labels like one before goes straight to its program, and notices all that decides another one."""
 
+import gc
 import types
 
 import jax
@@ -591,3 +592,61 @@ def test_an_index_of_many_labels_is_looked_at_in_every_call():
     h.xindexes["I"].index._data[7] = 15
     with pytest.raises(ti.DiagnosticError, match="unequal steps"):
         rise(h)
+
+
+# Neighbour tables that calls bring along
+
+EDGE, VERTEX = ti.dims("Edge Vertex")
+NEIGHBOURS = ti.Dimension("V2E", kind="local")
+V2E = ti.FieldOffset("V2E", source=EDGE, target=(VERTEX, NEIGHBOURS))
+TABLE = np.array([[0, 1, 2], [1, 2, -1], [3, 0, 1]], np.int32)
+
+
+@ti.field_operator
+def around(x):
+    return ti.neighbor_sum(x(V2E), axis=NEIGHBOURS)
+
+
+def sums(x, table):
+    return np.array([sum(x[k] for k in row if k >= 0) for row in table])
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    "labelled",
+    [
+        lambda x: ti.as_field({EDGE: 4}, x), lambda x: ti.as_field({EDGE: 4}, jax.numpy.asarray(x)),
+        lambda x: xr.DataArray(x, dims="Edge", coords={"Edge": range(4)}),
+    ],
+    ids=["a field", "a field of JAX", "a DataArray"],
+)  # fmt: skip
+def test_a_table_that_is_changed_in_place_is_looked_at_again(kind, labelled):
+    table, x = TABLE.astype(kind), np.arange(4.0) + 0.5
+    with jax.enable_x64(True):
+        argument = labelled(x)
+        for entry in (0, 3, -1, 2):
+            table[1, 1] = entry
+            for _ in range(3):
+                result = around(argument, offset_provider={"V2E": table})
+                np.testing.assert_allclose(getattr(result, "data", result), sums(x, table))
+        table[1, 1] = 4
+        for _ in range(2):
+            with pytest.raises(ti.DiagnosticError, match="A10"):
+                around(argument, offset_provider={"V2E": table})
+
+
+def test_a_second_call_with_a_table_does_not_look_at_all_of_its_entries():
+    x = ti.as_field({EDGE: 4}, np.arange(4.0))
+    call = lambda: around(x, offset_provider={"V2E": TABLE})
+    call()
+    assert count_calls_of_python(call) <= 300
+
+
+def test_the_copy_of_a_table_goes_with_it():
+    table, x = TABLE.copy(), ti.as_field({EDGE: 4}, np.arange(4.0))
+    before = ti.config.caches["copies of neighbour tables"]
+    around(x, offset_provider={"V2E": table})
+    assert ti.config.caches["copies of neighbour tables"] == before + 1
+    del table
+    gc.collect()
+    assert ti.config.caches["copies of neighbour tables"] == before
