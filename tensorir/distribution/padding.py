@@ -1,6 +1,4 @@
-"""Programs for all sizes up to a bound: ends of intervals that depend on sizes, and masks.
-
-What depends on the sizes of a template, node by node: ends of intervals, offsets, counts, each affine in the sizes.
+"""Intervals and masks as functions of sizes up to a bound: ends, offsets and counts, each affine in the sizes.
 
 A template is typed at its bound, at a smaller value of each size, and at a few more; it gives the same nodes each time,
 and what is no affine function of the sizes at all of these is known for that, and refused where it is asked for.
@@ -25,7 +23,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from tensorir.distribution.refusals import whole_results, zero
+from tensorir.distribution.whole_program import whole_results, zero
 from tensorir.integers.affine import Affine, number, variable
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import apply, call, coerced, cut, free_name, literal, var
@@ -77,20 +75,20 @@ class AffineEnds:
     def params(self, function: Lambda | Operator) -> tuple[dict[str, Ends], ...]:
         """The ends of the intervals of a function's parameters."""
         forms = iter(self.forms[id(function)])
-        found: list[dict[str, Ends]] = []
+        ends: list[dict[str, Ends]] = []
         for kind in function.type.params:
-            found.append({})
+            ends.append({})
             for d in kind.dims:
                 start, stop = next(forms), next(forms)
                 if start is None or stop is None:
                     raise refuse("B13", f"where {d}{kind.dims[d]} ends is no sum of sizes.", HINT, at=function.span)
-                found[-1][d] = start, stop
-        return tuple(found)
+                ends[-1][d] = start, stop
+        return tuple(ends)
 
     def number(self, node: Expr, k: int = 0) -> Affine:
         """A number of a node besides its type."""
-        own = len(_of_type(node))
-        form = self.forms[id(node)][own + k]
+        of_type = len(_of_type(node))
+        form = self.forms[id(node)][of_type + k]
         if form is None:
             raise refuse("B13", "a number here is no sum of sizes.", HINT, at=node.span)
         return form
@@ -161,9 +159,9 @@ def _probes(most: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 def _sample(fencil: Fencil, sizes: Mapping[str, int]) -> _Sample:
     results = whole_results(fencil)
-    made = _expanded(tuple(results.values()))
-    results = dict(zip(results, made, strict=True))
-    return _Sample(dict(sizes), fencil, results, tuple(postorder(*fencil.params, *made)))
+    expressions = _expanded(tuple(results.values()))
+    results = dict(zip(results, expressions, strict=True))
+    return _Sample(dict(sizes), fencil, results, tuple(postorder(*fencil.params, *expressions)))
 
 
 def _expanded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -229,17 +227,17 @@ def _sloped(
     forms: tuple[Affine | None, ...], node: Expr, smaller: Expr, name: str, most: int, step: int
 ) -> tuple[Affine | None, ...]:
     """Numbers as functions of one more size, from their values where it is smaller."""
-    found: list[Affine | None] = []
+    sloped: list[Affine | None] = []
     for form, now, before in zip(forms, _numbers(node), _numbers(smaller), strict=True):
         slope = Fraction(now - before, step)
         whole = form is not None and slope.denominator == 1
-        found.append(form.plus(variable(name).minus(number(most)).times(int(slope))) if form and whole else None)
-    return tuple(found)
+        sloped.append(form.plus(variable(name).minus(number(most)).times(int(slope))) if form and whole else None)
+    return tuple(sloped)
 
 
 def _agreed(forms: tuple[Affine | None, ...], sizes: Mapping[str, int], node: Expr) -> tuple[Affine | None, ...]:
     """The numbers that are what they are at some sizes too; of intervals without points it does not matter."""
-    numbers, found = _numbers(node), list(forms)
+    numbers, agreed = _numbers(node), list(forms)
     count = len(_of_type(node))
     for k in range(0, count, 2):
         start, stop = forms[k : k + 2]
@@ -247,12 +245,12 @@ def _agreed(forms: tuple[Affine | None, ...], sizes: Mapping[str, int], node: Ex
             continue
         said, is_now = Interval(start.at(sizes), stop.at(sizes)), Interval(*numbers[k : k + 2])
         if said != is_now and (said or is_now):
-            found[k : k + 2] = None, None
+            agreed[k : k + 2] = None, None
     for k in range(count, len(numbers)):
         form = forms[k]
         if form is not None and form.at(sizes) != numbers[k]:
-            found[k] = None
-    return tuple(found)
+            agreed[k] = None
+    return tuple(agreed)
 
 
 def _told(sizes: Mapping[str, int]) -> str:
@@ -287,13 +285,13 @@ class Masking:
 
     def dims(self, node: Expr) -> Dims:
         """The hulls of a tensor's intervals; without those that nobody can tell."""
-        found: list[tuple[str, Interval]] = []
+        hulls: list[tuple[str, Interval]] = []
         forms = self.ends.forms[id(node)]
         for k, d in enumerate(node.tensor.dims):
             start, stop = forms[2 * k : 2 * k + 2]
             if start is not None and stop is not None:
-                found.append((d, self.hull((start, stop))))
-        return Dims(tuple(found))
+                hulls.append((d, self.hull((start, stop))))
+        return Dims(tuple(hulls))
 
     def params(self, function: Lambda | Operator) -> tuple[TensorType, ...]:
         """The types of a function's parameters on hulls."""
@@ -361,8 +359,8 @@ def masked(counts: Expr | None, value: Expr, otherwise: Expr) -> Expr:
 
 def all_of(conditions: Iterable[Expr | None]) -> Expr | None:
     """The conjunction of conditions; None holds everywhere."""
-    given = [c for c in conditions if c is not None]
-    return reduce(lambda a, b: call("and", a, b), given) if given else None
+    present = [c for c in conditions if c is not None]
+    return reduce(lambda a, b: call("and", a, b), present) if present else None
 
 
 def fitted(value: Expr, dims: Dims) -> Expr:

@@ -91,19 +91,19 @@ class DistributionPlan(Displayed):
 
         All points of a mesh come after its own.
         """
-        found: dict[str, tuple[int, int]] = {}
+        halos: dict[str, tuple[int, int]] = {}
         got: Counter[tuple[str, int]] = Counter()
         for m in self.messages:
             if m.field != field:
                 continue
             if isinstance(m, MeshMessage):
                 got[m.dim, m.target] += len(m.points)
-                found[m.dim] = 0, max(got[d, k] for d, k in got if d == m.dim)
+                halos[m.dim] = 0, max(got[d, k] for d, k in got if d == m.dim)
             else:
-                before, after = found.get(m.dim, (0, 0))
-                own = len(blocks_of(self.local.parts)[m.dim].block(m.target))
-                found[m.dim] = max(before, -m.position), max(after, m.position + len(m.points) - own)
-        return found
+                before, after = halos.get(m.dim, (0, 0))
+                size = len(blocks_of(self.local.parts)[m.dim].block(m.target))
+                halos[m.dim] = max(before, -m.position), max(after, m.position + len(m.points) - size)
+        return halos
 
     def __str__(self) -> str:
         lines = [f"{self.local.program.name} on {self._devices} device{'s' * (self._devices != 1)}"]
