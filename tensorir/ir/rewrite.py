@@ -111,6 +111,15 @@ def rewrite_all(
     return tuple(done[id(root)] for root in roots)
 
 
+def rewrite_nodes(roots: Iterable[Expr], rule: Callable[[Expr, Expr], Expr]) -> tuple[Expr, ...]:
+    """Bottom up, each distinct node once: `rule` gets a node, by which it decides, and that of new children."""
+    roots = tuple(roots)
+    done: dict[int, Expr] = {}
+    for node in postorder(*roots):
+        done[id(node)] = rule(node, rebuild(node, tuple(done[id(child)] for child in node.children)))
+    return tuple(done[id(root)] for root in roots)
+
+
 def rewrite_fencil(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:
     """`rewrite` of the value of every closure."""
     return dataclasses.replace(

@@ -37,8 +37,8 @@ class Pass:
     def checked(self, fencil: Fencil) -> Fencil:
         """`run`; parameters that it added are buffers of its own, and no results."""
         result = self.run(fencil)
-        own = {p.name for p in fencil.params} - fencil.buffers
-        buffers = frozenset(p.name for p in result.params if p.name not in own)
+        declared = {p.name for p in fencil.params} - fencil.buffers
+        buffers = frozenset(p.name for p in result.params if p.name not in declared)
         return result if buffers == result.buffers else dataclasses.replace(result, buffers=buffers)
 
     def in_order(self) -> Pass | None:
@@ -79,7 +79,7 @@ class Pass:
             for c, where in closures_changed(before, after)
         )
 
-    def measure(self, made: Expr) -> float | None:
+    def measure(self, node: Expr) -> float | None:
         """The number that was compared with the pass's first threshold, for a call that it made."""
         return None
 
