@@ -91,8 +91,8 @@ def domains(
         need[output] = need[output].without(target)
         written[output.name] |= wanted
         stored.append(wanted)
-        for variable, found in reads.of_closure(closure.value, wanted).items():
-            need[variable] |= found
+        for variable, points in reads.of_closure(closure.value, wanted).items():
+            need[variable] |= points
     return Domains(
         flat,
         {p.name: need[p] for p in fencil.params},
@@ -111,13 +111,13 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     for key in map(str, out):
         if key not in names and key not in dims:
             raise refuse("A15", f"no output has a dim {key}.", did_you_mean(key, [*dims, *names]))
-    found: dict[Var, Dims] = {}
+    parts: dict[Var, Dims] = {}
     for p in fencil.results:
-        own = {str(k): v for k, v in out.items() if str(k) not in names}
+        intervals = {str(k): v for k, v in out.items() if str(k) not in names}
         inner: dict[Any, Any] = dict(*[v for k, v in out.items() if str(k) == p.name])
-        own |= {str(k): v for k, v in inner.items()}
+        intervals |= {str(k): v for k, v in inner.items()}
         part = p.type.dims
-        for dim, interval in Dims.of(own).items:
+        for dim, interval in Dims.of(intervals).items:
             have = part.get(dim)
             if have is None:
                 continue
@@ -128,5 +128,5 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
                     f"ask for a part of {dim}{have}.",
                 )
             part = part.with_interval(dim, interval)
-        found[p] = part
-    return found
+        parts[p] = part
+    return parts

@@ -119,25 +119,25 @@ class _Proof:
 
     def all(self, roots: Sequence[Expr], env: Mapping[Var, _Found], here: bool) -> list[_Found]:
         """Facts of expressions; `here` says that the NaN is in this round, and not in one before."""
-        found: dict[int, _Found] = {}
+        facts: dict[int, _Found] = {}
         for e in _outside_of_functions(roots):
-            known = self._of(e, env, found)
+            known = self._of(e, env, facts)
             if here and (e is self.x or (isinstance(e, Var) and e == self.x)):
                 if known.differs and known.rows != self.row:
                     raise _Unproven
                 known = replace(known, nan=self.dim, rows=self.row)
             # what is NaN in both programs is the same in both
-            found[id(e)] = replace(known, differs=False) if known.nan == EVERYWHERE else known
-        return [found[id(e)] for e in roots]
+            facts[id(e)] = replace(known, differs=False) if known.nan == EVERYWHERE else known
+        return [facts[id(e)] for e in roots]
 
-    def _of(self, e: Expr, env: Mapping[Var, _Found], found: Mapping[int, _Found]) -> _Found:
+    def _of(self, e: Expr, env: Mapping[Var, _Found], facts: Mapping[int, _Found]) -> _Found:
         if e is self.extreme:
             return _Found(True, None, self.row)
         if isinstance(e, Var):
             return env.get(e, SAME)
         if not isinstance(e, Call):
             return _Found(id(e) in self.around)
-        args = [found[id(a)] for a in e.args]
+        args = [facts[id(a)] for a in e.args]
         match e:
             case Call(op) if TABLE[op].control is Control.LOOP and id(e.args[1]) in self.around:
                 return self._loop(e, args)

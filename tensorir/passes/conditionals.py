@@ -231,7 +231,7 @@ def if_converted(fencil: Fencil, facts: AbsenceAnalysis, choices: Mapping[int, C
     nested = _nested(distinct)
     if not nested:
         return None
-    conditional = frozenset[int]().union(*(part for c in distinct for part in c.own))
+    conditional = frozenset[int]().union(*(part for c in distinct for part in c.branches))
     absent = any(a.absent for a in facts.accesses.values())
     flattening = _Flattening(facts, frozenset(choices), conditional, nested, _printing(fencil), absent)
     for node in postorder(*values(fencil.closures)):
@@ -249,7 +249,7 @@ def if_converted(fencil: Fencil, facts: AbsenceAnalysis, choices: Mapping[int, C
 def _nested(choices: Sequence[Choice]) -> set[int]:
     """The choices inside of too many others, or traced too often, by identity of their members."""
     numbers = {id(m): k for k, c in enumerate(choices) for m in c.members}
-    inside = [[{numbers[n] for n in branch & numbers.keys()} for branch in c.own] for c in choices]
+    inside = [[{numbers[n] for n in branch & numbers.keys()} for branch in c.branches] for c in choices]
     around: list[list[int]] = [[] for _ in choices]
     for k, branches in enumerate(inside):
         for branch in branches:

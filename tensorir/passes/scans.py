@@ -63,13 +63,18 @@ def _once(root: Expr, taken: set[str]) -> Expr | None:
                 if rest >> k & 1 or not _alike(other, node):
                     continue
                 fused = _scans_fused(other, node, direct, taken)
-                if fused is not None:  # of two that are equal, both read the first component
-                    first, second = (call("tuple_get", fused, static=(k,)) for k in (0, 1))
-                    return rewrite(root, {node: second, other: first}.get)
+                if fused is not None:
+                    return _with_components(root, other, node, fused)
             mask |= 1 << len(scans)
             scans.append(node)
         before[id(node)] = mask
     return None
+
+
+def _with_components(root: Expr, a: Call, b: Call, fused: Call) -> Expr:
+    # of two that are equal, both read the first component
+    components = {scan: call("tuple_get", fused, static=(k,)) for k, scan in ((1, b), (0, a))}
+    return rewrite(root, lambda e: components.get(e) if isinstance(e, Call) else None)
 
 
 def _below(node: Expr, before: dict[int, int]) -> int:
