@@ -65,10 +65,10 @@ def rescoped(
                     stack.append((node, scope, 1))
                     stack += [(arg, scope, 0) for arg in reversed(args)]
                 elif stage == 1:
-                    given = [coerced(_made(a, scope), p.type) for a, p in zip(args, params, strict=True)]
+                    values = [coerced(_made(a, scope), p.type) for a, p in zip(args, params, strict=True)]
                     if named:
-                        given = [_labelled(g, p) for g, p in zip(given, params, strict=True)]
-                    scope.inner[id(node)] = inner = _Scope(dict(zip(params, given, strict=True)), scope)
+                        values = [_labelled(g, p) for g, p in zip(values, params, strict=True)]
+                    scope.inner[id(node)] = inner = _Scope(dict(zip(params, values, strict=True)), scope)
                     stack += [(node, scope, 2), (body, inner, 0)]
                 else:
                     result = _made(body, scope.inner.pop(id(node)))
@@ -77,8 +77,8 @@ def rescoped(
                 stack.append((node, scope, 1))
                 stack += [(child, scope, 0) for child in reversed(node.children)]
             case Apply(Operator(op, types), args) if applied:
-                given = [coerced(_made(a, scope), t) for a, t in zip(args, types, strict=True)]
-                result = call(op, *given, span=node.span)
+                values = [coerced(_made(a, scope), t) for a, t in zip(args, types, strict=True)]
+                result = call(op, *values, span=node.span)
                 scope.done[id(node)] = with_label(result, node.label) if node.label else result
             case Apply() | Call():
                 scope.done[id(node)] = new = rebuild(node, tuple([_made(c, scope) for c in node.children]))
@@ -89,12 +89,12 @@ def rescoped(
     return tuple([_made(root, top) for root in roots])
 
 
-def _labelled(given: Expr, param: Var) -> Expr:
+def _labelled(value: Expr, param: Var) -> Expr:
     """The value of a parameter with its name as label; a value with a label of its own keeps that."""
-    if isinstance(given, Call) and not given.label:
-        return with_label(given, param.name)
-    dims = given.tensor.dims
-    return with_label(call("subset", given, static=(dims,), span=param.span), param.name) if dims else given
+    if isinstance(value, Call) and not value.label:
+        return with_label(value, param.name)
+    dims = value.tensor.dims
+    return with_label(call("subset", value, static=(dims,), span=param.span), param.name) if dims else value
 
 
 def _home(node: Expr, scope: _Scope) -> _Scope:

@@ -19,7 +19,7 @@ from tensorir.ir.types import (
     bcast,
     neighbour_counter,
 )
-from tensorir.runtime.errors import Diagnostic, did_you_mean, refuse
+from tensorir.runtime.errors import Diagnostic, article, did_you_mean, refuse
 from tensorir.runtime.print_formatting import PLACE
 
 # What a typing rule sees of its operands, and what several rules ask of them.
@@ -43,12 +43,12 @@ Operands = Sequence[Operand]
 
 
 def tensors_of(args: Operands) -> list[TensorType]:
-    found: list[TensorType] = []
+    types: list[TensorType] = []
     for index, arg in enumerate(args):
         if not isinstance(arg.type, TensorType):
             raise refuse("T14", "a function stands where a tensor is needed.", "apply it: f(x).", at=index)
-        found.append(arg.type)
-    return found
+        types.append(arg.type)
+    return types
 
 
 def function_of(args: Operands, index: int, results: int = 1) -> FunctionType:
@@ -73,11 +73,11 @@ def _values(count: int) -> str:
 
 
 def interval_of(x: TensorType, dim: str, at: int) -> Interval:
-    found = x.dims.get(dim)
-    if found is None:
+    interval = x.dims.get(dim)
+    if interval is None:
         message = f"there is no dim {dim} here, only {x.dims}."
         raise refuse("T25", message, did_you_mean(dim, x.dims.names) or "the operand is one value.", at=at)
-    return found
+    return interval
 
 
 def assignable(value: TensorType, place: TensorType) -> Diagnostic | None:
@@ -129,16 +129,12 @@ def _scalars(args: Operands, wanted: str, accepts: Any) -> tuple[Scalar, Dims]:
             raise refuse("T05", message, "take a member: x[0].", at=index)
         if not accepts(t.element):
             help = _cast_hint(wanted, [e for e in elements if isinstance(e, Scalar) and accepts(e)])
-            raise refuse("T04", f"{t.element} stands where {_article(wanted)} is needed.", help, at=index)
+            raise refuse("T04", f"{t.element} stands where {article(wanted)} is needed.", help, at=index)
         if t.element != first:
             help = f"nothing is converted silently; write cast(x, {first}) or cast(x, {t.element})."
             raise refuse("T01", f"the operands have different element types: {first} and {t.element}.", help, at=index)
     assert isinstance(first, Scalar)
     return first, bcast(types)
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _cast_hint(wanted: str, others: Sequence[Scalar]) -> str:

@@ -69,8 +69,8 @@ def _check_arguments(function: FunctionType, values: Sequence[TensorType], first
         )
     for index, (value, place) in enumerate(zip(values, function.params, strict=True)):
         have = value.on(value.dims.without(without)) if without is not None else value
-        if found := assignable(have, place):
-            raise refuse(found.code, found.message, found.help, at=first + index)
+        if refused := assignable(have, place):
+            raise refuse(refused.code, refused.message, refused.help, at=first + index)
 
 
 def apply(function: FunctionType, args: Operands) -> TensorType:
@@ -102,29 +102,30 @@ def _captured(f: Operand, dim: str) -> set[str]:
                 seen.add(id(child))
                 inside.append(child)
     bound = {p for node in inside for p in getattr(node, "params", ())}
-    found: set[str] = set()
+    missing: set[str] = set()
     stack, seen = [f], {id(f)}
     while stack:
         node = stack.pop()
         kind = node.type
         if isinstance(kind, TensorType) and (node in wrong or bound.isdisjoint(node.free)):
             if dim in kind.dims:
-                found |= {v.name for v in wrong.intersection(node.free)}
+                missing |= {v.name for v in wrong.intersection(node.free)}
             continue
         for child in node.children:
             if id(child) not in seen and not wrong.isdisjoint(child.free):
                 seen.add(id(child))
                 stack.append(child)
-    return found
+    return missing
 
 
 def _check_carry(function: FunctionType, init: TensorType, what: str) -> TensorType:
     """The type of accumulator or state; what the function returns and `init` must fit it."""
     state = function.params[0]
-    if found := assignable(init, state):
-        raise refuse("T19", f"init is {init}, and the {what} is {state}.", found.message, at=1, notes=found.notes)
-    if found := assignable(function.result, state):
-        raise refuse("T19", f"the function returns {function.result}, and the {what} is {state}.", found.message, at=0)
+    if refused := assignable(init, state):
+        raise refuse("T19", f"init is {init}, and the {what} is {state}.", refused.message, at=1, notes=refused.notes)
+    if refused := assignable(function.result, state):
+        message = f"the function returns {function.result}, and the {what} is {state}."
+        raise refuse("T19", message, refused.message, at=0)
     return state
 
 
@@ -222,10 +223,10 @@ def loop(static: Static, args: Operands) -> TensorType:
     if condition.result != TensorType(BOOL):
         hint = "it decides for the whole loop; compare single values."
         raise refuse("T35", f"the condition is {condition.result}, and {TensorType(BOOL)} is needed.", hint, at=0)
-    for k, (made, place) in enumerate(zip(step.results, carried, strict=True)):
-        if found := assignable(made, place):
+    for k, (result, place) in enumerate(zip(step.results, carried, strict=True)):
+        if refused := assignable(result, place):
             which = "the function returns" if count == 1 else f"result {k} of the function is"
-            raise refuse("T19", f"{which} {made}, and {place} is carried.", found.message, at=1)
+            raise refuse("T19", f"{which} {result}, and {place} is carried.", refused.message, at=1)
     return carried[index]
 
 

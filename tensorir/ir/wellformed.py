@@ -15,25 +15,25 @@ from tensorir.runtime.memory import WeakCache
 
 def check_fencil(fencil: Fencil) -> None:
     """Raise with everything that is wrong with the fencil as a whole; its expressions are typed already."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     seen: set[str] = set()
     for variable in fencil.params:
         if variable.name in seen:
-            found.append(
+            diagnostics.append(
                 Diagnostic(
                     "N02", f"there are two parameters named '{variable.name}'.", variable.span, help="rename one."
                 )
             )
         seen.add(variable.name)
-    found += _repeated_binders(fencil) if not found else []
+    diagnostics += _repeated_binders(fencil) if not diagnostics else []
     if not fencil.closures:
-        found.append(
+        diagnostics.append(
             Diagnostic("N05", f"'{fencil.name}' computes nothing.", fencil.span, help="add a closure: out ← e;")
         )
     for closure in fencil.closures:
-        found += check_closure(fencil.params, closure)
-    if found:
-        raise DiagnosticError(found)
+        diagnostics += check_closure(fencil.params, closure)
+    if diagnostics:
+        raise DiagnosticError(diagnostics)
 
 
 def _repeated_binders(fencil: Fencil) -> Iterator[Diagnostic]:
@@ -140,13 +140,13 @@ def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, m
     """Reasons for missing points: the reads of all shifts together, and variables that have too few themselves."""
     gap = f"{len(missing)} point{'s' if len(missing) != 1 else ''}"
     lack = f"{gap} {'is' if len(missing) == 1 else 'are'} missing there: {dim}{missing}."
-    own = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"
+    extent = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"
     if not shifts:
-        return (f"{own}, so {lack}",) if own else ()
+        return (f"{extent}, so {lack}",) if extent else ()
     steps = "one point" if abs(reach) == 1 else f"{abs(reach)} points"
     side = "after" if reach > 0 else "before"
     names = " of ".join(f"⟪{dim}, {shift.static.offset}⟫" for shift in shifts)
-    also = f", and {own}" if own and abs(reach) != len(missing) else ""
+    also = f", and {extent}" if extent and abs(reach) != len(missing) else ""
     return (f"{names} reads {steps} {side}{also}, so {lack}",)
 
 
@@ -177,7 +177,7 @@ def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var
         lacking = [(i.start if low else -i.stop, c) for c, i in having if i is not None and point not in i]
         if not lacking:
             return shifts, None, point
-        node = max(lacking, key=lambda found: found[0])[1]
+        node = max(lacking, key=lambda ranked: ranked[0])[1]
 
 
 NEEDED: WeakCache[tuple[Var, ...]] = WeakCache("parameters that must be passed")

@@ -536,7 +536,7 @@ RULES: dict[str, tuple[simplify.Rule, ...]] = {
     "concat": (simplify.concat_of_parts, prefix_of_scan, concat_of_concat),
     "gather": (row_of_split, point_of_shifted),
     "rename": (simplify.rename_to_itself, simplify.rename_of_rename, rename_of_subset),
-    "subset": (simplify.subset_of_all, simplify.subset_of_subset, simplify.subset_of_added),
+    "subset": (simplify.whole_operand, simplify.subset_of_subset, simplify.subset_of_added),
     "cartesian_shift": (simplify.shift_of_added, shift_of_shift, shift_of_subset),
     "merge_dims": (simplify.merge_of_split, merge_of_whole),
     "split_dim": (split_of_merged, split_of_renamed),
