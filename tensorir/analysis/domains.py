@@ -122,11 +122,8 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
             if have is None:
                 continue
             if not have.covers(interval):
-                raise refuse(
-                    "A16",
-                    f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'.",
-                    f"ask for a part of {dim}{have}.",
-                )
+                message = f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'."
+                raise refuse("A16", message, f"ask for a part of {dim}{have}.")
             part = part.with_interval(dim, interval)
         parts[p] = part
     return parts

@@ -48,12 +48,8 @@ def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnos
     names = [p.name for p in params]
     output, value = closure.output, closure.value
     if output not in params:
-        yield Diagnostic(
-            "N01",
-            f"'{output.name}' is not a parameter of this fencil.",
-            closure.span,
-            help=did_you_mean(output.name, names),
-        )
+        message = f"'{output.name}' is not a parameter of this fencil."
+        yield Diagnostic("N01", message, closure.span, help=did_you_mean(output.name, names))
         return
     for variable in sorted(value.free.difference(params), key=lambda v: v.name):
         yield Diagnostic(
@@ -63,20 +59,12 @@ def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnos
         for dim, interval in closure.region.items:
             have = output.type.dims.get(dim)
             if have is None:
-                yield Diagnostic(
-                    "T25",
-                    f"there is no dim {dim} in '{output.name}', only {output.type.dims}.",
-                    closure.span,
-                    help=did_you_mean(dim, output.type.dims.names),
-                )
+                message = f"there is no dim {dim} in '{output.name}', only {output.type.dims}."
+                yield Diagnostic("T25", message, closure.span, help=did_you_mean(dim, output.type.dims.names))
                 return
             if not have.covers(interval):
-                yield Diagnostic(
-                    "T21",
-                    f"{dim}{interval} is not inside of {dim}{have}, all of '{output.name}'.",
-                    closure.span,
-                    help=f"write to a part of {dim}{have}.",
-                )
+                message = f"{dim}{interval} is not inside of {dim}{have}, all of '{output.name}'."
+                yield Diagnostic("T21", message, closure.span, help=f"write to a part of {dim}{have}.")
                 return
     if not isinstance(value.type, TensorType):
         yield Diagnostic("T14", "a function cannot be stored.", value.span, help="apply it: f(x).")
@@ -87,21 +75,14 @@ def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnos
 def _check_target(closure: Closure, have: TensorType, need: TensorType) -> Iterator[Diagnostic]:
     name, span = closure.output.name, closure.value.span
     if have.element != need.element:
-        yield Diagnostic(
-            "T37",
-            f"'{name}' holds {need.element}, but this is {have.element}.",
-            span,
-            help=f"declare {name}: {TensorType(have.element, need.dims)}, or cast the expression.",
-        )
+        hint = f"declare {name}: {TensorType(have.element, need.dims)}, or cast the expression."
+        yield Diagnostic("T37", f"'{name}' holds {need.element}, but this is {have.element}.", span, help=hint)
     for dim, interval in have.dims.items:
         wanted = need.dims.get(dim)
         if wanted is None:
-            yield Diagnostic(
-                "T08",
-                f"the expression varies along {dim}, and '{name}' has no dim {dim}.",
-                span,
-                help=f"add {dim}{interval} to the type of '{name}', or reduce over {dim}.",
-            )
+            message = f"the expression varies along {dim}, and '{name}' has no dim {dim}."
+            hint = f"add {dim}{interval} to the type of '{name}', or reduce over {dim}."
+            yield Diagnostic("T08", message, span, help=hint)
         elif not interval.covers(wanted):
             yield _shortfall(closure, dim, wanted, interval)
 

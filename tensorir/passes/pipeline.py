@@ -144,12 +144,8 @@ def _option(pass_class: Any, key: str, text: str, span: Span) -> Any:
     """The value of an option, of the type that its default has."""
     known = {f.name: f.default for f in dataclasses.fields(pass_class)}
     if key not in known:
-        raise refuse(
-            "N21",
-            f"the pass '{pass_class.name()}' has no option '{key}'.",
-            did_you_mean(key, known) or "write its name alone.",
-            at=span,
-        )
+        message = f"the pass '{pass_class.name()}' has no option '{key}'."
+        raise refuse("N21", message, did_you_mean(key, known) or "write its name alone.", at=span)
     try:
         value = ast.literal_eval(text.replace("true", "True").replace("false", "False"))
     except (ValueError, SyntaxError):

@@ -131,12 +131,8 @@ def typed(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
         case syntax.Operator():
             return _operator(e, node, _UNKNOWN)
         case syntax.Results():
-            e.report(
-                "T14",
-                "several results stand where one value is needed.",
-                node.span,
-                "they end a function that a loop repeats, λ(i, a, b) → {a + 1, b}; a tuple is written (a, b).",
-            )
+            hint = "they end a function that a loop repeats, λ(i, a, b) → {a + 1, b}; a tuple is written (a, b)."
+            e.report("T14", "several results stand where one value is needed.", node.span, hint)
             return None
 
 
@@ -156,12 +152,8 @@ def _value_of(e: Elaboration, node: syntax.Name) -> nodes.Expr | None:
     if name in e.defining:
         e.report("N06", f"'{name}' is used in its own definition.", node.span, "a let cannot refer to itself.")
     elif name in e.stale:
-        e.report(
-            "N13",
-            f"'{name}' reads '{e.stale[name]}', into which a closure has stored since.",
-            node.span,
-            f"bind it again behind that closure: let {name} = ...;",
-        )
+        message = f"'{name}' reads '{e.stale[name]}', into which a closure has stored since."
+        e.report("N13", message, node.span, f"bind it again behind that closure: let {name} = ...;")
     elif name in e.dims:
         e.report("N01", f"'{name}' is a dim, not a value.", node.span, f"its coordinates are pos({name}, x).")
     elif name.removeprefix("__") in TABLE:
@@ -267,12 +259,8 @@ def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> nodes.Expr 
             return None
     if types is None:
         word = node.span.text or node.op
-        e.report(
-            "T39",
-            f"it is not clear what '{word}' is applied to.",
-            node.span,
-            f"give its types: operator({word}, tensor<float>, tensor<float>).",
-        )
+        message = f"it is not clear what '{word}' is applied to."
+        e.report("T39", message, node.span, f"give its types: operator({word}, tensor<float>, tensor<float>).")
         return None
     return e.attempt(lambda: _typed_operator(node, types), node.span)
 
@@ -293,12 +281,8 @@ def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nod
 
 def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr | None]:
     if hint.types is not None and len(hint.types) != len(node.params):
-        e.report(
-            "T15",
-            f"this function takes {_count(len(node.params), 'argument')}, and here it gets {len(hint.types)}.",
-            node.span,
-            "give it as many arguments as parameters.",
-        )
+        message = f"this function takes {_count(len(node.params), 'argument')}, and here it gets {len(hint.types)}."
+        e.report("T15", message, node.span, "give it as many arguments as parameters.")
         hint = _BROKEN
     types: list[TensorType | None] = []
     names: set[str] = set()
@@ -308,12 +292,8 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr
         names.add(p.name)
         kind = e.tensor_type(p.type) if p.type is not None else None if hint.types is None else hint.types[index]
         if p.type is None and hint.types is None and not hint.broken:
-            e.report(
-                "T38",
-                f"the type of '{p.name}' does not follow from anything here.",
-                p.span,
-                f"write it: {p.name}: tensor<float, I[0:5]>.",
-            )
+            message = f"the type of '{p.name}' does not follow from anything here."
+            e.report("T38", message, p.span, f"write it: {p.name}: tensor<float, I[0:5]>.")
         types.append(kind)
     twin = e.twin([p.name for p in node.params], types)
     params: list[nodes.Var | None] = []
@@ -463,11 +443,8 @@ def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequenc
 def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     depth = 1 + max((e.tuple_depths.get(id(a.type.element), (None, 0))[1] for a in args), default=0)
     if depth > MAX_TUPLE_NESTING:
-        raise refuse(
-            "S05",
-            f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit.",
-            help="use fewer levels.",
-        )
+        message = f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit."
+        raise refuse("S05", message, help="use fewer levels.")
     result = build.call("make_tuple", *args, span=span)
     assert isinstance(result.type, TensorType)
     element = result.type.element
@@ -548,12 +525,8 @@ def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[node
     params = [e.declare(p) for p in program.params]
     for p in program.params:
         if p.name in known.sizes:
-            e.report(
-                "N10",
-                f"'{p.name}' is a parameter, and an interval cannot depend on its value.",
-                p.span,
-                f"intervals depend on sizes, which are no parameters; rename '{p.name}' or the size.",
-            )
+            hint = f"intervals depend on sizes, which are no parameters; rename '{p.name}' or the size."
+            e.report("N10", f"'{p.name}' is a parameter, and an interval cannot depend on its value.", p.span, hint)
     if not program.closures:
         e.report("N05", f"'{program.name}' computes nothing.", program.span, "add a closure: out ← e;")
     closures: list[nodes.Closure | None] = []
