@@ -356,24 +356,26 @@ class _Rules:
 
     def cond(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         first, second, condition, *operands = args
-        assert isinstance(first, Bound) and isinstance(second, Bound) and isinstance(condition, Known)
-        values = [v for v in operands if isinstance(v, Known)]
-        key = id(first), id(second), *map(id, values)
-        # every result of a conditional is asked for by a node of its own
-        if key not in self.branches:
-            self.branches[key] = args, [apply.each(f, *values) for f in (first, second)]
-        branches = self.branches[key][1]
+        assert isinstance(condition, Known)
+        branches = self._results((first, second), operands, apply)
         return self.select(node, [condition, *(results[node.static.result] for results in branches)])
 
     def blocked(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
-        f, *operands = args
-        assert isinstance(f, Bound)
-        values = [v for v in operands if isinstance(v, Known)]
-        key = id(f), *map(id, values)
-        if key not in self.branches:
-            self.branches[key] = args, [apply.each(f, *values)]
-        (results,) = self.branches[key][1]
+        (results,) = self._results(args[:1], args[1:], apply)
         return self.same(node, [results[node.static.result]])
+
+    def _results(
+        self, functions: Sequence[Known | Bound[Known]], operands: Sequence[Known | Bound[Known]], apply: Applier[Known]
+    ) -> list[list[Known]]:
+        """All results of functions, made once: each is asked for by a node of its own."""
+        values = [v for v in operands if isinstance(v, Known)]
+        key = tuple(map(id, (*functions, *values)))
+        if key not in self.branches:
+            self.branches[key] = (
+                (functions, values),
+                [apply.each(f, *values) for f in functions if isinstance(f, Bound)],
+            )
+        return self.branches[key][1]
 
     def same(self, node: Call, values: list[Known]) -> Known:
         return Known(values[0].absent, values[0].ranges)

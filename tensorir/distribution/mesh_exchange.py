@@ -21,7 +21,7 @@ from tensorir.ir.nodes import Call, Expr, Lambda, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import DTYPES, INT32, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
-from tensorir.runtime.errors import refuse
+from tensorir.runtime.errors import counted, refuse
 
 # Which points of every field each device reads, on a mesh: found through the tables of all operators of a step.
 #
@@ -395,8 +395,8 @@ class MeshMessage:
     bytes: int
 
     def __str__(self) -> str:
-        count = f"{len(self.points)} point{'s' * (len(self.points) != 1)}"
-        return f"{self.axis} {self.source} → {self.target}: {self.field} at {count} of {self.dim}"
+        points = f"{counted(len(self.points), 'point')} of {self.dim}"
+        return f"{self.axis} {self.source} → {self.target}: {self.field} at {points}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ subset(⟪I, 1⟫(x), I[1:99]) 1 n-1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -67,10 +67,7 @@ class AffineEnds:
         """The ends of the interval of a tensor; raises B13 where sizes do not tell them by a sum."""
         dims = node.tensor.dims
         k = 2 * dims.names.index(dim)
-        start, stop = self.forms[id(node)][k : k + 2]
-        if start is None or stop is None:
-            raise refuse("B13", f"where {dim}{dims[dim]} ends is no sum of sizes.", HINT, at=node.span)
-        return start, stop
+        return _known_ends(self.forms[id(node)][k : k + 2], f"{dim}{dims[dim]}", node)
 
     def params(self, function: Lambda | Operator) -> tuple[dict[str, Ends], ...]:
         """The ends of the intervals of a function's parameters."""
@@ -79,10 +76,7 @@ class AffineEnds:
         for kind in function.type.params:
             ends.append({})
             for d in kind.dims:
-                start, stop = next(forms), next(forms)
-                if start is None or stop is None:
-                    raise refuse("B13", f"where {d}{kind.dims[d]} ends is no sum of sizes.", HINT, at=function.span)
-                ends[-1][d] = start, stop
+                ends[-1][d] = _known_ends((next(forms), next(forms)), f"{d}{kind.dims[d]}", function)
         return tuple(ends)
 
     def number(self, node: Expr, k: int = 0) -> Affine:
@@ -106,6 +100,13 @@ class AffineEnds:
 
 
 HINT = "give such sizes their values: n=10 instead of a bound."
+
+
+def _known_ends(pair: Sequence[Affine | None], interval: str, node: Expr) -> Ends:
+    start, stop = pair
+    if start is None or stop is None:
+        raise refuse("B13", f"where {interval} ends is no sum of sizes.", HINT, at=node.span)
+    return start, stop
 
 
 def affine_ends(specialise: Callable[..., Fencil], most: Mapping[str, int], others: Mapping[str, int]) -> AffineEnds:

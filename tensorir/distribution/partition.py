@@ -41,7 +41,7 @@ from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import article, did_you_mean, refuse
+from tensorir.runtime.errors import article, counted, did_you_mean, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,8 +420,7 @@ def decompositions(
             parts[dim] = _by_owners(dim, axis, whole, owners[dim], mesh[axis])
             continue
         if len(whole) < mesh[axis]:
-            points = f"{len(whole)} point{'s' * (len(whole) != 1)}"
-            message = f"{dim}{whole} has {points}, and '{axis}' {mesh[axis]} devices."
+            message = f"{dim}{whole} has {counted(len(whole), 'point')}, and '{axis}' {mesh[axis]} devices."
             raise refuse(
                 "D03", message, f"use a mesh with at most {len(whole)} devices along '{axis}'." if whole else ""
             )

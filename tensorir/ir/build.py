@@ -24,7 +24,7 @@ from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lamb
 from tensorir.ir.rewrite import postorder, rebuild, rename_bound, rewrite_all, values, with_values
 from tensorir.ir.types import BOOL, DTYPES, FLOAT64, INT32, INT64, SCALARS, FunctionType, Scalar, TensorType
 from tensorir.ir.typing_rules import reduced_dim, scanned_dim
-from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, did_you_mean, refuse
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, counted, did_you_mean, refuse
 
 __all__ = [
     "DEFINITIONS", "apply", "call", "cartesian_shift", "closure", "coerced", "cut", "definition", "displaced", "fencil",
@@ -101,7 +101,7 @@ def call(op: str, *args: Expr, static: Sequence[Any] = (), span: Span = NOWHERE)
         arity = sum(s in ("x", "f") for s in slots)
         if len(args) != arity:
             are = "is 1" if len(args) == 1 else f"are {len(args)}"
-            message = f"'{op}' takes {arity} operand{'s' * (arity != 1)}, and there {are}."
+            message = f"'{op}' takes {counted(arity, 'operand')}, and there {are}."
             raise refuse("T06", message, row.doc.splitlines()[0], at=span)
     return _located(lambda: Call(op, args, tuple(static), span), args, span)
 

@@ -9,7 +9,7 @@ from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import binders
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, counted, did_you_mean
 from tensorir.runtime.memory import WeakCache
 
 
@@ -19,17 +19,13 @@ def check_fencil(fencil: Fencil) -> None:
     seen: set[str] = set()
     for variable in fencil.params:
         if variable.name in seen:
-            diagnostics.append(
-                Diagnostic(
-                    "N02", f"there are two parameters named '{variable.name}'.", variable.span, help="rename one."
-                )
-            )
+            message = f"there are two parameters named '{variable.name}'."
+            diagnostics.append(Diagnostic("N02", message, variable.span, help="rename one."))
         seen.add(variable.name)
     diagnostics += _repeated_binders(fencil) if not diagnostics else []
     if not fencil.closures:
-        diagnostics.append(
-            Diagnostic("N05", f"'{fencil.name}' computes nothing.", fencil.span, help="add a closure: out ← e;")
-        )
+        message = f"'{fencil.name}' computes nothing."
+        diagnostics.append(Diagnostic("N05", message, fencil.span, help="add a closure: out ← e;"))
     for closure in fencil.closures:
         diagnostics += check_closure(fencil.params, closure)
     if diagnostics:
@@ -52,9 +48,8 @@ def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnos
         yield Diagnostic("N01", message, closure.span, help=did_you_mean(output.name, names))
         return
     for variable in sorted(value.free.difference(params), key=lambda v: v.name):
-        yield Diagnostic(
-            "N01", f"'{variable.name}' is not known here.", variable.span, help=did_you_mean(variable.name, names)
-        )
+        hint = did_you_mean(variable.name, names)
+        yield Diagnostic("N01", f"'{variable.name}' is not known here.", variable.span, help=hint)
     if closure.region is not None:
         for dim, interval in closure.region.items:
             have = output.type.dims.get(dim)
@@ -92,11 +87,8 @@ def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> 
     name = closure.output.name
     low = wanted.start < have.start
     point = wanted.start if low else wanted.stop - 1
-    missing = (
-        Interval(wanted.start, min(have.start, wanted.stop))
-        if low
-        else Interval(max(have.stop, wanted.start), wanted.stop)
-    )
+    before, after = Interval(wanted.start, have.start) & wanted, Interval(have.stop, wanted.stop) & wanted
+    missing = before if low else after
     shifts, source, needed = _trace(closure.value, dim, point, low)
     reach = sum(shift.static.offset for shift in shifts)
     blamed = [shift for shift in shifts if (shift.static.offset < 0 if low else shift.static.offset > 0)]
@@ -119,7 +111,7 @@ def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> 
 
 def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, missing: Interval) -> tuple[str, ...]:
     """Reasons for missing points: the reads of all shifts together, and variables that have too few themselves."""
-    gap = f"{len(missing)} point{'s' if len(missing) != 1 else ''}"
+    gap = counted(len(missing), "point")
     lack = f"{gap} {'is' if len(missing) == 1 else 'are'} missing there: {dim}{missing}."
     extent = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"
     if not shifts:

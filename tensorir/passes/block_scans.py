@@ -17,6 +17,7 @@ from tensorir.ir.types import FunctionType, TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Threshold
 from tensorir.passes.scans import computes_points
+from tensorir.runtime.errors import counted
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class BlockScans(Pass):
         sizes = [size for r in regions if (size := self._size(r, dims)) is not None]
         what = f"blocks of {min(sizes):,} points of {', '.join(dims.names)}" if sizes else "all columns at once"
         why = self.reason() if sizes else _why_not(whole, dims, self.least)
-        where = f"{len(group.scans)} scan{'s' * (len(group.scans) > 1)} of {', '.join(group.names)}"
+        where = f"{counted(len(group.scans), 'scan')} of {', '.join(group.names)}"
         return Decision(self.name(), what, where, bool(sizes), why, whole, limit, span=group.scans[0].span)
 
     def reason(self) -> str:

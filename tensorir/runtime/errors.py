@@ -213,6 +213,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"known here: {shown}{f' and {len(known) - 8} more' if len(known) > 8 else ''}."
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A number of things.
+
+    >>> counted(1, "point"), counted(0, "point"), counted(2, "index", "indices")
+    ('1 point', '0 points', '2 indices')
+    """
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def article(noun: str) -> str:
     """A noun with its article."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -30,8 +30,8 @@ from tensorir.ir.rewrite import rename_bound, with_label
 from tensorir.ir.types import INT32, NEIGHBOUR, TensorType, bcast, neighbour_counter
 from tensorir.ir.typing_rules import reduced_dim
 from tensorir.ir.wellformed import check_closure
-from tensorir.nodes import Rule, run
-from tensorir.runtime.errors import DiagnosticError, Span, did_you_mean, refuse
+from tensorir.nodes import Rule, each, run
+from tensorir.runtime.errors import DiagnosticError, Span, counted, did_you_mean, refuse
 from tensorir.text import syntax
 from tensorir.text.cursor import fix
 from tensorir.text.lexer import MAX_BOUND, MAX_TUPLE_NESTING, OFFSET
@@ -68,7 +68,8 @@ def parameter_types(
     match row.control, operands:
         case Control.FOLD, (init, *args) if args:
             dim = row.static_of(static).dim or (_scanned(args, declared) if row.states else reduced_dim(args))
-            return None if dim is None else _folded(init, args, dim)
+            levels = [a.on(a.dims.without(dim or "")) for a in args]
+            return None if dim is None else (init.on(bcast(levels)), *levels)
         case Control.UPDATES, (base, *_, updates):
             return TensorType(base.element), TensorType(updates.element)
         case Control.LOOP, carried:
@@ -79,11 +80,6 @@ def parameter_types(
             return tuple(operands)
         case _:
             return None
-
-
-def _folded(init: TensorType, args: Sequence[TensorType], dim: str) -> tuple[TensorType, ...]:
-    levels = [a.on(a.dims.without(dim)) for a in args]
-    return init.on(bcast(levels)), *levels
 
 
 def _scanned(args: Sequence[TensorType], declared: Declared) -> str | None:
@@ -270,7 +266,7 @@ def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nod
     (slots,) = TABLE[node.op].form
     if len(slots) != len(types):
         help = f"write a function that says what happens to all {len(types)}: λ(a, b, c) → a + b × c."
-        raise refuse("T15", f"'{word}' takes {_count(len(slots), 'operand')}, and here it gets {len(types)}.", help)
+        raise refuse("T15", f"'{word}' takes {counted(len(slots), 'operand')}, and here it gets {len(types)}.", help)
     try:
         return nodes.Operator(node.op, types, node.span)
     except DiagnosticError as error:
@@ -281,7 +277,7 @@ def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nod
 
 def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr | None]:
     if hint.types is not None and len(hint.types) != len(node.params):
-        message = f"this function takes {_count(len(node.params), 'argument')}, and here it gets {len(hint.types)}."
+        message = f"this function takes {counted(len(node.params), 'argument')}, and here it gets {len(hint.types)}."
         e.report("T15", message, node.span, "give it as many arguments as parameters.")
         hint = _BROKEN
     types: list[TensorType | None] = []
@@ -325,22 +321,13 @@ def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[nodes.Expr | 
         case syntax.Let():
             return (yield _let(e, node, _results))
         case syntax.Results(values):
-            results: list[nodes.Expr | None] = []
-            for value in values:
-                results.append((yield typed(e, value)))
-            return results
+            return (yield from each(typed(e, value) for value in values))
         case _:
             return [(yield typed(e, node))]
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def _apply(e: Elaboration, node: syntax.Apply) -> Rule[nodes.Expr | None]:
-    args: list[nodes.Expr | None] = []
-    for a in node.args:
-        args.append((yield _tensor(e, a)))
+    args = yield from each(_tensor(e, a) for a in node.args)
     intact = [a for a in args if a is not None]
     types = tuple(a.type for a in intact if isinstance(a.type, TensorType))
     hint = _Hint(types) if len(types) == len(args) else _BROKEN
@@ -358,9 +345,7 @@ def _apply(e: Elaboration, node: syntax.Apply) -> Rule[nodes.Expr | None]:
 def _call(e: Elaboration, node: syntax.Call) -> Rule[nodes.Expr | None]:
     row = TABLE[node.op]
     count = function_count(node.op, len(node.args))
-    values: list[nodes.Expr | None] = []
-    for a in node.args[count:]:
-        values.append((yield _tensor(e, a)))
+    values = yield from each(_tensor(e, a) for a in node.args[count:])
     static = e.attempt(lambda: _static(e, node), node.span)
     functions: list[nodes.Expr | None] = []
     for f in node.args[:count]:

@@ -14,7 +14,7 @@ from tensorir.ir.builtins import POWER, PRODUCT
 from tensorir.ir.staggering import HALF
 from tensorir.ir.types import INT32, NEIGHBOUR, neighbour_counter
 from tensorir.ir.typing_of_elements import highest_neighbour
-from tensorir.nodes import Rule
+from tensorir.nodes import Rule, each
 from tensorir.text import syntax
 from tensorir.text.elaborate import function_count
 from tensorir.text.lexer import OFFSET
@@ -318,10 +318,7 @@ class Scopes:
     # What is known of an expression
 
     def each(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[Facts]]:
-        facts: list[Facts] = []
-        for node in nodes:
-            facts.append((yield self.facts(node, scope)))
-        return facts
+        return (yield from each(self.facts(node, scope) for node in nodes))
 
     def facts(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
         node, scope = yield self.opened(node, scope)

@@ -31,7 +31,7 @@ from tensorir.integers.affine import number as whole
 from tensorir.ir.builtins import PRODUCT, SUM, TABLE
 from tensorir.ir.types import Scalar
 from tensorir.ir.typing_of_elements import highest_neighbour
-from tensorir.nodes import Rule, run
+from tensorir.nodes import Rule, each, run
 from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS
 from tensorir.text.elaborate import function_count
@@ -201,10 +201,7 @@ class _Writer:
     # Expressions at a point
 
     def _each(self, nodes: Iterable[syntax.Expression], scope: Scope, point: Point) -> Rule[list[Term]]:
-        written: list[Term] = []
-        for node in nodes:
-            written.append((yield self._term(node, scope, point)))
-        return written
+        return (yield from each(self._term(node, scope, point) for node in nodes))
 
     def _term(self, node: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
         """An expression as an operand; a name for it where it stands alone or is long."""
@@ -457,10 +454,7 @@ class _Writer:
 
     def _wholes(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[str]]:
         """Tensors without an index."""
-        symbols: list[str] = []
-        for node in nodes:
-            symbols.append((yield self._whole(node, scope)))
-        return symbols
+        return (yield from each(self._whole(node, scope) for node in nodes))
 
     def _whole(self, node: syntax.Expression, scope: Scope) -> Rule[str]:
         node, scope = yield self.scopes.opened(node, scope)
