@@ -24,7 +24,7 @@ from tensorir.integers.intervals import combined, hull
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
 from tensorir.ir.rewrite import Applier, Bound, evaluate
-from tensorir.ir.types import Scalar, TensorType, TupleElement, leaves
+from tensorir.ir.types import TensorType, TupleElement, leaves
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic
 
@@ -411,10 +411,7 @@ def integer_range(node: Expr, ranges: Sequence[Range]) -> Range:
     operands = node.params if isinstance(node, Operator) else tuple(a.tensor for a in node.args)
     if not all(t.leaves[0].is_integer for t in operands):
         return None
-    known = [r if r is not None else _whole(t.leaves[0]) for r, t in zip(ranges, operands, strict=True)]
+    every = [t.leaves[0].range for t in operands]
+    known = [(e.start, e.stop - 1) if r is None else r for r, e in zip(ranges, every, strict=True)]
     span = combined(node.op, *known)
     return span if span is not None and element.range.covers(Interval(span[0], span[1] + 1)) else None
-
-
-def _whole(element: Scalar) -> tuple[int, int]:
-    return element.range.start, element.range.stop - 1

@@ -331,12 +331,7 @@ def _seen(wanted: IntegerSet, place: Dims, arg: Expr) -> IntegerSet:
 
 
 def levels(
-    reads: Reads,
-    fold: Folding,
-    last: IntegerSet,
-    needs: Needs,
-    stored: Callable[[int], IntegerSet | None],
-    skips: bool,
+    reads: Reads, fold: Folding, last: IntegerSet, needs: Needs, stored: Callable[[int], IntegerSet | None], skips: bool
 ) -> None:
     """From the last level to the first: what is needed of the state after it, and what that needs before it."""
     dim, f, args, column = fold.dim, fold.function, fold.operands, fold.interval

@@ -24,28 +24,28 @@ from tensorir.nodes import preorder
 # where the choice is. So a node that is needed in all places of a choice may be evaluated, and checked, before the
 # choice.
 
-Places = frozenset[int]
+PlaceSet = frozenset[int]
 
 
 @dataclass(slots=True)
 class ControlDependence:
     """The places of a program, and in which of them each node is needed."""
 
-    of: dict[int, Places] = field(default_factory=dict[int, Places])
+    of: dict[int, PlaceSet] = field(default_factory=dict[int, PlaceSet])
     """By identity of the node."""
-    _around: list[Places] = field(default_factory=list[Places])
+    _around: list[PlaceSet] = field(default_factory=list[PlaceSet])
     """Where the choice stands of which a place is a branch; nowhere for a scope. Branches are an even number and the
     odd one behind it."""
-    _branches: dict[tuple[int, Places], int] = field(default_factory=dict[tuple[int, Places], int])
+    _branches: dict[tuple[int, PlaceSet], int] = field(default_factory=dict[tuple[int, PlaceSet], int])
     _conditions: dict[int, Expr] = field(default_factory=dict[int, Expr])
     """By the place of a choice's first branch."""
 
-    def scope(self) -> Places:
+    def scope(self) -> PlaceSet:
         """A new scope."""
         self._around += [frozenset()] * 2
         return frozenset([len(self._around) - 2])
 
-    def branch(self, condition: Expr, around: Places, first: bool) -> Places:
+    def branch(self, condition: Expr, around: PlaceSet, first: bool) -> PlaceSet:
         """The place of one branch of a choice that is needed in `around`."""
         pair = self._branches.setdefault((id(condition), around), len(self._around))
         if pair == len(self._around):
@@ -53,11 +53,11 @@ class ControlDependence:
             self._conditions[pair] = condition
         return frozenset([pair if first else pair + 1])
 
-    def taken(self, place: int) -> tuple[Places, Expr, bool]:
+    def taken(self, place: int) -> tuple[PlaceSet, Expr, bool]:
         """The place of the choice of a branch, its condition, and the truth value for which the branch is taken."""
         return self._around[place], self._conditions[place & ~1], not place & 1
 
-    def always(self, places: Places) -> bool:
+    def always(self, places: PlaceSet) -> bool:
         """True if places are no branches."""
         return not any(self._around[place] for place in places)
 
@@ -65,11 +65,11 @@ class ControlDependence:
         """True if a node, by identity, is needed in any case."""
         return self.always(self.of[node])
 
-    def covers(self, node: int, places: Places) -> bool:
+    def covers(self, node: int, places: PlaceSet) -> bool:
         """True if a node, by identity, is needed in all of the places, or in what they lie in."""
-        return places <= self.of[node] or self._inside(self.of[node], places)
+        return places <= self.of[node] or self._encloses(self.of[node], places)
 
-    def joined(self, needs: Iterable[Places]) -> Places:
+    def joined(self, needs: Iterable[PlaceSet]) -> PlaceSet:
         """The places of all."""
         first, *rest = needs
         if not rest:
@@ -82,9 +82,9 @@ class ControlDependence:
                 places -= {place, place ^ 1}
                 stack += self._around[place] - places
                 places |= self._around[place]
-        return frozenset(p for p in places if not self._around[p] or not self._inside(places, self._around[p]))
+        return frozenset(p for p in places if not self._around[p] or not self._encloses(places, self._around[p]))
 
-    def _inside(self, outer: Container[int], inner: Places) -> bool:
+    def _encloses(self, outer: Container[int], inner: PlaceSet) -> bool:
         seen = set(inner)
         stack = list(inner)
         while stack:
@@ -112,7 +112,7 @@ def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: 
     [True, False]
     """
     dependence = ControlDependence()
-    needs: defaultdict[int, set[Places]] = defaultdict(set)
+    needs: defaultdict[int, set[PlaceSet]] = defaultdict(set)
     top = dependence.scope()
     for root in roots:
         needs[id(root)].add(top)
@@ -227,7 +227,7 @@ def weighed(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = No
         aside = _checked_aside(roots, needs, facts, settled.before)
         conditionals: list[Weighed] = []
         for members in groups:
-            apart = partial(_apart, aside, needs, needs.of[id(members[0])])
+            apart = partial(_stays_in_branches, aside, needs, needs.of[id(members[0])])
             alone = [_only_in([m.args[k] for m in members], uses, apart, settled.before) for k in (1, 2)]
             nodes = [n for branch in alone for n in branch.values()]
             # what is a result anyway is not fused with what follows
@@ -259,7 +259,7 @@ def _checked_aside(
     return {key for key in checking if not needs.certain(key)}
 
 
-def _apart(aside: set[int], needs: ControlDependence, places: Places, node: Expr) -> bool:
+def _stays_in_branches(aside: set[int], needs: ControlDependence, places: PlaceSet, node: Expr) -> bool:
     """True if a choice in some places may not evaluate a node for both of its branches."""
     return id(node) in aside and not needs.covers(id(node), places)
 
@@ -285,7 +285,7 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
     yield from ((node,) for node in {id(n): n for inside in scopes for n in inside}.values() if times[id(node)] > 1)
     places = control_dependence(roots, {id(n) for n in everything if _decides(n)}).of
     for inside in scopes:
-        groups: dict[tuple[int, Places], list[list[Call]]] = {}
+        groups: dict[tuple[int, PlaceSet], list[list[Call]]] = {}
         for node in sorted((n for n in inside if times[id(n)] == 1), key=lambda n: order[id(n)]):
             known = groups.setdefault((id(node.args[0]), places[id(node)]), [])
             below = {id(n) for n in scope(*node.args[1:])} if known else set[int]()

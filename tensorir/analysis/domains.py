@@ -58,11 +58,7 @@ class Domains:
 
 
 def domains(
-    program: Any,
-    out: Mapping[Any, Any] | None = None,
-    *,
-    boxes: bool = False,
-    stays: Mapping[str, Dims] | None = None,
+    program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool = False, stays: Mapping[str, Dims] | None = None
 ) -> Domains:
     """Needed points of all that a program reads.
 
@@ -93,15 +89,8 @@ def domains(
         stored.append(wanted)
         for variable, points in reads.of_closure(closure.value, wanted).items():
             need[variable] |= points
-    return Domains(
-        flat,
-        {p.name: need[p] for p in fencil.params},
-        written,
-        tuple(reversed(stored)),
-        reads.nodes,
-        reads.variables,
-        tuple(reads.unknown.values()),
-    )
+    params, unknown = {p.name: need[p] for p in fencil.params}, tuple(reads.unknown.values())
+    return Domains(flat, params, written, tuple(stored[::-1]), reads.nodes, reads.variables, unknown)
 
 
 def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:

@@ -217,14 +217,14 @@ def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> I
         start = part.start(target)
         for offset in view.offsets[dim]:
             inside = have.shifted(offset) & Interval(start + box.start, start + box.stop)
-            for piece in _apart([need.of(block).shifted(offset) & inside for need in along]):
+            for piece in _disjoint([need.of(block).shifted(offset) & inside for need in along]):
                 before = Interval(piece.start, min(piece.stop, block.start))
                 after = Interval(max(piece.start, block.stop), piece.stop)
                 for outside in (before, after) if not offset else (piece,):
                     yield from _from_owners(outside, offset, target, part)
 
 
-def _apart(intervals: Sequence[Interval]) -> list[Interval]:
+def _disjoint(intervals: Sequence[Interval]) -> list[Interval]:
     """The same points as intervals that do not touch, in order."""
     separate: list[Interval] = []
     for i in sorted((i for i in intervals if i), key=lambda i: i.start):
@@ -266,12 +266,9 @@ def _by_round(sent: Sequence[_Sent], part: Decomposition) -> dict[tuple[int, int
 
 
 def _round(
-    key: tuple[int, int],
-    carried: Sequence[tuple[View, list[list[_Sent]]]],
-    dim: str,
-    part: Decomposition,
+    key: tuple[int, int], carried: Sequence[tuple[View, list[list[_Sent]]]], dim: str, part: Decomposition,
     taken: dict[str, list[Interval]],
-) -> Round:
+) -> Round:  # fmt: skip
     every = [s for _, lists in carried for some in lists for s in some]
     pairs = sorted({(s.source, s.target) for s in every}) if key[1] else []
     pieces = [

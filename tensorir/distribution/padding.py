@@ -95,7 +95,7 @@ class AffineEnds:
         for known, node in zip(self.nodes, sample.nodes, strict=True):
             forms = self.forms[id(known)]
             if _agreed(forms, sample.sizes, node) != forms:
-                message = f"with {_told(sizes)} its intervals are not those that sums of sizes give."
+                message = f"with {_sizes_text(sizes)} its intervals are not those that sums of sizes give."
                 raise refuse("B13", message, HINT, at=known.span)
 
 
@@ -220,7 +220,10 @@ def _alike(some: tuple[Expr, ...], others: tuple[Expr, ...]) -> bool:
 
 def _another(sizes: Mapping[str, int], nodes: tuple[Expr, ...], most: Mapping[str, int]) -> DiagnosticError:
     return refuse(
-        "B13", f"with {_told(sizes)} the program is another one than with {_told(most)}.", HINT, at=nodes[-1].span
+        "B13",
+        f"with {_sizes_text(sizes)} the program is another one than with {_sizes_text(most)}.",
+        HINT,
+        at=nodes[-1].span,
     )
 
 
@@ -254,7 +257,7 @@ def _agreed(forms: tuple[Affine | None, ...], sizes: Mapping[str, int], node: Ex
     return tuple(agreed)
 
 
-def _told(sizes: Mapping[str, int]) -> str:
+def _sizes_text(sizes: Mapping[str, int]) -> str:
     return " and ".join(f"{n} = {k}" for n, k in sizes.items())
 
 

@@ -135,7 +135,8 @@ class Affine:
             if isinstance(atom, str):
                 span = ranges.get(atom)
             else:
-                divided, span = True, _of_quotient(atom, ranges)
+                divided, inner = True, atom.inner.range(ranges)
+                span = None if inner is None else (inner[0] // atom.by, inner[1] // atom.by)
             if span is None:
                 return None
             a, b = span[0] * c, span[1] * c
@@ -195,11 +196,6 @@ def folded(a: Affine) -> Affine:
                 half = Affine(((Quotient(atom.inner.plus(number(1)), 2), 1),))
                 return a.minus(whole).minus(Affine(((atom, c),))).plus(half.times(-c))
     return a
-
-
-def _of_quotient(q: Quotient, ranges: Ranges) -> tuple[int, int] | None:
-    inner = q.inner.range(ranges)
-    return None if inner is None else (inner[0] // q.by, inner[1] // q.by)
 
 
 def _with_remainders(a: Affine, ranges: Ranges, low: int, high: int) -> tuple[int, int]:

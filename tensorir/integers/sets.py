@@ -289,7 +289,7 @@ class IntegerSet:
             cut = tuple([f if i is None else _within(f, i) for f, i in zip(piece, bounds, strict=True)])
             if all(_size(f) for f in cut):
                 pieces.append(cut)
-        clouds = tuple([c[m] for c in self.clouds if (m := self._inside(c, bounds)).any()])
+        clouds = tuple([c[m] for c in self.clouds if (m := self._in_bounds(c, bounds)).any()])
         return IntegerSet(self.names, _union((), pieces) if len(pieces) < len(self.pieces) else tuple(pieces), clouds)
 
     def without(self, dims: Dims) -> IntegerSet:
@@ -298,10 +298,10 @@ class IntegerSet:
         pieces: list[Piece] = []
         for piece in self.pieces:
             pieces += _outside(piece, bounds)
-        clouds = tuple([c[m] for c in self.clouds if (m := ~self._inside(c, bounds)).any()])
+        clouds = tuple([c[m] for c in self.clouds if (m := ~self._in_bounds(c, bounds)).any()])
         return IntegerSet(self.names, tuple(pieces), clouds)
 
-    def _inside(self, cloud: Array, bounds: Sequence[Interval | None]) -> Array:
+    def _in_bounds(self, cloud: Array, bounds: Sequence[Interval | None]) -> Array:
         inside = np.ones(len(cloud), bool)
         for k, interval in enumerate(bounds):
             if interval is not None:

@@ -265,10 +265,10 @@ def partners(dim: str, dims: Iterable[str]) -> list[str]:
     >>> partners("I", ["J", "IHalf"]), partners("IHalf", ["I", "J"])
     (['IHalf'], ['I'])
     """
-    return [d for d in dims if _apart(dim, d) is not None]
+    return [d for d in dims if _half_offset(dim, d) is not None]
 
 
-def _apart(dim: str, other: str) -> float | None:
+def _half_offset(dim: str, other: str) -> float | None:
     """The offset of the points of a staggered dim from those of the same number; None for other dims."""
     stated, half = half_of(dim), half_of(other)
     if stated is not None and stated.whole == other:
@@ -282,7 +282,7 @@ def points_between(dim: str, other: str, distance: float) -> int:
     >>> points_between("IHalf", "I", 0.5), points_between("I", "IHalf", 0.5)
     (0, 1)
     """
-    apart = _apart(dim, other)
+    apart = _half_offset(dim, other)
     assert apart is not None
     return round(apart + distance)
 

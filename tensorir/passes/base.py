@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tensorir.binding.arrays import SkipValues
 from tensorir.binding.programs import BoundProgram
-from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.build import closure, var
 from tensorir.ir.build import fencil as make_fencil
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var
 from tensorir.ir.rewrite import rewrite_all, values, with_values
@@ -159,5 +159,5 @@ def shown(a_pass: Pass, text: str, **variables: Any) -> str:
     kinds = {n: t if isinstance(t, TensorType) else tensor("float", t) for n, t in variables.items()}
     value = parse_expr(text, kinds)
     output = var("result", value.tensor)
-    before = fencil("shown", [output, *(var(n, t) for n, t in kinds.items())], [closure(output, value)])
+    before = make_fencil("shown", [output, *(var(n, t) for n, t in kinds.items())], [closure(output, value)])
     return str(a_pass(before).closures[0].value)

@@ -125,7 +125,9 @@ class BlockScans(Pass):
         size = self.block * dims.size // max(1, whole)
         if whole < self.least or not 0 < size < dims.size:
             return None
-        return _divisor(dims.size, size)
+        # as many in each block, unless it would be less than half of what one may be
+        divisor = next(n for n in range(size, 0, -1) if dims.size % n == 0)
+        return divisor if 2 * divisor > size else size
 
     def _stored(self, region: _Region, dims: Dims) -> int:
         """The bytes of operands and states of all points."""
@@ -138,12 +140,6 @@ def _why_not(whole: int | None, dims: Dims, least: int) -> str:
     if whole is None:
         return "no outer dims along which the points of all scans and of what is between them are independent"
     return "the caches hold it whole" if whole < least else f"a block would hold no point, or all, of {dims}"
-
-
-def _divisor(extent: int, most: int) -> int:
-    """The largest divisor of an extent up to `most`, or `most` where that is less than half of it."""
-    divisor = next(n for n in range(most, 0, -1) if extent % n == 0)
-    return divisor if 2 * divisor > most else most
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tensorir.analysis.conditions import (
     WORTH,
     Choice,
     ControlDependence,
+    PlaceSet,
     Settled,
     Weighed,
     acts,
@@ -25,7 +26,6 @@ from tensorir.analysis.conditions import (
     scope,
     weighed,
 )
-from tensorir.analysis.conditions import Places as if_conversion_Places
 from tensorir.binding.arrays import SkipValues
 from tensorir.ir.build import call, coerced, literal
 from tensorir.ir.builtins import TABLE
@@ -455,7 +455,7 @@ class _Flattening:
         alone = id(condition) in plan.lazy - plan.guarded
         return self._guarded(outer, truth) if alone else self._call("and", outer, truth)
 
-    def _any(self, places: if_conversion_Places, done: Mapping[int, Expr]) -> Expr:
+    def _any(self, places: PlaceSet, done: Mapping[int, Expr]) -> Expr:
         """True if any place is taken."""
         return reduce(lambda a, b: self._call("or", a, b), [done[~p] for p in sorted(places)])
 

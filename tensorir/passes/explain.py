@@ -101,7 +101,11 @@ def _chains(fencil: Fencil, param: Var) -> list[str]:
                 known.update((_after(c, child_step), None) for c in chains)
                 if len(known) > MAX_CHAINS:
                     more, above[id(child)] = True, dict(list(known.items())[:MAX_CHAINS])
-    shown = sorted((c for c in reaching if c), key=_order)
+
+    def rank(chain: Chain) -> tuple[Any, ...]:
+        return len(chain), *((kind, str(step) if kind == "table" else step) for kind, step in chain)
+
+    shown = sorted((c for c in reaching if c), key=rank)
     if not shown and not around:
         return []
     words = [_words(c) for c in shown]
@@ -172,10 +176,6 @@ def _step(node: Expr) -> tuple[str, Any] | None:
             return "table", f"⟪{getattr(table, 'name', 'table')}⟫"
         case _:
             return None
-
-
-def _order(chain: Chain) -> tuple[Any, ...]:
-    return len(chain), *((kind, str(step) if kind == "table" else step) for kind, step in chain)
 
 
 def _words(chain: Chain) -> str:

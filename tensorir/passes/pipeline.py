@@ -26,31 +26,13 @@ from tensorir.runtime.errors import Displayed, Source, Span, did_you_mean, refus
 
 # The table of passes: every one by the name that it has in a pipeline.
 
-_ALL: tuple[type[Pass], ...] = (
-    ArgumentReductions,
-    BlockScans,
-    CombineShifts,
-    Conditionals,
-    Contractions,
-    Cse,
-    FoldConstants,
-    FuseClosures,
-    FuseIntoScans,
-    FuseScans,
-    Inline,
-    Materialise,
-    NeededPoints,
-    Pools,
-    Prune,
-    PropagateConditions,
-    Simplify,
-    SplitClosures,
-    SplitScans,
-    Temporaries,
-    TopK,
-    UnrollLoops,
-)
-PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}
+PASSES: dict[str, type[Pass]] = {
+    p.name(): p for p in (
+        ArgumentReductions, BlockScans, CombineShifts, Conditionals, Contractions, Cse, FoldConstants, FuseClosures,
+        FuseIntoScans, FuseScans, Inline, Materialise, NeededPoints, Pools, Prune, PropagateConditions, Simplify,
+        SplitClosures, SplitScans, Temporaries, TopK, UnrollLoops,
+    )
+}  # fmt: skip
 """Every pass by its name in a pipeline."""
 
 # Passes in a row, by name: `Pipeline("inline, cse, temporaries(min_uses=2)")`.

@@ -353,7 +353,7 @@ def _is(x: Expr, value: float, negative: bool | None = None) -> bool:
     return negative is None or x.element.is_integer or (math.copysign(1, x.value) < 0) == negative
 
 
-def _same(a: Expr, b: Expr) -> bool:
+def _equal(a: Expr, b: Expr) -> bool:
     return a is b or a == b
 
 
@@ -460,7 +460,7 @@ def abs_of_negative(e: Call) -> Expr | None:
 
 def both_the_same(e: Call) -> Expr | None:
     x, y = e.args
-    return x if _same(x, y) else None
+    return x if _equal(x, y) else None
 
 
 def shifted_by_zero(e: Call) -> Expr | None:
@@ -471,15 +471,11 @@ def shifted_by_zero(e: Call) -> Expr | None:
 # Logic and selection
 
 
-def and_true(e: Call) -> Expr | None:
+def neutral_truth(e: Call) -> Expr | None:
+    """True of a conjunction, false of the others."""
     x, y = e.args
-    rest = x if literal_of(y) is True else y if literal_of(x) is True else None
-    return None if rest is None else coerced(rest, e.tensor)
-
-
-def or_false(e: Call) -> Expr | None:
-    x, y = e.args
-    rest = x if literal_of(y) is False else y if literal_of(x) is False else None
+    neutral = e.op == "and"
+    rest = x if literal_of(y) is neutral else y if literal_of(x) is neutral else None
     return None if rest is None else coerced(rest, e.tensor)
 
 
@@ -526,7 +522,7 @@ def made_of_members(e: Call) -> Expr | None:
     whole = first.args[0]
     for k, member in enumerate(e.args):
         match member:
-            case Call("tuple_get", (x,), (index,)) if index == k and _same(x, whole):
+            case Call("tuple_get", (x,), (index,)) if index == k and _equal(x, whole):
                 pass
             case _:
                 return None
@@ -581,7 +577,7 @@ def concat_of_parts(e: Call) -> Expr | None:
             return None
     for part in parts:
         match part:
-            case Call("subset", (x,)) if _same(x, whole):
+            case Call("subset", (x,)) if _equal(x, whole):
                 pass
             case _:
                 return None
@@ -647,9 +643,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(("floor", "ceil", "trunc", "round"), (rounded_before,)),
     "min": (both_the_same,),
     "max": (both_the_same,),
-    "and": (and_true, both_the_same),
-    "or": (or_false, both_the_same),
-    "xor": (or_false,),
+    "and": (neutral_truth, both_the_same),
+    "or": (neutral_truth, both_the_same),
+    "xor": (neutral_truth,),
     "not": (twice,),
     "bit_not": (twice,),
     "bit_and": (both_the_same,),

@@ -222,10 +222,10 @@ class Scope:
             scope = scope.outer
         tensor = scope.tensors.get(id(node))
         if tensor is None:
-            tensor = scope.tensors[id(node)] = scope._made(node)
+            tensor = scope.tensors[id(node)] = scope._computed(node)
         return tensor
 
-    def _made(self, node: Expr) -> Tensor:
+    def _computed(self, node: Expr) -> Tensor:
         match node:
             case Literal(value, element):
                 return Constant(scalar(element, value))

@@ -20,7 +20,8 @@ from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source
 from tensorir.runtime.memory import remembered
 
 _BESIDE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
+OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
+"""The folders whose frames are not the user's."""
 
 
 def here() -> Span:
@@ -34,7 +35,7 @@ def raised_at(problem: BaseException) -> Span:
     place, step = NOWHERE, problem.__traceback__
     while step is not None:
         frame = step.tb_frame
-        if not frame.f_code.co_filename.startswith(_OURS) and not _is_library(frame):
+        if not frame.f_code.co_filename.startswith(OURS) and not _is_library(frame):
             place = _span(frame, step.tb_lasti)
         step = step.tb_next
     return place
@@ -122,7 +123,7 @@ def assigned() -> tuple[object, str]:
 def _users() -> FrameType | None:
     """The innermost frame that is neither of this package nor of a library that called it, such as JAX."""
     frame = inspect.currentframe()
-    while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _is_library(frame)):
+    while frame is not None and (frame.f_code.co_filename.startswith(OURS) or _is_library(frame)):
         frame = frame.f_back
     return frame
 

@@ -396,12 +396,9 @@ def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:
 
 
 def _hint(
-    e: Elaboration,
-    node: syntax.Call,
-    static: tuple[Any, ...],
-    values: Sequence[nodes.Expr | None],
+    e: Elaboration, node: syntax.Call, static: tuple[Any, ...], values: Sequence[nodes.Expr | None],
     f: syntax.Expression,
-) -> _Hint:
+) -> _Hint:  # fmt: skip
     """Types for the parameters of a function in a call of a builtin; worked out only if it leaves types out."""
     declared = [p.type for p in f.params] if isinstance(f, syntax.Lambda) else [None]
     if declared and None not in declared:

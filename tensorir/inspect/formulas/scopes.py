@@ -184,14 +184,9 @@ class Scopes:
         return function, scope
 
     def entered(
-        self,
-        function: syntax.Lambda,
-        around: Scope,
-        args: Sequence[syntax.Expression],
-        scope: Scope,
-        renamed: Mapping[str, str],
-        state: Tensor | None = None,
-    ) -> Rule[Scope]:
+        self, function: syntax.Lambda, around: Scope, args: Sequence[syntax.Expression], scope: Scope,
+        renamed: Mapping[str, str], state: Tensor | None = None,
+    ) -> Rule[Scope]:  # fmt: skip
         """The names in the body of a function that is applied once; of one that folds, the first is its state."""
         names: dict[str, Tensor | Inline | Function] = {}
         params = function.params

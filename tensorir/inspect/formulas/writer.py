@@ -426,7 +426,7 @@ class _Writer:
                 dots = [Term(r"\cdot")] * len(TABLE[entry.node.op].form[0])
                 shown.append(applied(entry.node.op, dots).text)
                 continue
-            yield self._function(entry, (yield self._given(node, scope)))
+            yield self._function(entry, (yield self._arguments_of(node, scope)))
             shown.append(entry.symbol)
         shown += yield self._wholes(node.args[count:], scope)
         spelled = [
@@ -438,7 +438,7 @@ class _Writer:
         symbol = rf"\operatorname{{{terms.escaped(node.op.rstrip('_'))}}}{static}\left({', '.join(shown)}\right)"
         return self.points.read(Tensor(symbol, facts, self.scopes.places(facts.dims)), point)
 
-    def _given(self, node: syntax.Call, scope: Scope) -> Rule[list[Facts]]:
+    def _arguments_of(self, node: syntax.Call, scope: Scope) -> Rule[list[Facts]]:
         """The arguments that the functions of a call get."""
         count = function_count(node.op, len(node.args))
         facts: list[Facts] = yield self.scopes.each(node.args[count:], scope)

@@ -289,11 +289,7 @@ def _assemble(name: str, state: _State, options: Options) -> Specialised:
     closures: list[Closure] = []
     outputs: list[Output] = []
     for (leaf, box, _), value in zip(kept, values, strict=True):
-        if leaf.name in taken:
-            out = build.fresh(leaf.name, taken)
-        else:
-            out = leaf.name
-            taken.add(out)
+        out = build.free_name(leaf.name, taken)
         ordered = {d: box[d] for d in leaf.layout} if leaf.layout is not None else box
         dims = Dims(tuple((emission.local(d) if d in ev.slots else d, Interval(*e)) for d, e in ordered.items()))
         var = build.var(out, TensorType(leaf.element, dims))
