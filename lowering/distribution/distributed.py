@@ -27,7 +27,6 @@ from tensorir.backends import compile
 from tensorir.binding.arrays import Unread, nested
 from tensorir.binding.calls import PreparedCall, at_sizes, prepare_call, tables_of, with_variables
 from tensorir.binding.programs import BoundProgram
-from tensorir.distribution.local_program import Chained, Feedback, chained, single_results, state_variables
 from tensorir.distribution.partition import (
     NO_OWNERS,
     Owners,
@@ -38,7 +37,15 @@ from tensorir.distribution.partition import (
     partition_of,
 )
 from tensorir.distribution.plan import DistributionPlan
-from tensorir.distribution.shared_axes import check_named, refuse_both
+from tensorir.distribution.whole_program import (
+    Chained,
+    Feedback,
+    chained,
+    check_named,
+    refuse_both,
+    single_results,
+    state_variables,
+)
 from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.plans import Plan
 from tensorir.fieldview.program import Program

@@ -43,7 +43,7 @@ from tensorir.distribution.partition import (
     decompositions,
     subdomains_of,
 )
-from tensorir.distribution.shared_axes import under_one_name
+from tensorir.distribution.whole_program import under_one_name
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES

@@ -24,7 +24,7 @@ from tensorir.integers.intervals import combined, hull
 from tensorir.ir.builtins import TABLE, Control
 from tensorir.ir.nodes import Call, Expr, Fencil, Literal, Operator
 from tensorir.ir.rewrite import Applier, Bound, evaluate
-from tensorir.ir.types import Scalar, TensorType, TupleElement, leaves
+from tensorir.ir.types import TensorType, TupleElement, leaves
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic
 
@@ -133,15 +133,12 @@ def analyse_absence(
     facts = AbsenceAnalysis()
     env = {p: _unknown(p.type, origin=p.name) for p in fencil.params}
     rules = _Rules(facts, tables, full)
-    written: set[str] = set()
     for closure in fencil.closures:
         value = evaluate(closure.value, env, rules)
         if culprits := value.anywhere:
             facts.refused.append(_refusal(closure.output.name, closure.value, culprits))
-        value = Known((NEVER,) * len(value.absent), value.ranges)
-        whole = closure.region is None
-        env[closure.output] = value if whole else _unknown(closure.output.type)
-        written.add(closure.output.name)
+        present = Known((NEVER,) * len(value.absent), value.ranges)
+        env[closure.output] = present if closure.region is None else _unknown(closure.output.type)
     return facts
 
 
@@ -253,8 +250,8 @@ class _Rules:
         access = self._table(table, inside, node.static)
         self.facts.accesses[id(node)] = access.joined(self.facts.accesses.get(id(node)))
         move = (table.origin or node.args[0], *node.static)
-        own = frozenset((Missing((move,), node),)) if access.absent else NEVER
-        return Known(tuple(_moved(a, move) | table.absent[0] | own for a in x.absent), x.ranges)
+        missing = frozenset((Missing((move,), node),)) if access.absent else NEVER
+        return Known(tuple(_moved(a, move) | table.absent[0] | missing for a in x.absent), x.ranges)
 
     def _table(self, table: Known, inside: Interval, slots: tuple[int, ...]) -> IndirectAccess:
         name = table.origin
@@ -302,10 +299,10 @@ class _Rules:
         base, *indices, updates = [v for v in operands if isinstance(v, Known)]
         assert isinstance(function, Bound)
         # where a leaf of the base is absent, all of the element is: what the function makes of it is not followed
-        made = apply(function, _present(base), _present(updates)).anywhere | base.anywhere
+        absent = apply(function, _present(base), _present(updates)).anywhere | base.anywhere
         self._index(node, node.args[1].tensor, zip(node.static.dims, indices, strict=True))
-        made |= NEVER.union(*(i.anywhere for i in indices), updates.anywhere)
-        return Known(tuple(_moved(a, id(node)) | made for a in base.absent), (None,) * len(base.ranges))
+        absent |= NEVER.union(*(i.anywhere for i in indices), updates.anywhere)
+        return Known(tuple(_moved(a, id(node)) | absent for a in base.absent), (None,) * len(base.ranges))
 
     def fold(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         """A fold skips absent levels of arguments that have the dim, or hands absence on in its state."""
@@ -334,13 +331,13 @@ class _Rules:
         carried = [Known(a.absent, (None,) * len(a.ranges)) for a in start if isinstance(a, Known)]
         around = [f.env[v] for f in (condition, step) for v in sorted(f.function.free, key=id)]
         key = id(condition.function), id(step.function)
-        given, found = self.rounds.get(key, ((), []))
+        started, states = self.rounds.get(key, ((), []))
         # a loop inside of a loop that hands on several tensors would be followed once per tensor of either
-        if given != (*carried, *around):
-            found = self._carried(node, condition, step, carried, apply)
-            self.rounds[key] = (*carried, *around), found
+        if started != (*carried, *around):
+            states = self._carried(node, condition, step, carried, apply)
+            self.rounds[key] = (*carried, *around), states
         index: int = node.static.carried
-        return found[index]
+        return states[index]
 
     def _carried(
         self, node: Call, condition: Bound[Known], step: Bound[Known], carried: list[Known], apply: Applier[Known]
@@ -350,8 +347,8 @@ class _Rules:
         while True:
             going = _rounds(node, NEVER, apply(condition, counter, *carried).anywhere)
             steps = zip(carried, apply.each(step, counter, *carried), strict=True)
-            made = [_through(node, old, new) for old, new in steps]
-            new = [old.joined(now) for old, now in zip(carried, made, strict=True)]
+            rounds = [_through(node, old, new) for old, new in steps]
+            new = [old.joined(now) for old, now in zip(carried, rounds, strict=True)]
             new = [Known(tuple(a | going for a in v.absent), v.ranges) for v in new]
             if [v.absent for v in new] == [v.absent for v in carried]:
                 return new
@@ -359,32 +356,34 @@ class _Rules:
 
     def cond(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         first, second, condition, *operands = args
-        assert isinstance(first, Bound) and isinstance(second, Bound) and isinstance(condition, Known)
-        values = [v for v in operands if isinstance(v, Known)]
-        key = id(first), id(second), *map(id, values)
-        # every result of a conditional is asked for by a node of its own
-        if key not in self.branches:
-            self.branches[key] = args, [apply.each(f, *values) for f in (first, second)]
-        branches = self.branches[key][1]
+        assert isinstance(condition, Known)
+        branches = self._results((first, second), operands, apply)
         return self.select(node, [condition, *(results[node.static.result] for results in branches)])
 
     def blocked(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
-        f, *operands = args
-        assert isinstance(f, Bound)
-        values = [v for v in operands if isinstance(v, Known)]
-        key = id(f), *map(id, values)
-        if key not in self.branches:
-            self.branches[key] = args, [apply.each(f, *values)]
-        (results,) = self.branches[key][1]
+        (results,) = self._results(args[:1], args[1:], apply)
         return self.same(node, [results[node.static.result]])
+
+    def _results(
+        self, functions: Sequence[Known | Bound[Known]], operands: Sequence[Known | Bound[Known]], apply: Applier[Known]
+    ) -> list[list[Known]]:
+        """All results of functions, made once: each is asked for by a node of its own."""
+        values = [v for v in operands if isinstance(v, Known)]
+        key = tuple(map(id, (*functions, *values)))
+        if key not in self.branches:
+            self.branches[key] = (
+                (functions, values),
+                [apply.each(f, *values) for f in functions if isinstance(f, Bound)],
+            )
+        return self.branches[key][1]
 
     def same(self, node: Call, values: list[Known]) -> Known:
         return Known(values[0].absent, values[0].ranges)
 
     def sort(self, node: Call, values: list[Known]) -> Known:
         absent = _moved(NEVER.union(*(v.anywhere for v in values)), id(node))
-        made = self.make_tuple(node, values)
-        return Known((absent,) * len(made.absent), made.ranges)
+        members = self.make_tuple(node, values)
+        return Known((absent,) * len(members.absent), members.ranges)
 
 
 _RULES: dict[str, Callable[[_Rules, Call, list[Known]], Known]] = {
@@ -412,10 +411,7 @@ def integer_range(node: Expr, ranges: Sequence[Range]) -> Range:
     operands = node.params if isinstance(node, Operator) else tuple(a.tensor for a in node.args)
     if not all(t.leaves[0].is_integer for t in operands):
         return None
-    known = [r if r is not None else _whole(t.leaves[0]) for r, t in zip(ranges, operands, strict=True)]
-    found = combined(node.op, *known)
-    return found if found is not None and element.range.covers(Interval(found[0], found[1] + 1)) else None
-
-
-def _whole(element: Scalar) -> tuple[int, int]:
-    return element.range.start, element.range.stop - 1
+    every = [t.leaves[0].range for t in operands]
+    known = [(e.start, e.stop - 1) if r is None else r for r, e in zip(ranges, every, strict=True)]
+    span = combined(node.op, *known)
+    return span if span is not None and element.range.covers(Interval(span[0], span[1] + 1)) else None

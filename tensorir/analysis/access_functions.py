@@ -1,12 +1,11 @@
-"""Access functions: the points of operands that calls read, by the access maps of builtins; indices are sums of
-coordinates.
+"""Access functions: the points of operands that calls read, under the access maps of builtins and of affine indices.
 
-Indices that are sums of coordinates: `2 × pos(Y, y) + pos(R, r) - 1` is affine in Y and R.
+An index is affine where it is a sum of coordinates: `2 × pos(Y, y) + pos(R, r) - 1` is affine in Y and R.
 
 >>> from tensorir.text import parse_expr
 >>> from tensorir.ir.types import tensor
->>> found = affine_index(parse_expr("2 × pos(Y, y) - 1", {"y": tensor("float", Y=(0, 4))}))
->>> print(found.sum, found.range)
+>>> index = affine_index(parse_expr("2 × pos(Y, y) - 1", {"y": tensor("float", Y=(0, 4))}))
+>>> print(index.sum, index.range)
 Y*2 - 1 (-1, 5)
 """
 
@@ -14,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,25 +46,18 @@ class AffineIndex:
 
     @property
     def range(self) -> tuple[int, int]:
-        found = self.sum.range({name: (i.start, i.stop - 1) for name, i in self.intervals.items()})
-        assert found is not None
-        return found
+        span = self.sum.range({name: (i.start, i.stop - 1) for name, i in self.intervals.items()})
+        assert span is not None
+        return span
 
 
 def _product(x: Affine, y: Affine) -> Affine | None:
     return x.times(y.constant) if y.is_number else y.times(x.constant) if x.is_number else None
 
 
-def _opposite(x: Affine) -> Affine:
-    return x.times(-1)
-
-
 _SUMS: Mapping[str, Callable[..., Affine | None]] = {
-    "plus": Affine.plus,
-    "minus": Affine.minus,
-    "multiplies": _product,
-    "neg": _opposite,
-}
+    "plus": Affine.plus, "minus": Affine.minus, "multiplies": _product, "neg": partial(_product, number(-1)),
+}  # fmt: skip
 
 
 def affine_index(e: Expr) -> AffineIndex | None:
@@ -84,10 +77,10 @@ def affine_index(e: Expr) -> AffineIndex | None:
             case Call(op, args) if op in _SUMS and not ready:
                 stack += [(node, True), *((a, False) for a in args)]
             case Call(op, args) if ready:
-                made = _SUMS[op](*(sums[id(a)] for a in args))
-                if made is None:
+                total = _SUMS[op](*(sums[id(a)] for a in args))
+                if total is None:
                     return None
-                sums[id(node)] = made
+                sums[id(node)] = total
             case _:
                 return None
     return AffineIndex(sums[id(e)], {name: intervals[name] for name in sums[id(e)].names})
@@ -136,12 +129,12 @@ def image(access: Access, node: Call, arg: Expr, wanted: IntegerSet, boxes: bool
                 points = points.along(d, (node.type.dims[d].start, node.type.dims[d].stop))
     if not access.at:
         return points.onto(have.names)
-    found = points.image({d: a for d in have if not isinstance(a := access.coordinate(d), Entry)})
+    read = points.image({d: a for d in have if not isinstance(a := access.coordinate(d), Entry)})
     if boxes:
         for d in access.uncut:
             if d in have and isinstance(access.at[d], Affine):
-                found = found.along(d, (have[d].start, have[d].stop))
-    return found.onto(have.names)
+                read = read.along(d, (have[d].start, have[d].stop))
+    return read.onto(have.names)
 
 
 def _at_entries(
@@ -330,45 +323,40 @@ def _states(reads: Reads, fold: Folding, wanted: IntegerSet, needs: Needs) -> No
 def _seen(wanted: IntegerSet, place: Dims, arg: Expr) -> IntegerSet:
     """The points of an argument that belong to elements of the state: along dims that the state lacks, all."""
     names = [d for d in place if d in arg.tensor.dims]
-    found = wanted.within(place).onto([d for d in wanted.names if d in names])
+    seen = wanted.within(place).onto([d for d in wanted.names if d in names])
     for d in names:
-        if d not in found.names:
-            found = found.along(d, (place[d].start, place[d].stop))
-    return found
+        if d not in seen.names:
+            seen = seen.along(d, (place[d].start, place[d].stop))
+    return seen
 
 
 def levels(
-    reads: Reads,
-    fold: Folding,
-    last: IntegerSet,
-    needs: Needs,
-    stored: Callable[[int], IntegerSet | None],
-    skips: bool,
+    reads: Reads, fold: Folding, last: IntegerSet, needs: Needs, stored: Callable[[int], IntegerSet | None], skips: bool
 ) -> None:
     """From the last level to the first: what is needed of the state after it, and what that needs before it."""
     dim, f, args, column = fold.dim, fold.function, fold.operands, fold.interval
     state = _parameters(f)[0].dims
     carried = last.onto(state.names)
     before: IntegerSet | None = None
-    own = IntegerSet(carried.names)
-    found: list[IntegerSet] = []
+    stored_here = IntegerSet(carried.names)
+    asked: list[IntegerSet] = []
     order = list(column)[::-1] if fold.forward else list(column)
     visited: list[int] = []
     first = 0
     for n, k in enumerate(order):
         here = stored(k)
-        own = own if here is None else here.onto(state.names)
-        now = reads.shaped(carried | own, state)
+        stored_here = stored_here if here is None else here.onto(state.names)
+        now = reads.shaped(carried | stored_here, state)
         visited += [k] if now else []
         if before is not None and (now is before or now == before):
             continue
         if before is not None and before:
-            _given(args, found, order[first:n], dim, needs)
-        carried, *found = reads.of_function(f, [now], needs)
+            _add_levels(args, asked, order[first:n], dim, needs)
+        carried, *asked = reads.of_function(f, [now], needs)
         while reads.boxes and reads.shaped(carried | now, state) != now:
             # the state has one shape: the body makes all that it reads of it
             now = reads.shaped(carried | now, state)
-            carried, *found = reads.of_function(f, [now], needs)
+            carried, *asked = reads.of_function(f, [now], needs)
         if reads.boxes:
             carried = now
             if isinstance(f, Lambda):
@@ -379,9 +367,9 @@ def levels(
             carried |= now if reads.holes else carried
             for j, (arg, place) in enumerate(zip(args, _parameters(f)[1:], strict=True)):
                 if dim in arg.tensor.dims:
-                    found[j] |= _seen(now, place.dims, arg).onto([d for d in found[j].names if d in arg.tensor.dims])
+                    asked[j] |= _seen(now, place.dims, arg).onto([d for d in asked[j].names if d in arg.tensor.dims])
     if before:
-        _given(args, found, order[first:], dim, needs)
+        _add_levels(args, asked, order[first:], dim, needs)
     if reads.boxes:
         # one column for all arguments
         for arg in args:
@@ -393,10 +381,10 @@ def levels(
     needs.add(fold.init, carried.onto(_names(fold.init)))
 
 
-def _given(args: Sequence[Expr], found: list[IntegerSet], levels: list[int], dim: str, needs: Needs) -> None:
+def _add_levels(args: Sequence[Expr], asked: list[IntegerSet], levels: list[int], dim: str, needs: Needs) -> None:
     """The points of the arguments that adjacent levels of a scan need."""
     run = (min(levels), max(levels) + 1)
-    for arg, points in zip(args, found, strict=True):
+    for arg, points in zip(args, asked, strict=True):
         names = [d for d in _names(arg) if d != dim]
         at = points.onto(names)
         needs.add(arg, at.along(dim, run).onto(_names(arg)) if dim in arg.tensor.dims else at)
@@ -447,9 +435,9 @@ class Reads:
         """The points of its operands that the needed points of a call read."""
         return rule_of(node)
 
-    def wanted(self, node: Expr, found: IntegerSet | None) -> IntegerSet | None:
+    def wanted(self, node: Expr, points: IntegerSet | None) -> IntegerSet | None:
         """The needed points of a node after all its readers in a scope: once, or once for each level of a fold."""
-        return found
+        return points
 
     def shaped(self, points: IntegerSet, inside: Dims) -> IntegerSet:
         """The points themselves; with `boxes` their hull, with all neighbours."""
@@ -478,10 +466,10 @@ class Reads:
         if not isinstance(function, Lambda):
             (points,) = wanted
             return [self.shaped(points.onto(t.dims.names), t.dims) for t in function.params]
-        results, own = function.results, function.params
+        results, params = function.results, function.params
         if id(function) not in self._orders:
             inner = {p for node in postorder(*results) if isinstance(node, Lambda) for p in node.params}
-            mine = frozenset(own)
+            mine = frozenset(params)
             self._orders[id(function)] = [
                 n
                 for n in postorder(*results)
@@ -492,10 +480,10 @@ class Reads:
         local = Needs(need, {id(n): n for n in order}, outside, self)
         for result, points in zip(results, wanted, strict=True):
             local.add(result, points.onto(result.tensor.dims.names))
-        found = self._follow(order, local)
-        for p, points in found.items():
+        read = self._follow(order, local)
+        for p, points in read.items():
             self.also(p, points)
-        return [found.get(p, IntegerSet(p.type.dims.names)) for p in own]
+        return [read.get(p, IntegerSet(p.type.dims.names)) for p in params]
 
     def also(self, variable: Var, points: IntegerSet) -> None:
         """More points of a parameter of a function are needed."""
@@ -505,7 +493,7 @@ class Reads:
     def _follow(self, order: list[Expr], local: Needs) -> dict[Var, IntegerSet]:
         """The nodes of one scope, results before operands; what is needed of its variables."""
         need = local.need
-        found: dict[Var, IntegerSet] = {}
+        read: dict[Var, IntegerSet] = {}
         for node in order:
             wanted = self.wanted(node, need.get(id(node)))
             if not wanted:
@@ -514,12 +502,12 @@ class Reads:
             known = self.nodes.get(id(node))
             self.nodes[id(node)] = wanted if known is None else self.shaped(known | wanted, node.tensor.dims)
             if isinstance(node, Var):
-                found[node] = found[node] | wanted if node in found else wanted
+                read[node] = read[node] | wanted if node in read else wanted
             elif isinstance(node, Call):
                 self.rule(node)(self, node, wanted, local)
                 if self.boxes:
                     self._keep_operands(node, wanted.hull, local)
-        return found
+        return read
 
     def _keep_operands(self, node: Call, wanted: Dims, local: Needs) -> None:
         """The form of an operation asks for operands of which it may read nothing."""
@@ -551,9 +539,9 @@ class Reads:
     def _entries(self, table: Expr) -> Array | None:
         dims = table.tensor.dims
         if isinstance(table, Var) and table.name in self.constants and table in self.fencil.params:
-            own = self.fencil[table.name].type.dims
+            stored = self.fencil[table.name].type.dims
             array = self.constants[table.name][0]
-            return np.transpose(array, [own.names.index(n) for n in dims.names])
+            return np.transpose(array, [stored.names.index(n) for n in dims.names])
         if not all(v in self.fencil.params and v.name in self.constants for v in table.free):
             return None
         rows = [TABLE[n.op] for n in postorder(table) if isinstance(n, Call)]
@@ -561,9 +549,9 @@ class Reads:
             return None
         if self._oracle is None:
             self._oracle = Interpreter(self.fencil, self.constants)
-        found = [self._oracle.at(table, point) for point in points_of(dims)]
+        values_at = [self._oracle.at(table, point) for point in points_of(dims)]
         # a number of 64 bits without a sign that int64 does not hold is outside of every interval, as the greatest is
-        read = [-1 if v is ABSENT else min(int(v), np.iinfo(np.int64).max) for v in found]
+        read = [-1 if v is ABSENT else min(int(v), np.iinfo(np.int64).max) for v in values_at]
         return np.array(read, np.int64).reshape(dims.shape)
 
 
@@ -572,14 +560,14 @@ class Needs:
     """Needed points as the rules of a scope collect them."""
 
     need: dict[int, IntegerSet]
-    own: Mapping[int, Expr]
+    members: Mapping[int, Expr]
     """The nodes of the scope, or nothing where all nodes are."""
     outside: Needs | None
     reads: Reads
 
     def of(self, node: Expr) -> IntegerSet:
         """The points of a node that are needed, as far as they are known."""
-        if self.outside is not None and id(node) not in self.own:
+        if self.outside is not None and id(node) not in self.members:
             return self.outside.of(node)
         return self.need.get(id(node), IntegerSet(node.tensor.dims.names))
 
@@ -587,7 +575,7 @@ class Needs:
         """More points of a node are needed."""
         if not points:
             return
-        if self.outside is not None and id(node) not in self.own:
+        if self.outside is not None and id(node) not in self.members:
             self.outside.add(node, points)
             return
         known = self.need.get(id(node))

@@ -1,45 +1,34 @@
-"""Facts on the nodes of a program that is about to be emitted: rounding, slopes, updates in place.
-
-Which closures may write a part of an array in its own memory: they read of it, at most, the points that they write.
-
->>> from tensorir.text import parse
->>> f = parse('''f(u: tensor<float, I[0:9]>, v: tensor<float, I[0:9]>) {
-...   u[I[1:8]] ← u + ⟪I, 1⟫(v); v[I[1:8]] ← v + ⟪I, -1⟫(v); }''')
->>> in_place_updates(f)
-frozenset({0})
-
-Reductions of what is computed of values at offsets: XLA's library for sums computes those one number at a time.
-
->>> from tensorir.text import parse
->>> f = parse('''f(y: tensor<float>, z: tensor<float>, x: tensor<float, I[0:99]>) {
-...   y ← reduce(+, 0.0, I)(⟪I, 1⟫(x) - x); z ← reduce(+, 0.0, I)(x × x); }''')
->>> [id(c.value) in stencil_reductions(f) for c in f.closures]
-[True, False]
-"""
+"""Facts on the nodes of a program that is about to be emitted: slopes, rounding, loop invariants, updates in place."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from tensorir import nodes
 from tensorir.analysis.absence import AbsenceAnalysis
+from tensorir.analysis.access_functions import Needs, Reads, Rule, levels, mapped, rule_of
+from tensorir.analysis.conditions import acts, control_dependence
 from tensorir.analysis.unseen_extremes import unseen_extremes
-from tensorir.analysis.uses import loop_invariants, needed, reads, surface
-from tensorir.integers.dims import Dims
+from tensorir.analysis.uses import reads, surface
+from tensorir.binding.arrays import Array
+from tensorir.binding.programs import BoundProgram
+from tensorir.integers.dims import Dims, Interval
+from tensorir.integers.sets import IntegerSet
 from tensorir.ir.builtins import TABLE, Control
-from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Literal, Var
-from tensorir.ir.rewrite import postorder, values
-from tensorir.ir.types import TensorType
+from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, values, with_values
+from tensorir.ir.substitution import inlined
+from tensorir.ir.types import TensorType, TupleElement
 
 # Which operations have slopes that may be multiplied as they are.
 #
 # Where all that an operation computes has a part in a result, slopes are what they are by hand. Elsewhere 0 comes
 # back to what nobody reads, and 0 times the slope that 1 / x has at 0, or that a product with infinity has, is not a
-# number (`lowering/gradients/in_place_adjoints.py`). What is needed is what `tensorir.analysis.uses` says; factors
-# and divisors that are finite constants need no look at it.
+# number (`lowering/gradients/in_place_adjoints.py`). Factors and divisors that are finite constants need no look at
+# what is needed.
 
 
 def finite_derivatives(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[int]:
@@ -53,10 +42,10 @@ def finite_derivatives(fencil: Fencil, read: Mapping[str, Dims] | None = None) -
     >>> [str(e) for e in postorder(*values(f.closures)) if id(e) in found]
     ['x / 3.0', 'if x > 0.0 then x × x else x / 3.0', 'x × (if x > 0.0 then x × x else x / 3.0)']
     """
-    found = frozenset(
+    operations = frozenset(
         id(e) for e in postorder(*values(fencil.closures)) if isinstance(e, Call) and _has_finite_slopes(e)
     )
-    return found | needed(fencil, read).whole
+    return operations | needed(fencil, read)
 
 
 def _has_finite_slopes(e: Call) -> bool:
@@ -71,6 +60,119 @@ def _has_finite_slopes(e: Call) -> bool:
 
 def _is_finite(e: Expr) -> TypeGuard[Literal]:
     return isinstance(e, Literal) and math.isfinite(e.value)
+
+
+def needed(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[int]:
+    """The calls, by identity, all elements of which have a part in a result each time that they are computed.
+
+    What an expression computes is all of its type. What is needed of it is found backward from the results, by the
+    rules of `analysis.access_functions`, and here counts only what is needed whatever the data is: a branch that may
+    not be taken, an operand that may not be the greater one, an element that a table may not lead to, or a slot that
+    may be skipped, is not. An expression in the body of a fold is met once for each level, and must be needed as a
+    whole at each.
+
+    >>> from tensorir.text import parse
+    >>> f = parse("f(y: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) { y ← exp(x) + sqrt(subset(x, I[1:4])); }")
+    >>> whole = needed(f)
+    >>> [str(e) for e in postorder(*values(f.closures)) if id(e) in whole]
+    ['subset(x, I[1:4])', 'sqrt(subset(x, I[1:4]))', 'exp(x) + sqrt(subset(x, I[1:4]))']
+
+    Of the results `read` has the points that somebody reads, by name; without it, all of all.
+    """
+    copies: dict[int, list[Expr]] = {}
+    closures = with_values(fencil.closures, inlined(values(fencil.closures), copies))
+    backward = _Certain(Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers))
+    points = {p.name: p.type.dims for p in fencil.results} if read is None else read
+    need = {
+        p: IntegerSet.box(points[p.name]) if p.name in points else IntegerSet(p.type.dims.names) for p in fencil.params
+    }
+    for closure in reversed(closures):
+        output, target = closure.output, closure.target.dims
+        wanted = need[output].within(target)
+        need[output] = need[output].without(target)
+        for variable, points_read in backward.of_closure(closure.value, wanted).items():
+            need[variable] |= points_read
+    whole = backward.nodes.keys() - backward.partly
+    return frozenset(key for key, several in copies.items() if all(id(e) in whole for e in several))
+
+
+class _Certain(Reads):
+    """The backward analysis of what is needed in any case; of no table it is known where it leads."""
+
+    def __init__(self, fencil: Fencil) -> None:
+        super().__init__(fencil, BoundProgram.of(fencil), boxes=False)
+        self.partly: set[int] = set()
+        """By identity, what was computed and not needed as a whole."""
+        self.members: dict[int, dict[int, IntegerSet]] = {}
+        """Of tuples, by identity: what is needed of each member."""
+
+    def rule(self, node: Call) -> Rule:
+        row = TABLE[node.op]
+        if not any(s.is_float for s in node.tensor.leaves):
+            return _nothing
+        if row.effect:
+            return _first
+        if node.op == "tuple_get":
+            return _member
+        if row.skips:
+            return _skipping_fold
+        if _decides(node.op):
+            return _nothing
+        rule = rule_of(node)
+        permutes = any(isinstance(a, Interval) for access in node.accesses or () if access for a in access.at.values())
+        return _all_or_nothing if rule is mapped and permutes else rule
+
+    def wanted(self, node: Expr, points: IntegerSet | None) -> IntegerSet | None:
+        members = self.members.pop(id(node), {})
+        if members and isinstance(node.tensor.element, TupleElement):
+            first, *rest = members.values()
+            if len(members) == len(node.tensor.element.members) and all(first == m for m in rest):
+                points = first if points is None else points | first
+        if points is None or not points.fills(node.tensor.dims):
+            self.partly.add(id(node))
+        return points
+
+    def entries(self, table: Expr) -> Array | None:
+        return None
+
+    def of_function(self, function: Any, wanted: Sequence[IntegerSet], outside: Needs) -> list[IntegerSet]:
+        if isinstance(function, Operator) and _decides(function.op):
+            return [IntegerSet(t.dims.names) for t in function.params]
+        return super().of_function(function, wanted, outside)
+
+
+def _decides(op: str) -> bool:
+    """True if data say which elements an operation has a part of, or its derivative is zero."""
+    row = TABLE[op]
+    return row.chooses or row.indirect or row.slope == "zero"
+
+
+def _nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    """Nodes without a derivative: conditions, integers, and reads of elements that only the data knows."""
+
+
+def _first(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    needs.add(node.args[0], wanted)
+
+
+def _all_or_nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    if wanted.fills(node.tensor.dims):
+        mapped(reads, node, wanted, needs)
+
+
+def _member(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    assert isinstance(reads, _Certain)
+    (x,), (k,) = node.args, node.static
+    members = reads.members.setdefault(id(x), {})
+    members[k] = members[k] | wanted if k in members else wanted
+
+
+def _skipping_fold(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    """A level may be skipped where a table holds -1."""
+    if not reads.holes:
+        fold = node.fold
+        assert fold is not None
+        levels(reads, fold, wanted, needs, lambda k: None, False)
 
 
 # Where a last bit decides: the operations on floats whose results become whole numbers.
@@ -120,34 +222,50 @@ def _is_float(x: Expr) -> bool:
 
 
 def in_place_updates(fencil: Fencil) -> frozenset[int]:
-    """The closures, by their number, of which it is known; what a compiler makes of it is right in any case.
+    """The closures, by number, that may write a part of an array in its own memory: of it they read what they write.
 
-    One whose array an earlier closure made the same as another, `out ← inp`, is none: that one is read as well.
+    What a compiler makes of it is right in any case. One whose array an earlier closure made the same as another,
+    `out ← inp`, is none: that one is read as well.
+
+    >>> from tensorir.text import parse
+    >>> f = parse('''f(u: tensor<float, I[0:9]>, v: tensor<float, I[0:9]>) {
+    ...   u[I[1:8]] ← u + ⟪I, 1⟫(v); v[I[1:8]] ← v + ⟪I, -1⟫(v); }''')
+    >>> in_place_updates(f)
+    frozenset({0})
     """
     others: set[Var] = set()
-    found: set[int] = set()
+    updates: set[int] = set()
     for k, closure in enumerate(fencil.closures):
         if closure.region is not None and closure.output not in others and _reads_here(closure):
-            found.add(k)
+            updates.add(k)
         if closure.region is None:
             others.discard(closure.output)
             if not (isinstance(closure.value, Call) and not TABLE[closure.value.op].moves):
                 others.add(closure.output)
-    return frozenset(found)
+    return frozenset(updates)
 
 
 def _reads_here(closure: Closure) -> bool:
     order = surface(closure.value)
     if any(closure.output in f.free for n in order for f in n.children if isinstance(f, Lambda)):
         return False
-    found = reads(closure.value, order).get(closure.output, ())
-    return all(not offset and isinstance(n, Call) and not TABLE[n.op].indirect for n, offset in found)
+    readers = reads(closure.value, order).get(closure.output, ())
+    return all(not offset and isinstance(n, Call) and not TABLE[n.op].indirect for n, offset in readers)
 
 
 def stencil_reductions(fencil: Fencil) -> frozenset[int]:
-    """The reductions over dims that are no neighbours' with a shift in what they reduce, by identity; linear."""
+    """The reductions over dims that are no neighbours' with a shift in what they reduce, by identity; linear.
+
+    XLA's library for sums computes those one number at a time.
+
+    >>> from tensorir.text import parse
+    >>> f = parse('''f(y: tensor<float>, z: tensor<float>, x: tensor<float, I[0:99]>) {
+    ...   y ← reduce(+, 0.0, I)(⟪I, 1⟫(x) - x); z ← reduce(+, 0.0, I)(x × x); }''')
+    >>> [id(c.value) in stencil_reductions(f) for c in f.closures]
+    [True, False]
+    """
     shifted: set[int] = set()
-    found: set[int] = set()
+    reductions: set[int] = set()
     for n in postorder(*values(fencil.closures)):
         moved = isinstance(n, Call) and any(access.offsets for access in n.accesses or () if access)
         if moved or any(id(c) in shifted for c in n.children):
@@ -155,8 +273,112 @@ def stencil_reductions(fencil: Fencil) -> frozenset[int]:
         fold = n.fold if isinstance(n, Call) else None
         over_points = fold is not None and not fold.row.states and not fold.dim.startswith("_NB_")
         if over_points and any(id(c) in shifted for c in n.children[2:]):
-            found.add(id(n))
-    return frozenset(found)
+            reductions.add(id(n))
+    return frozenset(reductions)
+
+
+# Loops in the body of a function that need nothing of the function's own: they run once, where the function stands.
+#
+# XLA takes much that is the same in every round out of a loop, but no loops. Folds by functions are loops, too: one
+# that is written out would be written out again in every round of those that follow it.
+#
+#     loop(0, 9)(.., λ(i, a) → a + sum(loop(0, 7)(.., λ(k, b) → .., b)), a)    the inner loop is invariant and runs once
+
+
+def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[Expr, ...]]:
+    """The functions with such loops, by identity, and these.
+
+    One that checks or prints something, or that nothing is known to end, is taken out only where it runs in any case;
+    none is taken out of a function that a conditional may not apply.
+
+    >>> from tensorir.analysis.absence import analyse_absence
+    >>> from tensorir.text import parse
+    >>> f = parse('''f(a: tensor<float, I[0:4]>, b: tensor<float, I[0:4]>) {
+    ...   let c = loop(0, 7)(λ(k: tensor<int>, x: tensor<float, I[0:4]>) → true,
+    ...                      λ(k: tensor<int>, x: tensor<float, I[0:4]>) → x × x + b, b);
+    ...   a ← loop(0, 9)(λ(i: tensor<int>, y: tensor<float, I[0:4]>) → true,
+    ...                  λ(i: tensor<int>, y: tensor<float, I[0:4]>) → y × c, a); }''')
+    >>> [[n.op for n in found] for found in loop_invariants(f, analyse_absence(f, {})).values()]
+    [['loop']]
+    """
+    roots = values(fencil.closures)
+    everything = list(postorder(*roots))
+    if sum(map(_repeats, everything)) < 2:
+        return {}
+    around, doubtful = set[int](), set[int]()
+    for node in everything:
+        below = {id(c) for c in node.children}
+        if _repeats(node) or not around.isdisjoint(below):
+            around.add(id(node))
+        endless = isinstance(node, Call) and TABLE[node.op].endless and node.static.limit is None
+        if endless or not doubtful.isdisjoint(below) or (isinstance(node, Call) and acts(node, facts)):
+            doubtful.add(id(node))
+    certain, steps = _certain(roots) - _changing(fencil), _steps(everything)
+    calls = (node for node in everything if isinstance(node, Call) and TABLE[node.op].control is Control.BRANCHES)
+    branches = {id(f) for node in calls for f in node.args}
+    invariants: dict[int, tuple[Expr, ...]] = {}
+    for node in everything:
+        if isinstance(node, Lambda) and id(node) in around and id(node) not in branches:
+            always = certain | (_certain(node.results) if id(node) in steps else set[int]())
+            outer = tuple(_outermost(node, around, doubtful - always))
+            if outer:
+                invariants[id(node)] = outer
+    return invariants
+
+
+def _repeats(node: Expr) -> bool:
+    if not isinstance(node, Call):
+        return False
+    row = TABLE[node.op]
+    folds = row.control is Control.FOLD and (row.states or isinstance(node.args[0], Lambda))
+    return folds or row.control is Control.LOOP
+
+
+def _certain(roots: Sequence[Expr]) -> set[int]:
+    """Nodes that are evaluated where the roots are, in any case."""
+    needs = control_dependence(roots, (), bodies=False)
+    return {key for key in needs.of if needs.certain(key)}
+
+
+def _changing(fencil: Fencil) -> set[int]:
+    """Expressions that closures share although one of them writes an operand: their value is not the same for all."""
+    first: dict[int, int] = {}
+    changing: set[int] = set()
+    written = [c.output for c in fencil.closures]
+    for k, root in enumerate(values(fencil.closures)):
+        for node in postorder(root):
+            begin = first.setdefault(id(node), k)
+            if not node.free.isdisjoint(written[begin:k]):
+                changing.add(id(node))
+    return changing
+
+
+def _steps(nodes: Sequence[Expr]) -> set[int]:
+    """The functions that loops repeat, each of them once at least."""
+    steps, others = set[int](), set[int]()
+    for node in nodes:
+        match node:
+            case Call(op, (Lambda(_, (Literal(True),)), step, *_), (_, limit)) if limit and TABLE[op].endless:
+                steps.add(id(step))
+            case _:
+                others.update(map(id, node.children))
+    return steps - others
+
+
+def _outermost(function: Lambda, around: Container[int], doubtful: Container[int]) -> Iterator[Expr]:
+    """The loops in a body that use no variable of it, and may run where the function stands."""
+    variables = {p for n in postorder(function) if isinstance(n, Lambda) for p in n.params}
+    seen: set[int] = set()
+    stack: list[Expr] = list(function.results)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or id(node) not in around:
+            continue
+        seen.add(id(node))
+        if _repeats(node) and id(node) not in doubtful and node.free.isdisjoint(variables):
+            yield node
+        else:
+            stack += node.children
 
 
 # What analyses say of the nodes of a program that is about to be emitted, in one object that can be printed.

@@ -24,28 +24,28 @@ from tensorir.nodes import preorder
 # where the choice is. So a node that is needed in all places of a choice may be evaluated, and checked, before the
 # choice.
 
-Places = frozenset[int]
+PlaceSet = frozenset[int]
 
 
 @dataclass(slots=True)
 class ControlDependence:
     """The places of a program, and in which of them each node is needed."""
 
-    of: dict[int, Places] = field(default_factory=dict[int, Places])
+    of: dict[int, PlaceSet] = field(default_factory=dict[int, PlaceSet])
     """By identity of the node."""
-    _around: list[Places] = field(default_factory=list[Places])
+    _around: list[PlaceSet] = field(default_factory=list[PlaceSet])
     """Where the choice stands of which a place is a branch; nowhere for a scope. Branches are an even number and the
     odd one behind it."""
-    _branches: dict[tuple[int, Places], int] = field(default_factory=dict[tuple[int, Places], int])
+    _branches: dict[tuple[int, PlaceSet], int] = field(default_factory=dict[tuple[int, PlaceSet], int])
     _conditions: dict[int, Expr] = field(default_factory=dict[int, Expr])
     """By the place of a choice's first branch."""
 
-    def scope(self) -> Places:
+    def scope(self) -> PlaceSet:
         """A new scope."""
         self._around += [frozenset()] * 2
         return frozenset([len(self._around) - 2])
 
-    def branch(self, condition: Expr, around: Places, first: bool) -> Places:
+    def branch(self, condition: Expr, around: PlaceSet, first: bool) -> PlaceSet:
         """The place of one branch of a choice that is needed in `around`."""
         pair = self._branches.setdefault((id(condition), around), len(self._around))
         if pair == len(self._around):
@@ -53,11 +53,11 @@ class ControlDependence:
             self._conditions[pair] = condition
         return frozenset([pair if first else pair + 1])
 
-    def taken(self, place: int) -> tuple[Places, Expr, bool]:
+    def taken(self, place: int) -> tuple[PlaceSet, Expr, bool]:
         """The place of the choice of a branch, its condition, and the truth value for which the branch is taken."""
         return self._around[place], self._conditions[place & ~1], not place & 1
 
-    def always(self, places: Places) -> bool:
+    def always(self, places: PlaceSet) -> bool:
         """True if places are no branches."""
         return not any(self._around[place] for place in places)
 
@@ -65,26 +65,26 @@ class ControlDependence:
         """True if a node, by identity, is needed in any case."""
         return self.always(self.of[node])
 
-    def covers(self, node: int, places: Places) -> bool:
+    def covers(self, node: int, places: PlaceSet) -> bool:
         """True if a node, by identity, is needed in all of the places, or in what they lie in."""
-        return places <= self.of[node] or self._inside(self.of[node], places)
+        return places <= self.of[node] or self._encloses(self.of[node], places)
 
-    def joined(self, needs: Iterable[Places]) -> Places:
+    def joined(self, needs: Iterable[PlaceSet]) -> PlaceSet:
         """The places of all."""
         first, *rest = needs
         if not rest:
             return first
-        found = set(first).union(*rest)
-        stack = list(found)
+        places = set(first).union(*rest)
+        stack = list(places)
         while stack:
             place = stack.pop()
-            if place in found and place ^ 1 in found:
-                found -= {place, place ^ 1}
-                stack += self._around[place] - found
-                found |= self._around[place]
-        return frozenset(p for p in found if not self._around[p] or not self._inside(found, self._around[p]))
+            if place in places and place ^ 1 in places:
+                places -= {place, place ^ 1}
+                stack += self._around[place] - places
+                places |= self._around[place]
+        return frozenset(p for p in places if not self._around[p] or not self._encloses(places, self._around[p]))
 
-    def _inside(self, outer: Container[int], inner: Places) -> bool:
+    def _encloses(self, outer: Container[int], inner: PlaceSet) -> bool:
         seen = set(inner)
         stack = list(inner)
         while stack:
@@ -111,29 +111,29 @@ def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: 
     >>> [control_dependence([e], {id(e)}).certain(id(x)) for e in (often, seldom)]
     [True, False]
     """
-    found = ControlDependence()
-    needs: defaultdict[int, set[Places]] = defaultdict(set)
-    top = found.scope()
+    dependence = ControlDependence()
+    needs: defaultdict[int, set[PlaceSet]] = defaultdict(set)
+    top = dependence.scope()
     for root in roots:
         needs[id(root)].add(top)
     for node in reversed(list(postorder(*roots))):
         if isinstance(node, (Var, Literal)) or id(node) not in needs:
             continue
-        places = found.of[id(node)] = found.joined(needs.pop(id(node)))
+        places = dependence.of[id(node)] = dependence.joined(needs.pop(id(node)))
         match node:
             case Lambda(results=results):
                 if bodies:
-                    inside = found.scope()
+                    inside = dependence.scope()
                     for result in results:
                         needs[id(result)].add(inside)
             case Call(args=(condition, first, second)) if id(node) in deciding:
                 needs[id(condition)].add(places)
-                needs[id(first)].add(found.branch(condition, places, True))
-                needs[id(second)].add(found.branch(condition, places, False))
+                needs[id(first)].add(dependence.branch(condition, places, True))
+                needs[id(second)].add(dependence.branch(condition, places, False))
             case _:
                 for child in node.children:
                     needs[id(child)].add(places)
-    return found
+    return dependence
 
 
 def operands(node: Expr) -> tuple[Expr, ...]:
@@ -167,7 +167,7 @@ class Choice:
     members: tuple[Call, ...]
     shared: tuple[Expr, ...]
     """What branches read that is not theirs alone."""
-    own: tuple[frozenset[int], frozenset[int]]
+    branches: tuple[frozenset[int], frozenset[int]]
     """What is evaluated in each branch and only if it is taken, by identity."""
     masked: bool = False
     """Whether the first branch is computed in any case, and only what it checks counts if it is taken."""
@@ -225,41 +225,41 @@ def weighed(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = No
     while True:
         needs = control_dependence(roots, {id(m) for members in groups for m in members})
         aside = _checked_aside(roots, needs, facts, settled.before)
-        found: list[Weighed] = []
+        conditionals: list[Weighed] = []
         for members in groups:
-            apart = partial(_apart, aside, needs, needs.of[id(members[0])])
-            own = [_only_in([m.args[k] for m in members], uses, apart, settled.before) for k in (1, 2)]
-            nodes = [n for branch in own for n in branch.values()]
+            apart = partial(_stays_in_branches, aside, needs, needs.of[id(members[0])])
+            alone = [_only_in([m.args[k] for m in members], uses, apart, settled.before) for k in (1, 2)]
+            nodes = [n for branch in alone for n in branch.values()]
             # what is a result anyway is not fused with what follows
             elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
             work, needed = sum(operations(n, counted) for n in nodes), max(WORTH, PER_ELEMENT * elements)
             forced = any(id(m) in settled.guarded for m in members)
             if work >= needed or forced or any(acts(n, facts) for n in nodes):
-                pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]
+                pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), alone, strict=True)]
                 shared = {id(n): n for branches, nodes in pairs for n in _around(branches, nodes)}
                 masked = all(id(m) in settled.masked for m in members)
-                choice = Choice(members, tuple(shared.values()), (frozenset(own[0]), frozenset(own[1])), masked)
-                found.append(Weighed(members, work, needed, choice))
+                choice = Choice(members, tuple(shared.values()), (frozenset(alone[0]), frozenset(alone[1])), masked)
+                conditionals.append(Weighed(members, work, needed, choice))
             else:
                 left.append(Weighed(members, work, needed))
-        if len(found) == len(groups):
-            return found + left
+        if len(conditionals) == len(groups):
+            return conditionals + left
         # the branches of the others are evaluated in any case
-        groups = [one.members for one in found]
+        groups = [one.members for one in conditionals]
 
 
 def _checked_aside(
     roots: Sequence[Expr], needs: ControlDependence, facts: AbsenceAnalysis, settled: Container[int]
 ) -> set[int]:
     """Checks and reads that stand in branches only, with the nodes that need them: each branch has its own."""
-    found: set[int] = set()
+    checking: set[int] = set()
     for node in postorder(*roots):
-        if id(node) not in settled and (_checks(node, facts) or any(id(c) in found for c in node.children)):
-            found.add(id(node))
-    return {key for key in found if not needs.certain(key)}
+        if id(node) not in settled and (_checks(node, facts) or any(id(c) in checking for c in node.children)):
+            checking.add(id(node))
+    return {key for key in checking if not needs.certain(key)}
 
 
-def _apart(aside: set[int], needs: ControlDependence, places: Places, node: Expr) -> bool:
+def _stays_in_branches(aside: set[int], needs: ControlDependence, places: PlaceSet, node: Expr) -> bool:
     """True if a choice in some places may not evaluate a node for both of its branches."""
     return id(node) in aside and not needs.covers(id(node), places)
 
@@ -285,7 +285,7 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
     yield from ((node,) for node in {id(n): n for inside in scopes for n in inside}.values() if times[id(node)] > 1)
     places = control_dependence(roots, {id(n) for n in everything if _decides(n)}).of
     for inside in scopes:
-        groups: dict[tuple[int, Places], list[list[Call]]] = {}
+        groups: dict[tuple[int, PlaceSet], list[list[Call]]] = {}
         for node in sorted((n for n in inside if times[id(n)] == 1), key=lambda n: order[id(n)]):
             known = groups.setdefault((id(node.args[0]), places[id(node)]), [])
             below = {id(n) for n in scope(*node.args[1:])} if known else set[int]()
@@ -300,15 +300,15 @@ def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
                     break
             else:
                 known.append([node])
-        yield from (tuple(group) for found in groups.values() for group in found)
+        yield from (tuple(group) for several in groups.values() for group in several)
 
 
 def _in_order(groups: Iterable[tuple[Call, ...]], roots: Sequence[Expr]) -> list[tuple[Call, ...]]:
     """The groups with those taken apart that need another one that needs them: none could be the first."""
-    found = list(groups)
+    apart = list(groups)
     inside = list(postorder(*roots))
     while True:
-        place = {id(m): id(members[0]) for members in found for m in members}
+        place = {id(m): id(members[0]) for members in apart for m in members}
         below: dict[int, set[int]] = {}
         for node in inside:
             below.setdefault(place.get(id(node), id(node)), set()).update(
@@ -317,17 +317,17 @@ def _in_order(groups: Iterable[tuple[Call, ...]], roots: Sequence[Expr]) -> list
         try:
             TopologicalSorter(below).prepare()
         except CycleError as cycle:
-            split = next(members for members in found if len(members) > 1 and id(members[0]) in cycle.args[1])
-            found = [*(members for members in found if members is not split), *((m,) for m in split)]
+            split = next(members for members in apart if len(members) > 1 and id(members[0]) in cycle.args[1])
+            apart = [*(members for members in apart if members is not split), *((m,) for m in split)]
         else:
-            return found
+            return apart
 
 
 def _only_in(
     branches: Sequence[Expr], uses: dict[int, int], apart: Callable[[Expr], bool], settled: Container[int]
 ) -> dict[int, Expr]:
     """The nodes that are read by the branches and by nothing else, or that each branch has apart from others."""
-    own: dict[int, Expr] = {}
+    alone: dict[int, Expr] = {}
     seen: dict[int, int] = {}
     stack = list(branches)
     while stack:
@@ -335,16 +335,16 @@ def _only_in(
         if id(node) in settled:
             continue
         seen[id(node)] = seen.get(id(node), 0) + 1
-        if id(node) not in own and (seen[id(node)] == uses[id(node)] or apart(node)):
-            own[id(node)] = node
+        if id(node) not in alone and (seen[id(node)] == uses[id(node)] or apart(node)):
+            alone[id(node)] = node
             stack.extend(operands(node))
-    return own
+    return alone
 
 
-def _around(branches: Sequence[Expr], own: dict[int, Expr]) -> list[Expr]:
+def _around(branches: Sequence[Expr], alone: dict[int, Expr]) -> list[Expr]:
     """Reads of branches that are not their own."""
-    read = (*branches, *(child for node in own.values() for child in operands(node)))
-    return list({id(node): node for node in read if id(node) not in own}.values())
+    read = (*branches, *(child for node in alone.values() for child in operands(node)))
+    return list({id(node): node for node in read if id(node) not in alone}.values())
 
 
 def operations(node: Expr, known: dict[int, int] | None = None) -> int:
@@ -361,8 +361,8 @@ def operations(node: Expr, known: dict[int, int] | None = None) -> int:
 
 
 def _operations(node: Call | Apply, known: dict[int, int]) -> int:
-    own = (node, *(c for c in node.children if not isinstance(c, (Lambda, Operator))))
-    size = max(n.tensor.dims.size for n in own)
+    operands_of_node = (node, *(c for c in node.children if not isinstance(c, (Lambda, Operator))))
+    size = max(n.tensor.dims.size for n in operands_of_node)
     bodies = [n for f in node.children if isinstance(f, Lambda) for n in postorder(*f.results)]
     match node:
         case Apply():

@@ -1,6 +1,4 @@
-"""The cost of a program: operations and bytes from its types, as it is emitted, and the saving of a buffer.
-
-What a program is expected to cost as it is emitted: operations, those done again included, and bytes of memory.
+"""The cost model: operations and bytes of a program as it is emitted, and what storing an expression saves.
 
 The unit is one addition. What a backend fuses into its readers is computed at each of the offsets at which they read
 it; what is stored is computed once, written, and read. `docs/lowering.md`, "The choices", says how far to trust it.
@@ -12,16 +10,6 @@ it; what is stored is computed once, written, and read. `docs/lowering.md`, "The
 7,191 of cost: 6,498 for operations, 693 for bytes; 0 bytes of temporaries
 >>> print(predicted(parse(text.replace("{}", "materialise(cos(x))"))))
 4,691 of cost: 3,298 for operations, 1,393 for bytes; 800 bytes of temporaries
-
-What a compiler stores and does not compute again: the same weighing as in `temporaries`, for the lowering.
-
-XLA fuses what is read at several offsets into every reader and computes it at each; storing it costs the bytes.
-
->>> import tensorir as ti
->>> f = ti.parse('''f(out: tensor<float, I[1:8]>, x: tensor<float, I[0:9]>) { out ←
-...   let wave = cos(x) × exp(x); let double = x + x; ⟪I, 1⟫(wave) + ⟪I, -1⟫(wave) + ⟪I, 1⟫(double) - double; }''')
->>> [node.label for node in worth_storing(f).values()]
-['wave']
 """
 
 from __future__ import annotations
@@ -36,7 +24,7 @@ from tensorir.analysis.annotations import in_place_updates
 from tensorir.analysis.uses import MOST, Offset, further, reads, surface
 from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE, Control
-from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Literal, Operator, Var
+from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import Applier, Bound, evaluate, postorder, values
 from tensorir.ir.types import FLOAT64, TensorType
 from tensorir.runtime.errors import Displayed
@@ -248,29 +236,25 @@ class Predicted:
 def predicted(fencil: Fencil, without: Container[str] = ()) -> Predicted:
     """The cost of a fencil as it is emitted; `without` has the choices of a backend that are switched off."""
     model = _Model(without)
-    own = in_place_updates(fencil) if "in_place_updates" not in without else frozenset[int]()
+    in_place = in_place_updates(fencil) if "in_place_updates" not in without else frozenset[int]()
     last = {c.output: k for k, c in enumerate(fencil.closures)}
     for k, closure in enumerate(fencil.closures):
         if not _computes(closure.value) and last[closure.output] != k:
             continue  # what is read in its place
         kind = closure.target
         # what a later closure makes anew is stored, and so are the buffers that passes made
-        kept = closure.output.name in fencil.buffers or (last[closure.output] != k and k not in own)
+        kept = closure.output.name in fencil.buffers or (last[closure.output] != k and k not in in_place)
         buffer = id(closure) if kept else 0
         model.compute(closure.value, kind, buffer)
         if buffer:
             model.steps[-1].bytes = bytes_of(closure.output.type)
-            if k not in own and len(_cut(closure)) > 1:
+            cut = [n for n, i in closure.output.type.dims.items if closure.target.dims[n] != i]
+            if k not in in_place and len(cut) > 1:
                 model.steps[-1].inside = 2 * bytes_of(kind)  # the part, and the part between those beside it
         model.held[closure.output] = buffer
-        if closure.region is not None and k not in own:
+        if closure.region is not None and k not in in_place:
             model.pass_over(bytes_of(closure.output.type) - bytes_of(kind), 2)
     return Predicted(model.operations, model.moved, model.peak())
-
-
-def _cut(closure: Closure) -> list[str]:
-    """The dims along which a closure writes a part."""
-    return [n for n, i in closure.output.type.dims.items if closure.target.dims[n] != i]
 
 
 def _computes(value: Expr) -> bool:
@@ -296,7 +280,7 @@ class _Model:
     operations: float = 0.0
     moved: float = 0.0
     steps: list[_Step] = field(default_factory=list[_Step])
-    made: dict[int, int] = field(default_factory=dict[int, int])
+    steps_of: dict[int, int] = field(default_factory=dict[int, int])
     """The step that made what is in memory, by identity."""
     held: dict[Var, int] = field(default_factory=dict[Var, int])
     """The buffers in which parameters are that closures before wrote."""
@@ -332,12 +316,12 @@ class _Model:
             if isinstance(node, Call) and (TABLE[node.op].indirect or TABLE[node.op].apart):
                 self.plain.update(id(a) for a in node.args if _computes(a))
         for node in order:
-            if self._is_stored(node) and id(node) not in self.made:
+            if self._is_stored(node) and id(node) not in self.steps_of:
                 assert isinstance(node, Call)
                 self._store(node)
-                self.made[id(node)] = len(self.steps) - 1
+                self.steps_of[id(node)] = len(self.steps) - 1
         if self._is_stored(root) and not self._across(root, into):
-            self.steps[self.made[id(root)]].makes = buffer  # it is made where it is wanted
+            self.steps[self.steps_of[id(root)]].makes = buffer  # it is made where it is wanted
         else:
             self._loop(root, into, buffer)
 
@@ -346,18 +330,18 @@ class _Model:
         reads: set[int] = set()
         offsets: dict[int, set[Offset]] = {id(root): {()}}
         for node in reversed(self._fused(root)):
-            own = offsets[id(node)]
+            read_at = offsets[id(node)]
             if self._is_leaf(node, root):
                 reads.add(id(node))
                 self._read(node, into)
                 continue
-            self._count(node, len(own))
+            self._count(node, len(read_at))
             if isinstance(node, Var):
                 reads.add(self.held.get(node, 0))
                 self.pass_over(bytes_of(node.type))
             for child, moved in _operands(node):
                 known = offsets.setdefault(id(child), set())
-                for o in own:
+                for o in read_at:
                     if len(known) < MOST:
                         known.add(further(o, node) if moved else o)
         size = bytes_of(into)
@@ -370,7 +354,7 @@ class _Model:
 
     def _is_leaf(self, node: Expr, root: Expr) -> bool:
         """True if a loop reads a node from memory: one that makes what is stored in its own loop computes it."""
-        return self._is_stored(node) and (node is not root or id(node) in self.made)
+        return self._is_stored(node) and (node is not root or id(node) in self.steps_of)
 
     def _is_stored(self, node: Expr) -> bool:
         if not isinstance(node, Call):
@@ -543,7 +527,14 @@ of each reader which part it is in."""
 
 
 def worth_storing(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE) -> dict[int, Call]:
-    """The expressions that are read at several offsets and cost more to compute again than to store, by identity."""
+    """The expressions that are read at several offsets and cost more to compute again than to store, by identity.
+
+    >>> from tensorir.text import parse
+    >>> f = parse('''f(out: tensor<float, I[1:8]>, x: tensor<float, I[0:9]>) { out ←
+    ...   let wave = cos(x) × exp(x); let double = x + x; ⟪I, 1⟫(wave) + ⟪I, -1⟫(wave) + ⟪I, 1⟫(double) - double; }''')
+    >>> [node.label for node in worth_storing(f).values()]
+    ['wave']
+    """
     return {id(w.node): w.node for w in weighed(fencil, min_per_byte) if w.stored}
 
 
@@ -572,7 +563,7 @@ class Weighed:
 
 def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 1.0) -> Iterator[Weighed]:
     """Each expression that is read at several offsets; work is counted up to `beyond` times what makes it stored."""
-    found: dict[int, Call] = {}
+    stored: dict[int, Call] = {}
     scopes: list[Expr] = list(values(fencil.closures))
     while scopes:
         root = scopes.pop()
@@ -588,10 +579,10 @@ def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 
             joined = node.op == "concat" and uses >= FEWEST_READS
             if uses > 1 and (_computes_again(node) or joined):
                 needed = _needed(uses, node.tensor, min_per_byte)
-                work = _work(node, beyond * needed, found) if not joined else 0.0 if math.isinf(needed) else needed
+                work = _work(node, beyond * needed, stored) if not joined else 0.0 if math.isinf(needed) else needed
                 one = Weighed(node, uses, work, needed, joined)
                 if one.stored:
-                    found[id(node)] = node
+                    stored[id(node)] = node
                 yield one
 
 

@@ -58,11 +58,7 @@ class Domains:
 
 
 def domains(
-    program: Any,
-    out: Mapping[Any, Any] | None = None,
-    *,
-    boxes: bool = False,
-    stays: Mapping[str, Dims] | None = None,
+    program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool = False, stays: Mapping[str, Dims] | None = None
 ) -> Domains:
     """Needed points of all that a program reads.
 
@@ -91,17 +87,10 @@ def domains(
         need[output] = need[output].without(target)
         written[output.name] |= wanted
         stored.append(wanted)
-        for variable, found in reads.of_closure(closure.value, wanted).items():
-            need[variable] |= found
-    return Domains(
-        flat,
-        {p.name: need[p] for p in fencil.params},
-        written,
-        tuple(reversed(stored)),
-        reads.nodes,
-        reads.variables,
-        tuple(reads.unknown.values()),
-    )
+        for variable, points in reads.of_closure(closure.value, wanted).items():
+            need[variable] |= points
+    params, unknown = {p.name: need[p] for p in fencil.params}, tuple(reads.unknown.values())
+    return Domains(flat, params, written, tuple(stored[::-1]), reads.nodes, reads.variables, unknown)
 
 
 def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
@@ -111,22 +100,19 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     for key in map(str, out):
         if key not in names and key not in dims:
             raise refuse("A15", f"no output has a dim {key}.", did_you_mean(key, [*dims, *names]))
-    found: dict[Var, Dims] = {}
+    parts: dict[Var, Dims] = {}
     for p in fencil.results:
-        own = {str(k): v for k, v in out.items() if str(k) not in names}
+        intervals = {str(k): v for k, v in out.items() if str(k) not in names}
         inner: dict[Any, Any] = dict(*[v for k, v in out.items() if str(k) == p.name])
-        own |= {str(k): v for k, v in inner.items()}
+        intervals |= {str(k): v for k, v in inner.items()}
         part = p.type.dims
-        for dim, interval in Dims.of(own).items:
+        for dim, interval in Dims.of(intervals).items:
             have = part.get(dim)
             if have is None:
                 continue
             if not have.covers(interval):
-                raise refuse(
-                    "A16",
-                    f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'.",
-                    f"ask for a part of {dim}{have}.",
-                )
+                message = f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'."
+                raise refuse("A16", message, f"ask for a part of {dim}{have}.")
             part = part.with_interval(dim, interval)
-        found[p] = part
-    return found
+        parts[p] = part
+    return parts

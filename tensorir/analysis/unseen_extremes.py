@@ -73,7 +73,7 @@ EVERYWHERE = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Facts:
     """Facts of a value in a row that holds a NaN."""
 
     differs: bool = False
@@ -84,7 +84,7 @@ class _Found:
     """The dims that tell the rows, in the order of those of the extreme."""
 
 
-SAME = _Found()
+SAME = _Facts()
 
 
 class _Unproven(Exception):
@@ -115,29 +115,29 @@ class _Proof:
     """The nodes that contain the extreme."""
     within: bool = False
     """Whether this is a loop's body."""
-    loops: dict[tuple[int, ...], list[_Found]] = field(default_factory=dict[tuple[int, ...], list[_Found]])
+    loops: dict[tuple[int, ...], list[_Facts]] = field(default_factory=dict[tuple[int, ...], list[_Facts]])
 
-    def all(self, roots: Sequence[Expr], env: Mapping[Var, _Found], here: bool) -> list[_Found]:
+    def all(self, roots: Sequence[Expr], env: Mapping[Var, _Facts], here: bool) -> list[_Facts]:
         """Facts of expressions; `here` says that the NaN is in this round, and not in one before."""
-        found: dict[int, _Found] = {}
+        facts: dict[int, _Facts] = {}
         for e in _outside_of_functions(roots):
-            known = self._of(e, env, found)
+            known = self._node_facts(e, env, facts)
             if here and (e is self.x or (isinstance(e, Var) and e == self.x)):
                 if known.differs and known.rows != self.row:
                     raise _Unproven
                 known = replace(known, nan=self.dim, rows=self.row)
             # what is NaN in both programs is the same in both
-            found[id(e)] = replace(known, differs=False) if known.nan == EVERYWHERE else known
-        return [found[id(e)] for e in roots]
+            facts[id(e)] = replace(known, differs=False) if known.nan == EVERYWHERE else known
+        return [facts[id(e)] for e in roots]
 
-    def _of(self, e: Expr, env: Mapping[Var, _Found], found: Mapping[int, _Found]) -> _Found:
+    def _node_facts(self, e: Expr, env: Mapping[Var, _Facts], facts: Mapping[int, _Facts]) -> _Facts:
         if e is self.extreme:
-            return _Found(True, None, self.row)
+            return _Facts(True, None, self.row)
         if isinstance(e, Var):
             return env.get(e, SAME)
         if not isinstance(e, Call):
-            return _Found(id(e) in self.around)
-        args = [found[id(a)] for a in e.args]
+            return _Facts(id(e) in self.around)
+        args = [facts[id(a)] for a in e.args]
         match e:
             case Call(op) if TABLE[op].control is Control.LOOP and id(e.args[1]) in self.around:
                 return self._loop(e, args)
@@ -161,7 +161,7 @@ class _Proof:
                     raise _Unproven
                 return SAME
 
-    def _alone(self, args: Sequence[_Found]) -> _Found:
+    def _alone(self, args: Sequence[_Facts]) -> _Facts:
         """Facts of the one operand of a fold."""
         _, init, *rest = args
         if len(rest) != 1 or init.differs:
@@ -170,7 +170,7 @@ class _Proof:
 
     # Loops
 
-    def _loop(self, e: Call, args: Sequence[_Found]) -> _Found:
+    def _loop(self, e: Call, args: Sequence[_Facts]) -> _Facts:
         condition, step, *starts = e.args
         if self.within or any(id(a) in self.around for a in starts) or any(v.differs for v in args[2:]):
             raise _Unproven
@@ -181,9 +181,9 @@ class _Proof:
         which: int = e.static.carried
         return self.loops[key][which]
 
-    def _carried(self, condition: Lambda, step: Lambda) -> list[_Found]:
+    def _carried(self, condition: Lambda, step: Lambda) -> list[_Facts]:
         """Facts of the carry of a loop, in a row that has held a NaN: as much as rounds keep."""
-        nan, open = _Found(False, EVERYWHERE, self.row), _Found(True, None, self.row)
+        nan, open = _Facts(False, EVERYWHERE, self.row), _Facts(True, None, self.row)
         states = [SAME] * len(step.results)
         inner = replace(self, within=True)
         while True:
@@ -216,12 +216,12 @@ def _is_float(e: Expr) -> bool:
     return isinstance(e.type, TensorType) and all(s.is_float for s in e.type.leaves)
 
 
-def _covers(e: Expr, a: Expr, v: _Found) -> bool:
+def _covers(e: Expr, a: Expr, v: _Facts) -> bool:
     """True if a result goes as far as an operand along the dim in which that is NaN somewhere."""
     return not v.nan or e.tensor.dims[v.nan] == a.tensor.dims[v.nan]
 
 
-def _met(e: Call, args: Sequence[_Found], strict: Sequence[bool]) -> _Found:
+def _met(e: Call, args: Sequence[_Facts], strict: Sequence[bool]) -> _Facts:
     """Facts of an elementwise operation, of which some operands pass their NaN on."""
     differs = any(v.differs for v in args)
     rows = {v.rows for v in args if v.differs or v.nan is not None}
@@ -235,10 +235,10 @@ def _met(e: Call, args: Sequence[_Found], strict: Sequence[bool]) -> _Found:
     nan = EVERYWHERE if EVERYWHERE in nans else nans[0] if nans else None
     if e.op == "if" and args[1].nan == args[2].nan == EVERYWHERE:
         nan = EVERYWHERE
-    return _Found(differs, nan, rows.pop()) if differs or nan is not None else SAME
+    return _Facts(differs, nan, rows.pop()) if differs or nan is not None else SAME
 
 
-def _summed(v: _Found, dims: Sequence[str]) -> _Found:
+def _summed(v: _Facts, dims: Sequence[str]) -> _Facts:
     """Facts of a fold over dims: a sum with a NaN in it is NaN."""
     if not v.differs and v.nan is None:
         return SAME
@@ -249,7 +249,7 @@ def _summed(v: _Found, dims: Sequence[str]) -> _Found:
     return replace(v, nan=EVERYWHERE) if v.nan in dims else v
 
 
-def _relocated(e: Call, x: Expr, v: _Found) -> _Found:
+def _relocated(e: Call, x: Expr, v: _Facts) -> _Facts:
     """Facts of the elements of an operand elsewhere, of which some dims are others."""
     (access,) = e.accesses or (None,)
     assert access is not None

@@ -1,6 +1,4 @@
-"""Who reads an expression at which offsets, which points of it are needed, and what loops leave unchanged.
-
-Who reads an expression, and at which offsets: what decides whether a buffer for it is worth its bytes.
+"""Uses of expressions: who reads one at which offsets, and along which dims its points are independent.
 
 >>> from tensorir.ir.build import call, cartesian_shift, var
 >>> from tensorir.ir.types import tensor
@@ -8,56 +6,22 @@ Who reads an expression, and at which offsets: what decides whether a buffer for
 >>> difference = call("minus", cartesian_shift(c, "I", 1), cartesian_shift(c, "I", -1))
 >>> sorted(offset for _, offset in reads(difference, surface(difference))[c])
 [(('I', '-1'),), (('I', '1'),)]
-
-Needed and computed: of which expressions every element that is computed has a part in a result.
-
-What an expression computes is all of its type. What is needed of it is found backward from the results, by the rules
-of `analysis.access_functions`, and here counts only what is needed whatever the data is: a branch that may not be
-taken, an operand that may not be the greater one, an element that a table may not lead to, or a slot that may be
-skipped, is not.
-An expression in the body of a fold is met once for each level, and must be needed as a whole at each.
-
->>> import tensorir as ti
->>> from tensorir.ir.rewrite import postorder
->>> f = ti.parse("f(y: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) { y ← exp(x) + sqrt(subset(x, I[1:4])); }")
->>> whole = needed(f).whole
->>> [str(e) for e in postorder(*values(f.closures)) if id(e) in whole]
-['subset(x, I[1:4])', 'sqrt(subset(x, I[1:4]))', 'exp(x) + sqrt(subset(x, I[1:4]))']
-
-Along which dims the points of an expression are independent: each is computed from operands at that point alone.
-
-Such an expression may be computed for some points at a time, wherever they stand: the expression for a block of points
-is the same one on another interval.
-
->>> from tensorir.text import parse
->>> f = parse('''f(y: tensor<float, I[0:8], K[1:5]>, x: tensor<float, I[0:8], K[0:5]>) {
-...   y ← ⟪K, -1⟫(x) + x; }''')
->>> value = f.closures[0].value
->>> [independent(value, Dims(((d, value.tensor.dims[d]),))) for d in ("I", "K")]
-[True, False]
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from tensorir import nodes
-from tensorir.analysis.absence import AbsenceAnalysis
-from tensorir.analysis.access_functions import Needs, Reads, Rule, levels, mapped, rule_of
-from tensorir.analysis.conditions import acts, control_dependence
-from tensorir.binding.arrays import Array
-from tensorir.binding.programs import BoundProgram
 from tensorir.integers.affine import Affine
 from tensorir.integers.dims import Dims, Interval
-from tensorir.integers.sets import IntegerSet
 from tensorir.ir.build import call
-from tensorir.ir.builtins import LAST, TABLE, Control
-from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
-from tensorir.ir.rewrite import postorder, rebuild, values, with_values
-from tensorir.ir.substitution import inlined
-from tensorir.ir.types import TensorType, TupleElement
+from tensorir.ir.builtins import LAST, TABLE
+from tensorir.ir.nodes import Apply, Call, Expr, Lambda, Literal, Operator, Var
+from tensorir.ir.rewrite import postorder, rebuild
+from tensorir.ir.types import TensorType
 
 MOST = 64
 """Reads of one expression that are told apart."""
@@ -74,20 +38,20 @@ def surface(*roots: Expr) -> list[Expr]:
 
 def reads(root: Expr, order: Sequence[Expr]) -> dict[Expr, set[tuple[Expr, Offset]]]:
     """Of each expression, who reads it, and through which shifts: moves hand their reads on to what they move."""
-    found: dict[Expr, set[tuple[Expr, Offset]]] = {}
+    readers: dict[Expr, set[tuple[Expr, Offset]]] = {}
     for node in reversed(order):
         moves = isinstance(node, Call) and TABLE[node.op].moved == LAST
         for k, child in enumerate(node.children):
             if isinstance(child, Lambda):
                 continue
-            own = found.setdefault(child, set())
+            offsets = readers.setdefault(child, set())
             if not moves or (len(node.children) == 2 and k == 0):
-                own.add((node, ()))
+                offsets.add((node, ()))
                 continue
-            for reader, offset in found.get(node, set()):
-                if len(own) < MOST:
-                    own.add((reader, further(offset, node)))
-    return found
+            for reader, offset in readers.get(node, set()):
+                if len(offsets) < MOST:
+                    offsets.add((reader, further(offset, node)))
+    return readers
 
 
 def further(offset: Offset, node: Expr) -> Offset:
@@ -105,117 +69,18 @@ def further(offset: Offset, node: Expr) -> Offset:
     return tuple(sorted([(d, str(o)) for d, o in total.items() if o] + rest))
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """Uses of the expressions of a program that hold for all of its data."""
-
-    whole: frozenset[int]
-    """The calls, by identity, all elements of which have a part in a result each time that they are computed."""
-
-
-def needed(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> Needed:
-    """The calls of a program that the derivatives of its results need.
-
-    Of these `read` has the points that somebody reads, by name; without it, all of all.
-    """
-    copies: dict[int, list[Expr]] = {}
-    closures = with_values(fencil.closures, inlined(values(fencil.closures), copies))
-    reads = _Certain(Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers))
-    points = {p.name: p.type.dims for p in fencil.results} if read is None else read
-    need = {
-        p: IntegerSet.box(points[p.name]) if p.name in points else IntegerSet(p.type.dims.names) for p in fencil.params
-    }
-    for closure in reversed(closures):
-        output, target = closure.output, closure.target.dims
-        wanted = need[output].within(target)
-        need[output] = need[output].without(target)
-        for variable, found in reads.of_closure(closure.value, wanted).items():
-            need[variable] |= found
-    whole = reads.nodes.keys() - reads.partly
-    return Needed(frozenset(key for key, made in copies.items() if all(id(e) in whole for e in made)))
-
-
-class _Certain(Reads):
-    """The backward analysis of what is needed in any case; of no table it is known where it leads."""
-
-    def __init__(self, fencil: Fencil) -> None:
-        super().__init__(fencil, BoundProgram.of(fencil), boxes=False)
-        self.partly: set[int] = set()
-        """By identity, what was computed and not needed as a whole."""
-        self.members: dict[int, dict[int, IntegerSet]] = {}
-        """Of tuples, by identity: what is needed of each member."""
-
-    def rule(self, node: Call) -> Rule:
-        row = TABLE[node.op]
-        if not any(s.is_float for s in node.tensor.leaves):
-            return _nothing
-        if row.effect:
-            return _first
-        if node.op == "tuple_get":
-            return _member
-        if row.skips:
-            return _skipping_fold
-        if _decides(node.op):
-            return _nothing
-        rule = rule_of(node)
-        permutes = any(isinstance(a, Interval) for access in node.accesses or () if access for a in access.at.values())
-        return _all_or_nothing if rule is mapped and permutes else rule
-
-    def wanted(self, node: Expr, found: IntegerSet | None) -> IntegerSet | None:
-        members = self.members.pop(id(node), {})
-        if members and isinstance(node.tensor.element, TupleElement):
-            first, *rest = members.values()
-            if len(members) == len(node.tensor.element.members) and all(first == m for m in rest):
-                found = first if found is None else found | first
-        if found is None or not found.fills(node.tensor.dims):
-            self.partly.add(id(node))
-        return found
-
-    def entries(self, table: Expr) -> Array | None:
-        return None
-
-    def of_function(self, function: Any, wanted: Sequence[IntegerSet], outside: Needs) -> list[IntegerSet]:
-        if isinstance(function, Operator) and _decides(function.op):
-            return [IntegerSet(t.dims.names) for t in function.params]
-        return super().of_function(function, wanted, outside)
-
-
-def _decides(op: str) -> bool:
-    """True if data say which elements an operation has a part of, or its derivative is zero."""
-    row = TABLE[op]
-    return row.chooses or row.indirect or row.slope == "zero"
-
-
-def _nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """Nodes without a derivative: conditions, integers, and reads of elements that only the data knows."""
-
-
-def _first(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    needs.add(node.args[0], wanted)
-
-
-def _all_or_nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    if wanted.fills(node.tensor.dims):
-        mapped(reads, node, wanted, needs)
-
-
-def _member(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    assert isinstance(reads, _Certain)
-    (x,), (k,) = node.args, node.static
-    members = reads.members.setdefault(id(x), {})
-    members[k] = members[k] | wanted if k in members else wanted
-
-
-def _skipping_fold(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """A level may be skipped where a table holds -1."""
-    if not reads.holes:
-        fold = node.fold
-        assert fold is not None
-        levels(reads, fold, wanted, needs, lambda k: None, False)
-
-
 def independent(node: Expr, dims: Dims) -> bool:
-    """True if a node, not what it is computed of, leaves the points of dims apart.
+    """True if a node, not what it is computed of, computes each point along dims from operands at that point alone.
+
+    Such an expression may be computed for some points at a time, wherever they stand: for a block of points it is the
+    same one on another interval.
+
+    >>> from tensorir.text import parse
+    >>> f = parse('''f(y: tensor<float, I[0:8], K[1:5]>, x: tensor<float, I[0:8], K[0:5]>) {
+    ...   y ← ⟪K, -1⟫(x) + x; }''')
+    >>> value = f.closures[0].value
+    >>> [independent(value, Dims(((d, value.tensor.dims[d]),))) for d in ("I", "K")]
+    [True, False]
 
     The node, its operands, and what functions among these take and give have each dim on that interval, or lack it.
     """
@@ -313,111 +178,3 @@ def _merged(kind: TensorType, whole: Dims, block: Dims) -> TensorType:
     if not any(n in kind.dims for n in whole):
         return kind
     return kind.on(Dims((*block.items, *((n, i) for n, i in kind.dims.items if n not in whole))))
-
-
-# Loops in the body of a function that need nothing of the function's own: they run once, where the function stands.
-#
-# XLA takes much that is the same in every round out of a loop, but no loops. Folds by functions are loops, too: one
-# that is written out would be written out again in every round of those that follow it.
-#
-#     loop(0, 9)(.., λ(i, a) → a + sum(loop(0, 7)(.., λ(k, b) → .., b)), a)    the inner loop is invariant and runs once
-
-
-def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[Expr, ...]]:
-    """The functions with such loops, by identity, and these.
-
-    One that checks or prints something, or that nothing is known to end, is taken out only where it runs in any case;
-    none is taken out of a function that a conditional may not apply.
-
-    >>> from tensorir.analysis.absence import analyse_absence
-    >>> from tensorir.text import parse
-    >>> f = parse('''f(a: tensor<float, I[0:4]>, b: tensor<float, I[0:4]>) {
-    ...   let c = loop(0, 7)(λ(k: tensor<int>, x: tensor<float, I[0:4]>) → true,
-    ...                      λ(k: tensor<int>, x: tensor<float, I[0:4]>) → x × x + b, b);
-    ...   a ← loop(0, 9)(λ(i: tensor<int>, y: tensor<float, I[0:4]>) → true,
-    ...                  λ(i: tensor<int>, y: tensor<float, I[0:4]>) → y × c, a); }''')
-    >>> [[n.op for n in found] for found in loop_invariants(f, analyse_absence(f, {})).values()]
-    [['loop']]
-    """
-    roots = values(fencil.closures)
-    everything = list(postorder(*roots))
-    if sum(map(_repeats, everything)) < 2:
-        return {}
-    around, doubtful = set[int](), set[int]()
-    for node in everything:
-        below = {id(c) for c in node.children}
-        if _repeats(node) or not around.isdisjoint(below):
-            around.add(id(node))
-        endless = isinstance(node, Call) and TABLE[node.op].endless and node.static.limit is None
-        if endless or not doubtful.isdisjoint(below) or (isinstance(node, Call) and acts(node, facts)):
-            doubtful.add(id(node))
-    certain, steps, branches = _certain(roots) - _changing(fencil), _steps(everything), _branches(everything)
-    found: dict[int, tuple[Expr, ...]] = {}
-    for node in everything:
-        if isinstance(node, Lambda) and id(node) in around and id(node) not in branches:
-            always = certain | (_certain(node.results) if id(node) in steps else set[int]())
-            outer = tuple(_outermost(node, around, doubtful - always))
-            if outer:
-                found[id(node)] = outer
-    return found
-
-
-def _repeats(node: Expr) -> bool:
-    if not isinstance(node, Call):
-        return False
-    row = TABLE[node.op]
-    folds = row.control is Control.FOLD and (row.states or isinstance(node.args[0], Lambda))
-    return folds or row.control is Control.LOOP
-
-
-def _branches(nodes: Sequence[Expr]) -> set[int]:
-    """The functions of which a conditional applies one."""
-    calls = (node for node in nodes if isinstance(node, Call) and TABLE[node.op].control is Control.BRANCHES)
-    return {id(f) for node in calls for f in node.args if isinstance(f, Lambda)}
-
-
-def _certain(roots: Sequence[Expr]) -> set[int]:
-    """Nodes that are evaluated where the roots are, in any case."""
-    needs = control_dependence(roots, (), bodies=False)
-    return {key for key in needs.of if needs.certain(key)}
-
-
-def _changing(fencil: Fencil) -> set[int]:
-    """Expressions that closures share although one of them writes an operand: their value is not the same for all."""
-    first: dict[int, int] = {}
-    found: set[int] = set()
-    written = [c.output for c in fencil.closures]
-    for k, root in enumerate(values(fencil.closures)):
-        for node in postorder(root):
-            begin = first.setdefault(id(node), k)
-            if not node.free.isdisjoint(written[begin:k]):
-                found.add(id(node))
-    return found
-
-
-def _steps(nodes: Sequence[Expr]) -> set[int]:
-    """The functions that loops repeat, each of them once at least."""
-    found, others = set[int](), set[int]()
-    for node in nodes:
-        match node:
-            case Call(op, (Lambda(_, (Literal(True),)), step, *_), (_, limit)) if limit and TABLE[op].endless:
-                found.add(id(step))
-            case _:
-                others.update(map(id, node.children))
-    return found - others
-
-
-def _outermost(function: Lambda, around: Container[int], doubtful: Container[int]) -> Iterator[Expr]:
-    """The loops in a body that use no variable of it, and may run where the function stands."""
-    own = {p for n in postorder(*function.results) if isinstance(n, Lambda) for p in n.params}.union(function.params)
-    seen: set[int] = set()
-    stack: list[Expr] = list(function.results)
-    while stack:
-        node = stack.pop()
-        if id(node) in seen or id(node) not in around:
-            continue
-        seen.add(id(node))
-        if _repeats(node) and id(node) not in doubtful and node.free.isdisjoint(own):
-            yield node
-        else:
-            stack += node.children

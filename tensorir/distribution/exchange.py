@@ -1,6 +1,4 @@
-"""The points that blocks need along cut dims, and who sends which of them to whom before a step.
-
-Which points of every parameter the blocks of the results need, along the dims that are distributed.
+"""The exchange of halos before a step: the points that blocks need along cut dims, and the messages that bring them.
 
 A block is [s:e), whatever s and e are: what is needed of a value are points from s + low up to e + high, as far as they
 lie in an interval of the whole. So one analysis, backward from the results, holds for all blocks, at the ends of the
@@ -11,34 +9,17 @@ interval as inside of it.
 >>> print(*needs(whole_results(f).values(), ["I"])[f["x"]]["I"])
 [s + 1 : e + 1) of [1:9]
 
-Who sends which points to whom before a step: exact, from what blocks need, and the same rounds on all devices.
+Messages are exact, and the rounds in which they go are the same on all devices. Dims are exchanged one after the other,
+each on what those before it have brought, so corners arrive in two hops. Along a dim there is a round for each
+direction and distance: one permute that takes the pieces of all fields together.
 
-Dims are exchanged one after the other, each on what those before it have brought, so corners arrive in two hops. Along
-a dim there is a round for each direction and distance: one permute that takes the pieces of all fields together.
-
->>> import tensorir as ti
 >>> from tensorir.distribution.local_program import localised
->>> from tensorir.integers.dims import Interval
 >>> f = ti.parse("f(y: tensor<float, I[1:8]>, x: tensor<float, I[0:8]>) { y ← ⟪I, -1⟫(x) + x; }")
 >>> for message in exchange(localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 4)})).messages:
 ...     print(message)
 px 0 → 1: x at I[1:2]
 px 1 → 2: x at I[3:4]
 px 2 → 3: x at I[5:6]
-
-The exchange of some of the fields alone: what is sent of others is left out, and rounds of nothing are none.
-
->>> import tensorir as ti
->>> from tensorir.distribution.partition import Decomposition
->>> from tensorir.distribution.exchange import exchange
->>> from tensorir.distribution.local_program import localised
->>> from tensorir.integers.dims import Interval
->>> field = "tensor<float, I[0:8]>"
->>> f = ti.parse(f"f(y: tensor<float, I[1:8]>, x: {field}, c: {field}) {{ y ← ⟪I, -1⟫(x × c) + x; }}")
->>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
->>> some, plan = part_of_exchange(local, exchange(local), {"c"})
->>> [v.field.name for v in some.views], [str(m) for m in plan.messages]
-(['c'], ['px 0 → 1: c at I[3:4]'])
 """
 
 from __future__ import annotations
@@ -49,7 +30,7 @@ from dataclasses import dataclass, replace
 from tensorir.distribution.local_program import Localised, View
 from tensorir.distribution.mesh_exchange import MeshExchange, MeshMessage, mesh_exchange, needed
 from tensorir.distribution.partition import Decomposition, blocks_of
-from tensorir.distribution.refusals import whole_results
+from tensorir.distribution.whole_program import whole_results
 from tensorir.integers.dims import Interval
 from tensorir.ir.access import Access
 from tensorir.ir.nodes import Call, Expr, Var
@@ -100,32 +81,32 @@ def needs(results: Iterable[Expr], dims: Iterable[str]) -> dict[Var, Along]:
     """The points of each variable that a block of all results needs, by dim."""
     results, dims = tuple(results), tuple(dims)
 
-    def asked(node: Expr, access: Access | None, call: Call | None, own: Along | None) -> Along:
+    def asked(node: Expr, access: Access | None, call: Call | None, need: Along | None) -> Along:
         """The points needed of a node, within its own intervals; along dims that are folded, its block."""
-        have, along = node.tensor.dims, own or {}
+        have, along = node.tensor.dims, need or {}
         if access is not None:
             along = {d: tuple(n.moved(access.offset(d) or 0) for n in each) for d, each in along.items()}
         named = {d: along.get(d, (Need(0, 0, have[d]),)) for d in dims if d in have}
         return {d: tuple(n.within(have[d]) for n in each) for d, each in named.items()}
 
-    found = needed(results, asked, lambda _, a, b: _joined(a or {}, b))
+    by_node = needed(results, asked, lambda _, a, b: _joined(a or {}, b))
     variables: dict[Var, Along] = {}
     for node in postorder(*results):
-        if isinstance(node, Var) and id(node) in found:
-            variables[node] = _joined(variables.get(node, {}), found[id(node)])
+        if isinstance(node, Var) and id(node) in by_node:
+            variables[node] = _joined(variables.get(node, {}), by_node[id(node)])
     return variables
 
 
 def _joined(a: Along, b: Along) -> Along:
-    return {d: _union((*a.get(d, ()), *b.get(d, ()))) for d in {**a, **b}}
-
-
-def _union(some: tuple[Need, ...]) -> tuple[Need, ...]:
-    kept: list[Need] = []
-    for need in dict.fromkeys(n for n in some if n.inside):
-        if not any(k.covers(need) for k in kept):
-            kept = [k for k in kept if not need.covers(k)] + [need]
-    return tuple(kept)
+    """The needs of both by dim, without those that others cover."""
+    joined: Along = {}
+    for d in {**a, **b}:
+        kept: list[Need] = []
+        for need in dict.fromkeys(n for n in (*a.get(d, ()), *b.get(d, ())) if n.inside):
+            if not any(k.covers(need) for k in kept):
+                kept = [k for k in kept if not need.covers(k)] + [need]
+        joined[d] = tuple(kept)
+    return joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +198,12 @@ def exchange(local: Localised, held: frozenset[str] = frozenset()) -> Exchange:
             if d not in view.param.type.dims:
                 continue
             along = wanted.get(view.field, {}).get(d, ())
-            own = list(_sent(view, along, d, part))
-            messages += [_message(s, view, d, local) for s in own if s.source != s.target]
-            for key, some in _by_round(own, part).items():
+            sent = list(_sent(view, along, d, part))
+            messages += [_message(s, view, d, local) for s in sent if s.source != s.target]
+            for key, some in _by_round(sent, part).items():
                 rounds.setdefault(key, []).append((view, some))
         taken: dict[str, list[Interval]] = {}
-        made = [_round(key, carried, d, part, taken) for key, carried in sorted(rounds.items())]
-        phases.append(Phase(part, tuple(made)))
+        phases.append(Phase(part, tuple(_round(k, some, d, part, taken) for k, some in sorted(rounds.items()))))
     if local.mesh is None:
         return Exchange(tuple(phases), tuple(messages))
     mesh = mesh_exchange([(v.param, v.field) for v in local.views if v.field.name not in held], local.mesh)
@@ -237,22 +217,22 @@ def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> I
         start = part.start(target)
         for offset in view.offsets[dim]:
             inside = have.shifted(offset) & Interval(start + box.start, start + box.stop)
-            for piece in _apart([need.of(block).shifted(offset) & inside for need in along]):
+            for piece in _disjoint([need.of(block).shifted(offset) & inside for need in along]):
                 before = Interval(piece.start, min(piece.stop, block.start))
                 after = Interval(max(piece.start, block.stop), piece.stop)
                 for outside in (before, after) if not offset else (piece,):
                     yield from _from_owners(outside, offset, target, part)
 
 
-def _apart(intervals: Sequence[Interval]) -> list[Interval]:
+def _disjoint(intervals: Sequence[Interval]) -> list[Interval]:
     """The same points as intervals that do not touch, in order."""
-    found: list[Interval] = []
+    separate: list[Interval] = []
     for i in sorted((i for i in intervals if i), key=lambda i: i.start):
-        if found and i.start <= found[-1].stop:
-            found[-1] |= i
+        if separate and i.start <= separate[-1].stop:
+            separate[-1] |= i
         else:
-            found.append(i)
-    return found
+            separate.append(i)
+    return separate
 
 
 def _from_owners(piece: Interval, offset: int, target: int, part: Decomposition) -> Iterator[_Sent]:
@@ -270,28 +250,25 @@ def _from_owners(piece: Interval, offset: int, target: int, part: Decomposition)
 
 def _by_round(sent: Sequence[_Sent], part: Decomposition) -> dict[tuple[int, int], list[list[_Sent]]]:
     """By direction and distance, what goes in a round: in each list there is at most one for a device."""
-    found: dict[tuple[int, int], list[list[_Sent]]] = {}
+    rounds: dict[tuple[int, int], list[list[_Sent]]] = {}
     for s in sent:
         up, down = (s.target - s.source) % part.parts, (s.source - s.target) % part.parts
         after = s.position >= len(part.block(s.target))
         upwards = s.position < 0 or (not after and up <= down)
         key = (1, up) if upwards else (-1, down)
-        lists = found.setdefault(key if up else (0, 0), [])
+        lists = rounds.setdefault(key if up else (0, 0), [])
         free = next((some for some in lists if all(o.target != s.target for o in some)), None)
         if free is None:
             lists.append([s])
         else:
             free.append(s)
-    return found
+    return rounds
 
 
 def _round(
-    key: tuple[int, int],
-    carried: Sequence[tuple[View, list[list[_Sent]]]],
-    dim: str,
-    part: Decomposition,
+    key: tuple[int, int], carried: Sequence[tuple[View, list[list[_Sent]]]], dim: str, part: Decomposition,
     taken: dict[str, list[Interval]],
-) -> Round:
+) -> Round:  # fmt: skip
     every = [s for _, lists in carried for some in lists for s in some]
     pairs = sorted({(s.source, s.target) for s in every}) if key[1] else []
     pieces = [
@@ -344,14 +321,22 @@ def _message(sent: _Sent, view: View, dim: str, local: Localised) -> Message:
 
 
 def part_of_exchange(local: Localised, plan: Exchange, fields: Set[str]) -> tuple[Localised, Exchange]:
-    """Reads of some fields, and the messages that bring them."""
+    """Reads of some fields, and the messages that bring them; rounds that send nothing are left out.
+
+    >>> import tensorir as ti
+    >>> from tensorir.distribution.local_program import localised
+    >>> field = "tensor<float, I[0:8]>"
+    >>> f = ti.parse(f"f(y: tensor<float, I[1:8]>, x: {field}, c: {field}) {{ y ← ⟪I, -1⟫(x × c) + x; }}")
+    >>> local = localised(f, {"I": Decomposition("I", "px", Interval(0, 8), 2)})
+    >>> some, plan = part_of_exchange(local, exchange(local), {"c"})
+    >>> [v.field.name for v in some.views], [str(m) for m in plan.messages]
+    (['c'], ['px 0 → 1: c at I[3:4]'])
+    """
     views = tuple(v for v in local.views if v.field.name in fields)
     names = {v.param.name for v in views}
-    phases = tuple(replace(p, rounds=_rounds(p, names)) for p in plan.phases)
+    phases: list[Phase] = []
+    for phase in plan.phases:
+        rounds = (replace(r, pieces=tuple(p for p in r.pieces if p.view in names)) for r in phase.rounds)
+        phases.append(Phase(phase.part, tuple(r for r in rounds if r.pieces)))
     messages = tuple(m for m in plan.messages if m.field in fields)
-    return replace(local, views=views), replace(plan, phases=phases, messages=messages)
-
-
-def _rounds(phase: Phase, views: Set[str]) -> tuple[Round, ...]:
-    found = (replace(r, pieces=tuple(p for p in r.pieces if p.view in views)) for r in phase.rounds)
-    return tuple(r for r in found if r.pieces)
+    return replace(local, views=views), replace(plan, phases=tuple(phases), messages=messages)

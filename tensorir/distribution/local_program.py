@@ -1,15 +1,4 @@
-"""The program that every device runs on its block, in coordinates that count from it; several steps as one.
-
-Several steps of a program as one: what a step gives is what the next one reads, and the types say how wide that is.
-
->>> import tensorir as ti
->>> f = ti.parse("f(y: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) { y ← x; y[I[1:9]] ← ⟪I, -1⟫(x); }")
->>> print(chained(f, Feedback({"x": 0}, ("y",)), 2).program)
-f_2_steps(y: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) {
-  y ← let t1 = update(x, subset(⟪I, -1⟫(x), I[1:9])); update(t1, subset(⟪I, -1⟫(t1), I[1:9]));
-}
-
-The program that every device runs on its block: the whole one, in coordinates that count from the block's start.
+"""The program that every device runs on its block: the whole one, in coordinates that count from the block's start.
 
 Where the whole program depends on where a point is (a boundary, a part that is written, a coordinate), the local one
 asks the coordinate, `I_at`; what lies outside of the whole interval is computed too, and nobody reads it. A shift
@@ -39,145 +28,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tensorir.analysis.domains import domains
-from tensorir.distribution.localising import Fold, Frame, Localiser, far, offsets, written_out
+from tensorir.distribution.localising import Frame, Localiser, far, offsets, written_out
 from tensorir.distribution.mesh_exchange import LocalMesh, LocalTable, local_mesh
 from tensorir.distribution.partition import Decomposition, Part, blocks_of
-from tensorir.distribution.refusals import refuse_undistributable, whole_results
+from tensorir.distribution.refusals import refuse_undistributable
+from tensorir.distribution.whole_program import whole_results
 from tensorir.integers.dims import Dims, Interval
-from tensorir.ir.build import call, closure, fencil, free_name, var
+from tensorir.ir.build import closure, fencil, free_name, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Var
-from tensorir.ir.rewrite import postorder, rewrite_all, substitute_all
-from tensorir.ir.substitution import inlined
-from tensorir.ir.types import TupleElement
-
-
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    """The arrays of a state as parameters of a program, and the result that each comes from in the next one."""
-
-    reads: Mapping[str, int]
-    """By parameter, which array of the state it is; others are the same in all steps."""
-    following: tuple[str | int, ...]
-    """Of each array of the next state, the result that it is, or which array of this state."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chained:
-    """Several steps: a program, and where each array of the last state comes from."""
-
-    program: Fencil
-    reads: Mapping[str, int]
-    following: tuple[str | int, ...]
-
-
-def chained(program: Fencil, feedback: Feedback, steps: int) -> Chained | None:
-    """So many steps as one; None where what a step gives is on other intervals than what the next one reads."""
-    slots = state_variables(program, feedback)
-    if slots is None:
-        return None
-    whole = whole_results(program)
-    constant = [p for p in program.inputs if p.name not in feedback.reads]
-    now: list[Expr | int] = [slots.get(k, k) for k in range(len(feedback.following))]
-    for _ in range(steps):
-        given: dict[Var, Expr] = {}
-        for name, k in feedback.reads.items():
-            value = now[k]
-            assert not isinstance(value, int)
-            given[program[name]] = value
-        results = dict(zip(whole, substitute_all(tuple(whole.values()), given), strict=True))
-        now = [results[f] if isinstance(f, str) else now[f] for f in feedback.following]
-    taken = {v.name for v in (*slots.values(), *constant)}
-    outputs: list[tuple[Var, Expr]] = []
-    following: list[str | int] = []
-    given_back = {v: k for k, v in slots.items()}
-    for value, f in zip(now, feedback.following, strict=True):
-        if isinstance(value, int):
-            following.append(value)
-        elif isinstance(value, Var) and value in given_back:
-            following.append(given_back[value])
-        else:
-            name = _last_result(f, feedback)
-            target = var(free_name(name, taken), program[name].type)
-            outputs.append((target, value))
-            following.append(target.name)
-    made = inlined([e for _, e in outputs])
-    read = frozenset[Var]().union(*(e.free for e in made))
-    inputs = [v for v in (*slots.values(), *constant) if v in read]
-    pairs = zip([p for p, _ in outputs], made, strict=True)
-    several = fencil(
-        f"{program.name}_{steps}_steps", [*(p for p, _ in outputs), *inputs], [closure(p, e) for p, e in pairs],
-        program.span,
-    )  # fmt: skip
-    return Chained(several, {v.name: k for k, v in slots.items() if v in read}, tuple(following))
-
-
-def single_results(program: Fencil) -> tuple[Fencil, dict[str, tuple[str, ...]]]:
-    """The program with a result for each member of a tuple, and by result the names of its members in order.
-
-    >>> import tensorir as ti
-    >>> f = ti.parse("f(y: tensor<(float, float), I[0:9]>, x: tensor<float, I[0:9]>) { y ← (x, x × x); }")
-    >>> print(single_results(f)[0])
-    f(y_0: tensor<float, I[0:9]>, y_1: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) {
-      let t1 = (x, x × x);
-      y_0 ← t1[0];
-      y_1 ← t1[1];
-    }
-    """
-    taken = {p.name for p in program.params}
-    outputs: list[tuple[Var, Expr]] = []
-    names: dict[str, tuple[str, ...]] = {}
-    for name, value in whole_results(program).items():
-        members = _members(value)
-        single = [name] if len(members) == 1 else [free_name(f"{name}_{k}", taken) for k in range(len(members))]
-        outputs += [(var(n, m.tensor.on(program[name].type.dims)), m) for n, m in zip(single, members, strict=True)]
-        names[name] = tuple(single)
-    read = frozenset[Var]().union(*(e.free for _, e in outputs))
-    inputs = [p for p in program.params if p in read]
-    params = [*(p for p, _ in outputs), *(p for p in inputs if p.name not in {v.name for v, _ in outputs})]
-    return fencil(program.name, params, [closure(p, e) for p, e in outputs], program.span), names
-
-
-def _members(value: Expr) -> list[Expr]:
-    """The scalar members of a value, from the first to the last."""
-    if not isinstance(value.tensor.element, TupleElement):
-        return [value]
-    parts = (call("tuple_get", value, static=(k,)) for k in range(len(value.tensor.element.members)))
-    return [m for part in parts for m in _members(part)]
-
-
-def state_variables(program: Fencil, feedback: Feedback) -> dict[int, Var] | None:
-    """The parameter that each array of the state is: one that reads it, in this step or in one of those to come.
-
-    None where what a step gives is on other intervals than what the next one reads, or of another type.
-    """
-    names: dict[int, str] = {}
-    for name, k in feedback.reads.items():
-        names.setdefault(k, name)
-    kinds = {k: program[name].type for k, name in names.items()}
-    for _ in feedback.following:
-        for after, f in enumerate(feedback.following):
-            if isinstance(f, int) and after in kinds:
-                kinds.setdefault(f, kinds[after])
-                names.setdefault(f, f"{names[after]}_before")
-    for name, k in feedback.reads.items():
-        if program[name].type.dims.items != kinds[k].dims.items:
-            return None
-    for after, f in enumerate(feedback.following):
-        if after not in kinds:
-            continue
-        kind = program[f].type if isinstance(f, str) else kinds[f]
-        if (kind.element, kind.dims.items) != (kinds[after].element, kinds[after].dims.items):
-            return None
-    taken = {p.name for p in program.inputs} - set(feedback.reads)
-    return {k: var(free_name(names[k], taken), kinds[k]) for k in sorted(kinds)}
-
-
-def _last_result(f: str | int, feedback: Feedback) -> str:
-    """The result that an array of the state was, some steps before."""
-    while isinstance(f, int):
-        f = feedback.following[f]
-    return f
+from tensorir.ir.rewrite import postorder, rewrite_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +133,7 @@ def localised(
         block = Interval(0, parts[dim].size)
         return boxes[name][dim] | block if name in boxes else block
 
-    names = {(v.name, frame): merged.get(own.name, own.name) for (v, frame), own in first.views.items()}
+    names = {(v.name, frame): merged.get(param.name, param.name) for (v, frame), param in first.views.items()}
     second = Localiser(parts, box, names, {*results, *names.values()}, mesh, first.tables)
     stages = _stages(program, whole, second)
     inputs = {p.name for stage in stages for p in stage.inputs}
@@ -305,38 +165,38 @@ def _has_effects(node: Expr) -> bool:
 
 
 def _subblocks(
-    program: Fencil, whole: Mapping[str, Expr], local: Localiser, names: Mapping[tuple[str, Frame], str],
+    program: Fencil, whole: Mapping[str, Expr], localiser: Localiser, names: Mapping[tuple[str, Frame], str],
     wide: Mapping[str, Interval], boxes: Mapping[str, Dims],
 ) -> tuple[Subblock, ...]:  # fmt: skip
     """The parts of a block with their programs, of which `boxes` has what the whole block reads; none if it is one."""
-    blocks = blocks_of(local.parts)
-    at = {d: boxes[v.name][d] for d, v in local.positions.items() if v.name in boxes}
-    places = {v.name for v in local.positions.values()}
+    blocks = blocks_of(localiser.parts)
+    at = {d: boxes[v.name][d] for d, v in localiser.positions.items() if v.name in boxes}
+    places = {v.name for v in localiser.positions.values()}
     fields = [dims for name, dims in boxes.items() if name not in places]
     interiors = {
-        d: _interior(part, [dims[d] for dims in fields if d in dims], at.get(d), local.bounds.get(d, ()))
+        d: _interior(part, [dims[d] for dims in fields if d in dims], at.get(d), localiser.bounds.get(d, ()))
         for d, part in blocks.items()
     }
     divided: list[Subblock] = []
     nodes = list(postorder(*whole.values()))
     for dims in _divided(interiors, {d: part.size for d, part in blocks.items()}):
-        own = {
+        results = {
             p.name: whole[p.name]
             for p in program.results
             if all(d in p.type.dims or i == interiors[d] for d, i in dims.items)
         }
-        if not own:
+        if not results:
             continue
         asked: dict[str, list[Interval]] = {}
         for d, i in at.items():
             here = dims.get(d) or Interval(0, blocks[d].size)
             reach = Interval(here.start + i.start, here.stop + i.stop - blocks[d].size)
             asked[d] = [reach.shifted(-blocks[d].start(k)) for k in range(blocks[d].parts)]
-        made = partial(_subblock, program, local.parts, names, wide, dims, asked)
+        subblock = partial(_subblock, program, localiser.parts, names, wide, dims, asked)
         inner = all(i == interiors[d] for d, i in dims.items)
-        several = _one_by_one(own, names) if inner and not any(_is_far(n, local.parts) for n in nodes) else []
-        some = [made(value, read) for value, read in several]
-        divided += some if some and all(_reads_blocks(s, local.parts) for s in some) else [made(own, {})]
+        several = _one_by_one(results, names) if inner and not any(_is_far(n, localiser.parts) for n in nodes) else []
+        some = [subblock(value, read) for value, read in several]
+        divided += some if some and all(_reads_blocks(s, localiser.parts) for s in some) else [subblock(results, {})]
     return tuple(divided)
 
 
@@ -352,8 +212,8 @@ def _one_by_one(
     read: dict[Var, str] = {}
     each: list[tuple[dict[str, Expr], dict[Var, str]]] = []
     for name, value in whole.items():
-        (own,) = rewrite_all((value,), lambda _: None, dict(stored))
-        each.append(({name: own}, {v: n for v, n in read.items() if v in own.free}))
+        (rewritten,) = rewrite_all((value,), lambda _: None, dict(stored))
+        each.append(({name: rewritten}, {v: n for v, n in read.items() if v in rewritten.free}))
         if isinstance(value, Call):
             param = var(free_name(name, taken), value.tensor)
             stored[id(value)], read[param] = param, name
@@ -421,7 +281,7 @@ def _subblock(
 
     second = Localiser(parts, box, names, set(taken), asked=asked)
     (stage,) = _stages(program, whole, second, dims)
-    results = {own.name: read[v] for (v, _), own in second.views.items() if v in read and own in stage.inputs}
+    results = {param.name: read[v] for (v, _), param in second.views.items() if v in read and param in stage.inputs}
     return Subblock(dims, stage, {d: v for d, v in second.positions.items() if v in stage.inputs}, results)
 
 
@@ -429,38 +289,33 @@ def _united(read: Mapping[str, Dims], merged: Mapping[str, str]) -> dict[str, Di
     """The points that are read of views, where several are one."""
     boxes: dict[str, Dims] = {}
     for name, dims in read.items():
-        own = merged.get(name, name)
-        boxes[own] = Dims(tuple((d, i | boxes[own][d]) for d, i in dims.items)) if own in boxes else dims
+        view = merged.get(name, name)
+        boxes[view] = Dims(tuple((d, i | boxes[view][d]) for d, i in dims.items)) if view in boxes else dims
     return boxes
 
 
-def _stages(program: Fencil, whole: Mapping[str, Expr], local: Localiser, on: Dims = WHOLE) -> tuple[Fencil, ...]:
+def _stages(program: Fencil, whole: Mapping[str, Expr], localiser: Localiser, on: Dims = WHOLE) -> tuple[Fencil, ...]:
     """A program for each round of folds, and the last one for results on the block, or on a part of it."""
-    parts = local.parts
-    made = {name: local.local(value) for name, value in whole.items()}
+    parts = localiser.parts
+    values = {name: localiser.local(value) for name, value in whole.items()}
     levels: dict[int, list[tuple[Var, Expr]]] = {}
-    for fold in local.folds:
-        levels.setdefault(fold.level, []).append((_result(fold), fold.partial))
+    for fold in localiser.folds:
+        levels.setdefault(fold.level, []).append((fold.param, fold.partial))
     last = 1 + max(levels, default=-1)
     for p in (p for p in program.results if p.name in whole):
         block = ((d, Interval(0, parts[d].size) if d in parts else i) for d, i in p.type.dims.items)
         dims = Dims(tuple((d, on.get(d) or i) for d, i in block))
-        levels.setdefault(last, []).append((var(p.name, p.type.on(dims), p.span), made[p.name]))
-    return tuple(_stage(program, levels[k], local, k < last) for k in range(last + 1))
+        levels.setdefault(last, []).append((var(p.name, p.type.on(dims), p.span), values[p.name]))
+    return tuple(_stage(program, levels[k], localiser, k < last) for k in range(last + 1))
 
 
-def _result(fold: Fold) -> Var:
-    """The name of a stage's fold, by which later stages know it."""
-    return fold.param
-
-
-def _stage(program: Fencil, outputs: Sequence[tuple[Var, Expr]], local: Localiser, folds: bool) -> Fencil:
+def _stage(program: Fencil, outputs: Sequence[tuple[Var, Expr]], localiser: Localiser, folds: bool) -> Fencil:
     free = frozenset[Var]().union(*(e.free for _, e in outputs))
-    given = [v for v in dict.fromkeys([*local.views.values(), *local.positions.values()]) if v in free]
-    given += [t.param for t in local.tables.values() if t.param in free]
-    given += [f.param for f in local.folds if f.param in free]
+    inputs = [v for v in dict.fromkeys([*localiser.views.values(), *localiser.positions.values()]) if v in free]
+    inputs += [t.param for t in localiser.tables.values() if t.param in free]
+    inputs += [f.param for f in localiser.folds if f.param in free]
     name = f"folds_of_{program.name}" if folds else program.name
-    return fencil(name, [*(p for p, _ in outputs), *given], [closure(p, e) for p, e in outputs], program.span)
+    return fencil(name, [*(p for p, _ in outputs), *inputs], [closure(p, e) for p, e in outputs], program.span)
 
 
 def _read(stages: Sequence[Fencil]) -> dict[str, Dims]:
@@ -475,17 +330,17 @@ def _read(stages: Sequence[Fencil]) -> dict[str, Dims]:
     return read
 
 
-def _merged(local: Localiser) -> dict[str, str]:
+def _merged(localiser: Localiser) -> dict[str, str]:
     """Views that are one: those of a field in frames in which no point of it stands where another does."""
-    found: dict[str, str] = {}
+    merged: dict[str, str] = {}
     fields: dict[Var, list[tuple[Frame, Var]]] = {}
-    for (field, frame), own in local.views.items():
-        fields.setdefault(field, []).append((frame, own))
+    for (field, frame), param in localiser.views.items():
+        fields.setdefault(field, []).append((frame, param))
     for field, some in fields.items():
-        offsets = _offsets([frame for frame, _ in some], field, local.parts)
+        offsets = _offsets([frame for frame, _ in some], field, localiser.parts)
         if all(b - a >= len(field.type.dims[d]) for d, each in offsets.items() for a, b in pairwise(each)):
-            found.update((own.name, some[0][1].name) for _, own in some)
-    return found
+            merged.update((param.name, some[0][1].name) for _, param in some)
+    return merged
 
 
 def _offsets(frames: Sequence[Frame], field: Var, parts: Mapping[str, Part]) -> dict[str, tuple[int, ...]]:
@@ -493,11 +348,11 @@ def _offsets(frames: Sequence[Frame], field: Var, parts: Mapping[str, Part]) -> 
     return {d: tuple(sorted({dict(frame).get(d, 0) for frame in frames})) for d in have}
 
 
-def _views(local: Localiser) -> list[View]:
-    found: dict[str, list[tuple[Var, Frame, Var]]] = {}
-    for (field, frame), own in local.views.items():
-        found.setdefault(own.name, []).append((field, frame, own))
+def _views(localiser: Localiser) -> list[View]:
+    grouped: dict[str, list[tuple[Var, Frame, Var]]] = {}
+    for (field, frame), param in localiser.views.items():
+        grouped.setdefault(param.name, []).append((field, frame, param))
     return [
-        View(some[0][2], some[0][0], _offsets([frame for _, frame, _ in some], some[0][0], local.parts))
-        for some in found.values()
+        View(some[0][2], some[0][0], _offsets([frame for _, frame, _ in some], some[0][0], localiser.parts))
+        for some in grouped.values()
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 from tensorir.analysis.uses import names_in
 from tensorir.distribution.mesh_exchange import LocalMesh, LocalTable
@@ -30,14 +30,10 @@ from tensorir.runtime.errors import refuse
 
 def written_out(program: Fencil, dims: Sequence[str]) -> Fencil:
     """The program with loops of few rounds written out, where one reads neighbours along dims of what it carries."""
-    for node in postorder(*values(program.closures)):
-        if _is_loop(node) and any(_reads_neighbours(f, dims) for f in node.args[:2]):
-            return UnrollLoops().run(program)
-    return program
-
-
-def _is_loop(node: Expr) -> TypeGuard[Call]:
-    return isinstance(node, Call) and TABLE[node.op].control is Control.LOOP
+    nodes = postorder(*values(program.closures))
+    loops = [n for n in nodes if isinstance(n, Call) and TABLE[n.op].control is Control.LOOP]
+    reading = any(_reads_neighbours(f, dims) for n in loops for f in n.args[:2])
+    return UnrollLoops().run(program) if reading else program
 
 
 def _reads_neighbours(f: Expr, dims: Sequence[str]) -> bool:
@@ -47,67 +43,63 @@ def _reads_neighbours(f: Expr, dims: Sequence[str]) -> bool:
     )
 
 
-def loop(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def loop(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     condition, step, *starts = node.args
     assert isinstance(condition, Lambda) and isinstance(step, Lambda)
     key = (Control.LOOP, node.static.limit, frame, *map(id, node.args))
-    if key not in own.regions:
-        made = yield from own.operands(starts, frame, scope)
-        on = own.intervals(made)
+    if key not in localiser.regions:
+        initial = yield from localiser.operands(starts, frame, scope)
+        on = localiser.intervals(initial)
         while True:
-            places = [_place_of_region(own, s.tensor, on) for s in starts]
+            places = [_place_of_region(localiser, s.tensor, on) for s in starts]
             params = _params(step, places)
-            results = yield from own.operands(step.results, frame, _inside(own, step, params, scope))
-            narrowed = {**on, **{d: on.get(d, i) & i for d, i in own.intervals(results).items()}}
+            results = yield from localiser.operands(step.results, frame, scope.inner(step.params, params))
+            narrowed = {**on, **{d: on.get(d, i) & i for d, i in localiser.intervals(results).items()}}
             if narrowed == on:
                 break
             on = narrowed
         asked = _params(condition, places)
-        (more,) = yield from own.operands(condition.results, frame, _inside(own, condition, asked, scope))
+        (more,) = yield from localiser.operands(condition.results, frame, scope.inner(condition.params, asked))
         body = function(params, *(coerced(r, p) for r, p in zip(results, places, strict=True)), span=step.span)
-        states = [coerced(s, p) for s, p in zip(made, places, strict=True)]
-        own.regions[key] = function(asked, more, span=condition.span), body, *states
-    return call("loop", *own.regions[key], static=node.static, span=node.span)
+        states = [coerced(s, p) for s, p in zip(initial, places, strict=True)]
+        localiser.regions[key] = function(asked, more, span=condition.span), body, *states
+    return call("loop", *localiser.regions[key], static=node.static, span=node.span)
 
 
-def cond(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def cond(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     first, second, condition, *operands = node.args
     assert isinstance(first, Lambda) and isinstance(second, Lambda)
     key = (Control.BRANCHES, frame, *map(id, node.args))
-    if key not in own.regions:
+    if key not in localiser.regions:
         chosen = yield condition, (), scope
-        made = yield from own.operands(operands, frame, scope)
-        on = own.intervals(made)
+        arguments = yield from localiser.operands(operands, frame, scope)
+        on = localiser.intervals(arguments)
         branches: list[tuple[list[Var], list[Expr]]] = []
         for f in (first, second):
             kinds = [
-                _place_of_region(own, p.type, {d: on[d] for d in on if d in a.tensor.dims})
-                for p, a in zip(f.params, made, strict=True)
+                _place_of_region(localiser, p.type, {d: on[d] for d in on if d in a.tensor.dims})
+                for p, a in zip(f.params, arguments, strict=True)
             ]
             params = [replace(p, type=t) for p, t in zip(f.params, kinds, strict=True)]
-            branches.append((params, (yield from own.operands(f.results, frame, _inside(own, f, params, scope)))))
-        pairs = [own.common(pair) for pair in zip(*(results for _, results in branches), strict=True)]
+            branches.append((params, (yield from localiser.operands(f.results, frame, scope.inner(f.params, params)))))
+        pairs = [localiser.common(pair) for pair in zip(*(results for _, results in branches), strict=True)]
         functions = [
             function(params, *(pair[k] for pair in pairs), span=f.span)
             for k, (f, (params, _)) in enumerate(zip((first, second), branches, strict=True))
         ]
         cuts = Dims(tuple(on.items()))
-        own.regions[key] = *functions, chosen, *(cut(a, cuts) for a in made)
-    return call("cond", *own.regions[key], static=node.static, span=node.span)
+        localiser.regions[key] = *functions, chosen, *(cut(a, cuts) for a in arguments)
+    return call("cond", *localiser.regions[key], static=node.static, span=node.span)
 
 
-def _place_of_region(own: Localiser, kind: TensorType, on: Mapping[str, Interval]) -> TensorType:
+def _place_of_region(localiser: Localiser, kind: TensorType, on: Mapping[str, Interval]) -> TensorType:
     """The type of what is carried on local intervals; along dims that no value has it is the same everywhere."""
-    have = [(d, on[d]) for d in kind.dims if d in on and d in own.parts]
-    return kind.on(Dims((*kind.dims.without(*own.parts).items, *have)))
+    have = [(d, on[d]) for d in kind.dims if d in on and d in localiser.parts]
+    return kind.on(Dims((*kind.dims.without(*localiser.parts).items, *have)))
 
 
 def _params(f: Lambda, places: Sequence[TensorType]) -> list[Var]:
     return [f.params[0], *(replace(p, type=t) for p, t in zip(f.params[1:], places, strict=True))]
-
-
-def _inside(own: Localiser, f: Lambda, params: Sequence[Var], scope: Any) -> Any:
-    return type(scope)(dict(zip(f.params, params, strict=True)), scope)
 
 
 # Expressions of the whole program as expressions of a block's points, rule by rule.
@@ -152,6 +144,10 @@ class Scope:
     variables: Mapping[Var, Expr]
     outer: Scope | None = None
     done: dict[tuple[int, Frame], Expr] = field(default_factory=dict[tuple[int, Frame], Expr])
+
+    def inner(self, params: Sequence[Var], values: Sequence[Expr]) -> Scope:
+        """The scope of a function's body, within this one."""
+        return Scope(dict(zip(params, values, strict=True)), self)
 
 
 class Localiser:
@@ -199,7 +195,7 @@ class Localiser:
                 scope = _home(node, scope)
                 key = id(node), self.reframed(node, frame)
                 if (known := scope.done.get(key)) is None:
-                    making.append((self._made(node, key[1], scope), key, scope))
+                    making.append((self._localised(node, key[1], scope), key, scope))
                 sent = known
             if not making:
                 return sent
@@ -218,15 +214,15 @@ class Localiser:
 
     def view(self, field: Var, frame: Frame) -> Var:
         """A parameter of the whole as one of the local program."""
-        own = self.views.get((field, frame))
-        if own is None:
+        param = self.views.get((field, frame))
+        if param is None:
             name = self.merged.get((field.name, frame))
             if name is None:
                 name = _free(field.name, self.taken)
             known = next((v for v in self.views.values() if v.name == name), None)
             dims = Dims(tuple((d, self._interval(field, name, d, i)) for d, i in field.type.dims.items))
-            own = self.views[field, frame] = known or var(name, field.type.on(dims), field.span)
-        return own
+            param = self.views[field, frame] = known or var(name, field.type.on(dims), field.span)
+        return param
 
     def _interval(self, field: Var, name: str, dim: str, whole: Interval) -> Interval:
         """The local points of a parameter."""
@@ -297,12 +293,12 @@ class Localiser:
 
     def intervals(self, values: Iterable[Expr]) -> dict[str, Interval]:
         """The points along distributed dims that all values have which have any."""
-        found: dict[str, Interval] = {}
+        shared: dict[str, Interval] = {}
         for v in values:
             for d, i in v.tensor.dims.items:
                 if d in self.parts:
-                    found[d] = found[d] & i if d in found else i
-        return found
+                    shared[d] = shared[d] & i if d in shared else i
+        return shared
 
     def block(self, value: Expr) -> Expr:
         """A value on the points of the block alone."""
@@ -310,26 +306,26 @@ class Localiser:
 
     # Rules
 
-    def _made(self, node: Expr, frame: Frame, scope: Scope) -> Making:
+    def _localised(self, node: Expr, frame: Frame, scope: Scope) -> Making:
         match node:
             case Literal():
                 return node
             case Var():
                 return scope.variables[node] if node in scope.variables else self.view(node, frame)
             case Apply(Operator(op), args):
-                made = yield from self.operands(args, frame, scope)
-                return call(op, *made, span=node.span)
+                operands = yield from self.operands(args, frame, scope)
+                return call(op, *operands, span=node.span)
             case Call():
-                made = yield from self._called(node, frame, scope)
-                return with_label(made, node.label) if node.label and not made.label else made
+                localised = yield from self._called(node, frame, scope)
+                return with_label(localised, node.label) if node.label and not localised.label else localised
             case _:
                 raise AssertionError(node)
 
     def operands(self, nodes: Sequence[Expr], frame: Frame, scope: Scope) -> Generator[Any, Expr, list[Expr]]:
-        made: list[Expr] = []
+        localised: list[Expr] = []
         for node in nodes:
-            made.append((yield node, frame, scope))
-        return made
+            localised.append((yield node, frame, scope))
+        return localised
 
     def _called(self, node: Call, frame: Frame, scope: Scope) -> Making:
         row = TABLE[node.op]
@@ -350,91 +346,87 @@ def _home(node: Expr, scope: Scope) -> Scope:
     return scope
 
 
-def _pointwise(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _pointwise(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     if any(isinstance(a, (Lambda, Operator)) for a in node.args):
-        return (yield from _apart(own, node, frame, scope))
-    args = yield from own.operands(node.args, frame, scope)
+        # it has no distributed dim: the same expression on the local parameters
+        variables = sorted(node.free, key=lambda v: v.name)
+        arguments = yield from localiser.operands(variables, frame, scope)
+        return substitute_all((node,), dict(zip(variables, arguments, strict=True)))[0]
+    args = yield from localiser.operands(node.args, frame, scope)
     if not all(access and access.is_identity for access in node.accesses or ()):
-        args = own.common(args)
+        args = localiser.common(args)
     return call(node.op, *args, static=node.static, span=node.span)
 
 
-def _apart(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    """The same expression on the local parameters, of a node without a distributed dim."""
-    variables = sorted(node.free, key=lambda v: v.name)
-    made = yield from own.operands(variables, frame, scope)
-    (result,) = substitute_all((node,), dict(zip(variables, made, strict=True)))
-    return result
-
-
-def _defined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _defined(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     definition = node.definition
     assert definition is not None
-    args = yield from own.operands(node.args, frame, scope)
-    inner = Scope(dict(zip(definition.params, args, strict=True)), scope)
-    return (yield definition.body, frame, inner)
+    args = yield from localiser.operands(node.args, frame, scope)
+    return (yield definition.body, frame, scope.inner(definition.params, args))
 
 
-def _shift(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _shift(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     dim, offset = node.static
     (x,) = node.args
-    if dim in own.parts and far(dim, offset, own.parts):
+    if dim in localiser.parts and far(dim, offset, localiser.parts):
         moved = dict(frame)
         moved[dim] = moved.get(dim, 0) + offset
         return (yield x, tuple(sorted((d, o) for d, o in moved.items() if o)), scope)
-    made = yield x, frame, scope
-    return call("cartesian_shift", made, static=node.static, span=node.span) if dim in made.tensor.dims else made
+    operand = yield x, frame, scope
+    return (
+        call("cartesian_shift", operand, static=node.static, span=node.span) if dim in operand.tensor.dims else operand
+    )
 
 
-def _neighbours(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    table = own.table(node)
+def _neighbours(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    table = localiser.table(node)
     if table is None:
-        return (yield from _pointwise(own, node, frame, scope))
-    made = yield node.args[1], frame, scope
+        return (yield from _pointwise(localiser, node, frame, scope))
+    operand = yield node.args[1], frame, scope
     _, source = neighbour_source(table.tensor)
-    if source not in made.tensor.dims:  # the same at all points
-        places = own.box(source, source)
-        made = call("add_dim", made, static=(source, places.start, places.stop), span=node.span)
-    return call(node.op, table, made, static=node.static, span=node.span)
+    if source not in operand.tensor.dims:  # the same at all points
+        places = localiser.box(source, source)
+        operand = call("add_dim", operand, static=(source, places.start, places.stop), span=node.span)
+    return call(node.op, table, operand, static=node.static, span=node.span)
 
 
-def _placed(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _placed(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """A call whose static parameters say where it has points: of distributed dims they say nothing."""
-    made = yield node.args[0], frame, scope
-    named = names_in(node.static).difference(own.parts)
+    operand = yield node.args[0], frame, scope
+    named = names_in(node.static).difference(localiser.parts)
     rest = Dims(tuple((d, i) for d, i in node.type.dims.items if d in named))
-    return placed(node, [made], rest) if len(rest) else made
+    return placed(node, [operand], rest) if len(rest) else operand
 
 
-def _concat(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _concat(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     types = [a.tensor.dims for a in node.args]
     (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
-    if dim not in own.parts:
-        args = yield from own.operands(node.args, frame, scope)
-        return call("concat", *own.common(args), span=node.span)
+    if dim not in localiser.parts:
+        args = yield from localiser.operands(node.args, frame, scope)
+        return call("concat", *localiser.common(args), span=node.span)
     order = sorted(range(len(types)), key=lambda k: (types[k][dim].start, types[k][dim].stop), reverse=True)
     last, begin = node.args[order[0]], types[order[0]][dim].start
     # what a block has no point of is not made: views have no more points than are read
     earlier: list[tuple[Expr, Expr]] = []
     for k in order[1:]:
         if node.args[k] is not (earlier[-1][1] if earlier else last) and types[k][dim]:
-            before = own.beside("less", dim, begin, frame)
+            before = localiser.beside("less", dim, begin, frame)
             if before is True:
                 last, earlier = node.args[k], []
             elif before is not False:
                 earlier.append((before, node.args[k]))
         begin = types[k][dim].start
-    made = yield last, frame, scope
+    joined = yield last, frame, scope
     for before, part in earlier:
         one = yield part, frame, scope
-        made = made if one is made else call("if", before, one, made, span=node.span)
-    return made
+        joined = joined if one is joined else call("if", before, one, joined, span=node.span)
+    return joined
 
 
-def _update(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _update(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     whole, part = (a.tensor.dims for a in node.args)
-    others = whole.without(*own.parts)
-    inside = own.inside(part, whole, frame) if part.size else False
+    others = whole.without(*localiser.parts)
+    inside = localiser.inside(part, whole, frame) if part.size else False
     if inside is False:
         return (yield node.args[0], frame, scope)
     y = yield node.args[1], frame, scope
@@ -446,88 +438,90 @@ def _update(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
         x = yield node.args[0], frame, scope
     else:
         x = yield node.args[0], frame, scope
-        x, rest = own.common([x, y])
+        x, rest = localiser.common([x, y])
         y = call("update", x, rest, span=node.span)
     return y if inside is True else call("if", inside, y, x, span=node.span)
 
 
-def _pos(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    if node.static.dim in own.parts:
-        return own.at(node.static.dim, frame)
-    made = yield node.args[0], frame, scope
-    return call("pos", made, static=node.static, span=node.span)
+def _pos(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    if node.static.dim in localiser.parts:
+        return localiser.at(node.static.dim, frame)
+    operand = yield node.args[0], frame, scope
+    return call("pos", operand, static=node.static, span=node.span)
 
 
-def _gather(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _gather(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """A gather whose indices are checked in the block itself alone: halos that nobody reads may hold any."""
     dims, mode = node.static
     source = node.args[0].tensor.dims
-    x, *indices = yield from own.operands(node.args, frame, scope)
-    if mode != "checked" or set(own.parts).isdisjoint(d for i in node.args[1:] for d in i.tensor.dims):
+    x, *indices = yield from localiser.operands(node.args, frame, scope)
+    if mode != "checked" or set(localiser.parts).isdisjoint(d for i in node.args[1:] for d in i.tensor.dims):
         return call("gather", x, *indices, static=node.static, span=node.span)
-    if any(own.reframed(i, frame) for i in node.args[1:]):
+    if any(localiser.reframed(i, frame) for i in node.args[1:]):
         message = "indices that are checked are read across a periodic boundary of what is distributed."
         raise refuse("D04", message, "clamp them: gather(I, clamp)(x, i).", at=node.span)
     known: list[Expr] = []
-    for dim, index, made in zip(dims, node.args[1:], indices, strict=True):
-        inside = own.inside(index.tensor.dims, None, frame)
-        element = made.tensor.element
+    for dim, index, local_index in zip(dims, node.args[1:], indices, strict=True):
+        inside = localiser.inside(index.tensor.dims, None, frame)
+        element = local_index.tensor.element
         assert isinstance(element, Scalar)
         first = literal(source[dim].start, element)
-        known.append(made if isinstance(inside, bool) else call("if", inside, made, first))
-    blocks = [own.block(i) for i in known]
-    checked = call("gather", own.block(x), *blocks, static=node.static, span=node.span)
+        known.append(local_index if isinstance(inside, bool) else call("if", inside, local_index, first))
+    blocks = [localiser.block(i) for i in known]
+    checked = call("gather", localiser.block(x), *blocks, static=node.static, span=node.span)
     around = call("gather", x, *known, static=(dims, "clamp"), span=node.span)
     same = all(checked.tensor.dims[d] == i for d, i in around.tensor.dims.items)
     return checked if same else call("update", around, checked, span=node.span)
 
 
-def _assert(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _assert(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """Each device looks at its block."""
     x = yield node.args[0], frame, scope
     condition = yield node.args[1], (), scope
-    inside = own.inside(node.args[1].tensor.dims, None, ())
+    inside = localiser.inside(node.args[1].tensor.dims, None, ())
     if not isinstance(inside, bool):
         condition = call("or", call("not", inside), condition)
-    return call("assert_", x, own.block(condition), static=node.static, span=node.span)
+    return call("assert_", x, localiser.block(condition), static=node.static, span=node.span)
 
 
 # Folds
 
 
-def _fold(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _fold(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """A fold along a dim that is not distributed: each block folds what it has."""
-    if node.static.dim in own.parts:
-        return (yield from _combined(own, node, frame, scope))
+    if node.static.dim in localiser.parts:
+        return (yield from _combined(localiser, node, frame, scope))
     f, *operands = node.args
     assert isinstance(f, (Lambda, Operator))
-    init, *args = yield from own.operands(operands, frame, scope)
-    on = own.intervals([init, *args])
+    init, *args = yield from localiser.operands(operands, frame, scope)
+    on = localiser.intervals([init, *args])
     while True:
-        places = [_place(own, t, on, None) for t in f.type.params[:1]]
-        places += [_place(own, t, on, a) for t, a in zip(f.type.params[1:], args, strict=True)]
+        places = [_place(localiser, t, on, None) for t in f.type.params[:1]]
+        places += [_place(localiser, t, on, a) for t, a in zip(f.type.params[1:], args, strict=True)]
         if isinstance(f, Operator):
-            made: Lambda | Operator = operator(f.op, *places, span=f.span)
+            local_function: Lambda | Operator = operator(f.op, *places, span=f.span)
             break
         params = [replace(p, type=t) for p, t in zip(f.params, places, strict=True)]
-        body = yield f.body, frame, Scope(dict(zip(f.params, params, strict=True)), scope)
+        body = yield f.body, frame, scope.inner(f.params, params)
         # what it takes from outside may be on fewer points
-        narrowed = {**on, **{d: on.get(d, i) & i for d, i in own.intervals([body]).items()}}
+        narrowed = {**on, **{d: on.get(d, i) & i for d, i in localiser.intervals([body]).items()}}
         if narrowed == on:
-            made = Lambda(tuple(params), (coerced(body, places[0]),), f.span)
+            local_function = Lambda(tuple(params), (coerced(body, places[0]),), f.span)
             break
         on = narrowed
     cuts = Dims(tuple(on.items()))
-    return call(node.op, made, cut(init, cuts), *(cut(a, cuts) for a in args), static=node.static, span=node.span)
+    return call(
+        node.op, local_function, cut(init, cuts), *(cut(a, cuts) for a in args), static=node.static, span=node.span
+    )
 
 
-def _place(own: Localiser, kind: TensorType, on: Mapping[str, Interval], arg: Expr | None) -> TensorType:
+def _place(localiser: Localiser, kind: TensorType, on: Mapping[str, Interval], arg: Expr | None) -> TensorType:
     """The type of a function's parameter on local intervals; that of the state has all dims."""
     have = {d: i for d, i in on.items() if arg is None or d in arg.tensor.dims}
-    return kind.on(Dims((*kind.dims.without(*own.parts).items, *have.items())))
+    return kind.on(Dims((*kind.dims.without(*localiser.parts).items, *have.items())))
 
 
-def _combined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+def _combined(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
     """A fold along a distributed dim: of the block here, and of all blocks in the stage after this."""
     fold, monoid = node.fold, monoid_of(node)
     assert fold is not None and monoid is not None
@@ -537,25 +531,25 @@ def _combined(own: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
         each = yield node.args[2], frame, scope
     else:
         read = [(p, a) for p, a in zip(monoid.params, node.args[2:], strict=True) if p in monoid.each.free]
-        args = yield from own.operands([a for _, a in read], frame, scope)
-        each = yield monoid.each, frame, Scope(dict(zip([p for p, _ in read], args, strict=True)), scope)
+        args = yield from localiser.operands([a for _, a in read], frame, scope)
+        each = yield monoid.each, frame, scope.inner([p for p, _ in read], args)
     element = node.tensor.element
     row = TABLE[monoid.op]
     assert row.identity is not None and isinstance(element, Scalar)
     nothing = literal(row.identity(element), element)
-    part, interval = own.parts[dim], fold.interval
+    part, interval = localiser.parts[dim], fold.interval
     if interval != part.padded or dim not in each.tensor.dims:
-        inside = own.inside(Dims(((dim, interval),)), None, ())
+        inside = localiser.inside(Dims(((dim, interval),)), None, ())
         assert not isinstance(inside, bool)
         each = call("if", inside, each, nothing)
     block = cut(each, Dims(((dim, Interval(0, part.size)),)))
     kind = block.tensor.on(block.tensor.dims.without(dim))
     partial = call("reduce", operator(monoid.op, kind, kind), nothing, block, static=(dim,), span=node.span)
-    level = 1 + max((f.level for f in own.folds if f.param in partial.free), default=-1)
-    name = f"fold_{len(own.folds) + 1}"
-    dims = Dims(tuple((d, own.box(name, d) & i if d in own.parts else i) for d, i in kind.dims.items))
+    level = 1 + max((f.level for f in localiser.folds if f.param in partial.free), default=-1)
+    name = f"fold_{len(localiser.folds) + 1}"
+    dims = Dims(tuple((d, localiser.box(name, d) & i if d in localiser.parts else i) for d, i in kind.dims.items))
     param = var(name, kind.on(dims))
-    own.folds.append(Fold(param, partial, monoid.op, dim, level))
+    localiser.folds.append(Fold(param, partial, monoid.op, dim, level))
     return call(monoid.op, init, param, span=node.span)
 
 

@@ -1,4 +1,4 @@
-"""Points of a mesh that each device reads, in its own numbers, and the rounds in which they are sent."""
+"""The exchange of halos on an unstructured mesh: the points that devices read, in local numbers, and the messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tensorir.ir.nodes import Call, Expr, Lambda, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import DTYPES, INT32, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
-from tensorir.runtime.errors import refuse
+from tensorir.runtime.errors import counted, refuse
 
 # Which points of every field each device reads, on a mesh: found through the tables of all operators of a step.
 #
@@ -70,16 +70,16 @@ def needed(
     without a call it is what devices have of their own. `joined` adds it to what other calls ask.
     """
     roots = tuple(roots)
-    found: dict[int, N] = {}
+    needs: dict[int, N] = {}
 
     def add(node: Expr, access: Access | None, call: Call | None, need: N | None) -> None:
         if (more := asked(node, access, call, need)) is not None:
-            found[id(node)] = joined(node, found.get(id(node)), more)
+            needs[id(node)] = joined(node, needs.get(id(node)), more)
 
     for root in roots:
         add(root, None, None, None)
     for node in reversed(list(postorder(*roots))):
-        if not isinstance(node, Call) or id(node) not in found:
+        if not isinstance(node, Call) or id(node) not in needs:
             continue
         maps = node.accesses
         for arg, access in zip(node.args, (EVERYWHERE,) * len(node.args) if maps is None else maps, strict=True):
@@ -89,25 +89,25 @@ def needed(
             alone = TABLE[node.op].effect and not access.is_identity
             for value in arg.results if isinstance(arg, Lambda) else (arg,):
                 if isinstance(value.type, TensorType):
-                    add(value, *((None, None, None) if alone else (access, node, found[id(node)])))
-    return found
+                    add(value, *((None, None, None) if alone else (access, node, needs[id(node)])))
+    return needs
 
 
 def mesh_needs(results: Iterable[Expr], parts: Mapping[str, Subdomains], tables: Tables) -> MeshNeeds:
     """The points that each device needs for its own points of all results."""
     results = tuple(results)
-    own = _Needs(parts, tables)
-    found = needed(results, own.asked, own.joined)
+    rules = _Needs(parts, tables)
+    by_node = needed(results, rules.asked, rules.joined)
     fields: dict[Var, Keys] = {}
     shifts: dict[int, Shift] = {}
     for node in postorder(*results):
-        if id(node) not in found:
+        if id(node) not in by_node:
             continue
         if isinstance(node, Var) and mesh_dim(node.type, parts) is not None:
-            fields[node] = own.joined(node, fields.get(node), found[id(node)])
-        elif (shift := own.table_of(node)) is not None:
+            fields[node] = rules.joined(node, fields.get(node), by_node[id(node)])
+        elif (shift := rules.table_of(node)) is not None:
             table, dim = shift
-            shifts[id(node)] = Shift(table, dim, _source(table), found[id(node)], found[id(node.children[1])])
+            shifts[id(node)] = Shift(table, dim, _source(table), by_node[id(node)], by_node[id(node.children[1])])
     return MeshNeeds(fields, shifts)
 
 
@@ -231,9 +231,9 @@ class LocalNumbers:
         bound = self.part.parts * self.part.extent
         if bound > MOST_MARKED:
             return None
-        found = np.full(bound, -1, np.int32)
-        found[self.keys] = self.at
-        return found
+        places = np.full(bound, -1, np.int32)
+        places[self.keys] = self.at
+        return places
 
     def places(self, keys: Keys) -> NDArray[np.int64]:
         """The places of points on their devices, -1 for those that a device lacks."""
@@ -253,10 +253,10 @@ class LocalNumbers:
 
     def points(self, stop: int) -> NDArray[np.int64]:
         """Devices by the first places: the point there, from the interval's start; -1 where none is."""
-        found = np.full((self.part.parts, self.extent), -1, np.int64)
+        points = np.full((self.part.parts, self.extent), -1, np.int64)
         device, point = np.divmod(self.keys, self.part.extent)
-        found[device, self.at] = point
-        return found[:, :stop]
+        points[device, self.at] = point
+        return points[:, :stop]
 
 
 def _numbers(part: Subdomains, needs: Sequence[Keys]) -> LocalNumbers:
@@ -273,8 +273,8 @@ def _numbers(part: Subdomains, needs: Sequence[Keys]) -> LocalNumbers:
     first = np.cumsum(counts) - counts
     position = np.empty_like(every)
     position[order] = np.arange(len(every)) - np.repeat(first, counts)
-    own = np.asarray(part.counts)[device]
-    at = np.where(away, position - own + part.size, position)
+    owned = np.asarray(part.counts)[device]
+    at = np.where(away, position - owned + part.size, position)
     return LocalNumbers(part, every, at, int(at.max()) + 1)
 
 
@@ -332,18 +332,20 @@ class LocalMesh:
     def table(self, shift: Shift, name: str) -> LocalTable:
         """The table of a shift in local numbers; what nobody reads there leads to the outer halo, which few read."""
         rows, read = self.extents(shift)
-        own, to = self.numbers[shift.dim], self.numbers[shift.source]
+        part, source = self.numbers[shift.dim].part, self.numbers[shift.source].part
         whole, dims = shift.table, shift.table.tensor.dims
         global_rows = entries(whole, self.tables[whole.name], shift.dim)
-        points = own.points(rows)
-        at = np.clip(points + own.part.interval.start - dims[shift.dim].start, 0, len(dims[shift.dim]) - 1)
-        found = global_rows[at]
-        device = np.arange(own.part.parts).reshape(-1, *(1,) * (found.ndim - 1))
-        place = to.places(device * to.part.extent + np.maximum(found - to.part.interval.start, 0))
-        spread: NDArray[np.int64] = read - 1 - np.arange(found[0].size, dtype=np.int64).reshape(found.shape[1:]) % read
+        points = self.numbers[shift.dim].points(rows)
+        at = np.clip(points + part.interval.start - dims[shift.dim].start, 0, len(dims[shift.dim]) - 1)
+        neighbours = global_rows[at]
+        device = np.arange(part.parts).reshape(-1, *(1,) * (neighbours.ndim - 1))
+        keys = device * source.extent + np.maximum(neighbours - source.interval.start, 0)
+        place = self.numbers[shift.source].places(keys)
+        slots = np.arange(neighbours[0].size, dtype=np.int64).reshape(neighbours.shape[1:])
+        spread: NDArray[np.int64] = read - 1 - slots % read
         local = np.where((place >= 0) & (place < read), place, spread)
-        real = (points >= 0).reshape(*points.shape, *(1,) * (found.ndim - 2))
-        local = np.where(real, np.where(found == -1, -1, local), spread)
+        real = (points >= 0).reshape(*points.shape, *(1,) * (neighbours.ndim - 2))
+        local = np.where(real, np.where(neighbours == -1, -1, local), spread)
         others = [(n, i) for n, i in dims.items if n != shift.dim and not n.startswith("_NB_")]
         tag = [(n, i) for n, i in dims.items if n.startswith("_NB_")]
         kind = TensorType(INT32, Dims(((shift.dim, Interval(0, rows)), *others, *tag)))
@@ -393,8 +395,8 @@ class MeshMessage:
     bytes: int
 
     def __str__(self) -> str:
-        count = f"{len(self.points)} point{'s' * (len(self.points) != 1)}"
-        return f"{self.axis} {self.source} → {self.target}: {self.field} at {count} of {self.dim}"
+        points = f"{counted(len(self.points), 'point')} of {self.dim}"
+        return f"{self.axis} {self.source} → {self.target}: {self.field} at {points}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -460,9 +462,9 @@ def mesh_exchange(views: Sequence[tuple[Var, Var]], mesh: LocalMesh) -> MeshExch
             size = _bytes_of_point(view, dim)
             for s in sent[dim, k]:
                 weights[s.pair] += len(s.points) * size
-                told = tuple((s.points + parts[dim].interval.start).tolist())
+                points = tuple((s.points + parts[dim].interval.start).tolist())
                 messages.append(MeshMessage(
-                    mesh.axis, *s.pair, view.name, field.name, dim, told, len(told) * size,
+                    mesh.axis, *s.pair, view.name, field.name, dim, points, len(points) * size,
                 ))  # fmt: skip
     rounds = _rounds(weights, mesh.parts)
     layers = [
@@ -487,11 +489,11 @@ def _sent(mesh: LocalMesh, dim: str, keys: Keys) -> list[_Sent]:
     source, target, point = source[order], target[order], point[order]
     send = numbers.places(source * numbers.part.extent + point)
     receive = numbers.places(halo[order])
-    found: list[_Sent] = []
+    sent_by_pair: list[_Sent] = []
     for pair, some in groupby(range(len(order)), lambda k: (int(source[k]), int(target[k]))):
         at = list(some)
-        found.append(_Sent(pair, point[at], send[at], receive[at]))
-    return found
+        sent_by_pair.append(_Sent(pair, point[at], send[at], receive[at]))
+    return sent_by_pair
 
 
 def _rounds(weights: Mapping[Pair, int], parts: int) -> tuple[tuple[Pair, ...], ...]:

@@ -1,6 +1,4 @@
-"""Programs for all sizes up to a bound: ends of intervals that depend on sizes, and masks.
-
-What depends on the sizes of a template, node by node: ends of intervals, offsets, counts, each affine in the sizes.
+"""Intervals and masks as functions of sizes up to a bound: ends, offsets and counts, each affine in the sizes.
 
 A template is typed at its bound, at a smaller value of each size, and at a few more; it gives the same nodes each time,
 and what is no affine function of the sizes at all of these is known for that, and refused where it is asked for.
@@ -19,13 +17,13 @@ subset(⟪I, 1⟫(x), I[1:99]) 1 n-1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from tensorir.distribution.refusals import whole_results, zero
+from tensorir.distribution.whole_program import whole_results, zero
 from tensorir.integers.affine import Affine, number, variable
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import apply, call, coerced, cut, free_name, literal, var
@@ -69,28 +67,22 @@ class AffineEnds:
         """The ends of the interval of a tensor; raises B13 where sizes do not tell them by a sum."""
         dims = node.tensor.dims
         k = 2 * dims.names.index(dim)
-        start, stop = self.forms[id(node)][k : k + 2]
-        if start is None or stop is None:
-            raise refuse("B13", f"where {dim}{dims[dim]} ends is no sum of sizes.", HINT, at=node.span)
-        return start, stop
+        return _known_ends(self.forms[id(node)][k : k + 2], f"{dim}{dims[dim]}", node)
 
     def params(self, function: Lambda | Operator) -> tuple[dict[str, Ends], ...]:
         """The ends of the intervals of a function's parameters."""
         forms = iter(self.forms[id(function)])
-        found: list[dict[str, Ends]] = []
+        ends: list[dict[str, Ends]] = []
         for kind in function.type.params:
-            found.append({})
+            ends.append({})
             for d in kind.dims:
-                start, stop = next(forms), next(forms)
-                if start is None or stop is None:
-                    raise refuse("B13", f"where {d}{kind.dims[d]} ends is no sum of sizes.", HINT, at=function.span)
-                found[-1][d] = start, stop
-        return tuple(found)
+                ends[-1][d] = _known_ends((next(forms), next(forms)), f"{d}{kind.dims[d]}", function)
+        return tuple(ends)
 
     def number(self, node: Expr, k: int = 0) -> Affine:
         """A number of a node besides its type."""
-        own = len(_of_type(node))
-        form = self.forms[id(node)][own + k]
+        of_type = len(_of_type(node))
+        form = self.forms[id(node)][of_type + k]
         if form is None:
             raise refuse("B13", "a number here is no sum of sizes.", HINT, at=node.span)
         return form
@@ -103,11 +95,18 @@ class AffineEnds:
         for known, node in zip(self.nodes, sample.nodes, strict=True):
             forms = self.forms[id(known)]
             if _agreed(forms, sample.sizes, node) != forms:
-                message = f"with {_told(sizes)} its intervals are not those that sums of sizes give."
+                message = f"with {_sizes_text(sizes)} its intervals are not those that sums of sizes give."
                 raise refuse("B13", message, HINT, at=known.span)
 
 
 HINT = "give such sizes their values: n=10 instead of a bound."
+
+
+def _known_ends(pair: Sequence[Affine | None], interval: str, node: Expr) -> Ends:
+    start, stop = pair
+    if start is None or stop is None:
+        raise refuse("B13", f"where {interval} ends is no sum of sizes.", HINT, at=node.span)
+    return start, stop
 
 
 def affine_ends(specialise: Callable[..., Fencil], most: Mapping[str, int], others: Mapping[str, int]) -> AffineEnds:
@@ -161,9 +160,9 @@ def _probes(most: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 def _sample(fencil: Fencil, sizes: Mapping[str, int]) -> _Sample:
     results = whole_results(fencil)
-    made = _expanded(tuple(results.values()))
-    results = dict(zip(results, made, strict=True))
-    return _Sample(dict(sizes), fencil, results, tuple(postorder(*fencil.params, *made)))
+    expressions = _expanded(tuple(results.values()))
+    results = dict(zip(results, expressions, strict=True))
+    return _Sample(dict(sizes), fencil, results, tuple(postorder(*fencil.params, *expressions)))
 
 
 def _expanded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -221,7 +220,10 @@ def _alike(some: tuple[Expr, ...], others: tuple[Expr, ...]) -> bool:
 
 def _another(sizes: Mapping[str, int], nodes: tuple[Expr, ...], most: Mapping[str, int]) -> DiagnosticError:
     return refuse(
-        "B13", f"with {_told(sizes)} the program is another one than with {_told(most)}.", HINT, at=nodes[-1].span
+        "B13",
+        f"with {_sizes_text(sizes)} the program is another one than with {_sizes_text(most)}.",
+        HINT,
+        at=nodes[-1].span,
     )
 
 
@@ -229,17 +231,17 @@ def _sloped(
     forms: tuple[Affine | None, ...], node: Expr, smaller: Expr, name: str, most: int, step: int
 ) -> tuple[Affine | None, ...]:
     """Numbers as functions of one more size, from their values where it is smaller."""
-    found: list[Affine | None] = []
+    sloped: list[Affine | None] = []
     for form, now, before in zip(forms, _numbers(node), _numbers(smaller), strict=True):
         slope = Fraction(now - before, step)
         whole = form is not None and slope.denominator == 1
-        found.append(form.plus(variable(name).minus(number(most)).times(int(slope))) if form and whole else None)
-    return tuple(found)
+        sloped.append(form.plus(variable(name).minus(number(most)).times(int(slope))) if form and whole else None)
+    return tuple(sloped)
 
 
 def _agreed(forms: tuple[Affine | None, ...], sizes: Mapping[str, int], node: Expr) -> tuple[Affine | None, ...]:
     """The numbers that are what they are at some sizes too; of intervals without points it does not matter."""
-    numbers, found = _numbers(node), list(forms)
+    numbers, agreed = _numbers(node), list(forms)
     count = len(_of_type(node))
     for k in range(0, count, 2):
         start, stop = forms[k : k + 2]
@@ -247,15 +249,15 @@ def _agreed(forms: tuple[Affine | None, ...], sizes: Mapping[str, int], node: Ex
             continue
         said, is_now = Interval(start.at(sizes), stop.at(sizes)), Interval(*numbers[k : k + 2])
         if said != is_now and (said or is_now):
-            found[k : k + 2] = None, None
+            agreed[k : k + 2] = None, None
     for k in range(count, len(numbers)):
         form = forms[k]
         if form is not None and form.at(sizes) != numbers[k]:
-            found[k] = None
-    return tuple(found)
+            agreed[k] = None
+    return tuple(agreed)
 
 
-def _told(sizes: Mapping[str, int]) -> str:
+def _sizes_text(sizes: Mapping[str, int]) -> str:
     return " and ".join(f"{n} = {k}" for n, k in sizes.items())
 
 
@@ -287,13 +289,13 @@ class Masking:
 
     def dims(self, node: Expr) -> Dims:
         """The hulls of a tensor's intervals; without those that nobody can tell."""
-        found: list[tuple[str, Interval]] = []
+        hulls: list[tuple[str, Interval]] = []
         forms = self.ends.forms[id(node)]
         for k, d in enumerate(node.tensor.dims):
             start, stop = forms[2 * k : 2 * k + 2]
             if start is not None and stop is not None:
-                found.append((d, self.hull((start, stop))))
-        return Dims(tuple(found))
+                hulls.append((d, self.hull((start, stop))))
+        return Dims(tuple(hulls))
 
     def params(self, function: Lambda | Operator) -> tuple[TensorType, ...]:
         """The types of a function's parameters on hulls."""
@@ -361,8 +363,8 @@ def masked(counts: Expr | None, value: Expr, otherwise: Expr) -> Expr:
 
 def all_of(conditions: Iterable[Expr | None]) -> Expr | None:
     """The conjunction of conditions; None holds everywhere."""
-    given = [c for c in conditions if c is not None]
-    return reduce(lambda a, b: call("and", a, b), given) if given else None
+    present = [c for c in conditions if c is not None]
+    return reduce(lambda a, b: call("and", a, b), present) if present else None
 
 
 def fitted(value: Expr, dims: Dims) -> Expr:

@@ -1,21 +1,20 @@
-"""Owners of points: intervals in blocks, meshes by a partition, and the parts of a program.
+"""The division of dims among devices: an interval into blocks, the points of a mesh by their owners.
 
-An interval in blocks, one for each device along an axis of a mesh.
+An interval in blocks has one for each device along an axis of a mesh of devices.
 
 >>> d = Decomposition("I", "px", Interval(0, 10), 4)
 >>> d.size, [str(d.block(k)) for k in range(4)], d.owner(9)
 (3, ['[0:3]', '[3:6]', '[6:9]', '[9:10]'], 3)
 
-A dim of an unstructured mesh, its points dealt out to devices by a vector of owners.
+A dim of an unstructured mesh has its points dealt out to devices by a vector of owners.
 
 >>> import numpy as np
 >>> d = Subdomains("Vertex", "px", Interval(0, 5), 2, np.array([1, 0, 1, 1, 0]))
 >>> d.size, [points.tolist() for points in d.each]
 (3, [[1, 4], [0, 2, 3]])
 
-Which device has which points of an unstructured mesh: by coordinates, by METIS, or as somebody says.
-
-The points of one dim of a mesh, its vertices, are parted; edges and cells belong to a part of one of their vertices.
+Owners are found by coordinates, by METIS, or given. The points of one dim, the vertices, are parted; edges and cells
+belong to a part of one of their vertices.
 
 >>> from stencils import meshes
 >>> p = partition(meshes.icosahedral(2), 4)
@@ -42,7 +41,7 @@ from tensorir.integers.dims import Interval
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import article, did_you_mean, refuse
+from tensorir.runtime.errors import article, counted, did_you_mean, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +167,18 @@ class Subdomains:
     @cached_property
     def places(self) -> NDArray[np.int64]:
         """By point, where it stands among the places of all devices."""
-        found = np.empty(self.extent, np.int64)
+        places = np.empty(self.extent, np.int64)
         for k, points in enumerate(self.each):
-            found[points] = k * self.size + np.arange(len(points))
-        return found
+            places[points] = k * self.size + np.arange(len(points))
+        return places
 
     def __str__(self) -> str:
-        few, many = min(self.counts), max(self.counts)
-        points = f"{many}" if few == many else f"{few} to {many}"
-        return f"{self.dim}{self.interval} along '{self.axis}' in {self.parts} parts of {points}"
+        return f"{self.dim}{self.interval} along '{self.axis}' in {self.parts} parts of {_range(self.counts)}"
+
+
+def _range(counts: Sequence[int]) -> str:
+    few, many = min(counts), max(counts)
+    return str(few) if few == many else f"{few} to {many}"
 
 
 Part = Decomposition | Subdomains
@@ -215,18 +217,13 @@ class Partition:
 
     def cut(self, table: str) -> float:
         """The share of the rows of a table whose entries are not all of one part: for E2V of edges that are cut."""
-        found = self.owners[_ELEMENTS[table[-1]]][self.tables[table]]
-        found = np.where(np.asarray(self.tables[table]) < 0, found[:, :1], found)
-        return float((found != found[:, :1]).any(axis=1).mean())
+        owners = self.owners[_ELEMENTS[table[-1]]][self.tables[table]]
+        owners = np.where(np.asarray(self.tables[table]) < 0, owners[:, :1], owners)
+        return float((owners != owners[:, :1]).any(axis=1).mean())
 
     def __repr__(self) -> str:
-        counts = [f"{d} {_range(np.bincount(o, minlength=self.parts))}" for d, o in self.owners.items()]
+        counts = [f"{d} {_range(np.bincount(o, minlength=self.parts).tolist())}" for d, o in self.owners.items()]
         return f"Partition({self.parts} parts; {', '.join(counts)})"
-
-
-def _range(counts: NDArray[Any]) -> str:
-    few, many = int(counts.min()), int(counts.max())
-    return str(few) if few == many else f"{few} to {many}"
 
 
 def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
@@ -250,9 +247,9 @@ def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
     known = {str(name): np.asarray(table) for name, table in cast("Mapping[Any, Any]", tables).items()}
     sizes = {"Vertex": len(points), **{_ELEMENTS[t[0]]: len(a) for t, a in known.items() if t in ("E2V", "C2V")}}
     if isinstance(by, str) and by == "coordinates":
-        given = {"Vertex": _bisected(np.asarray(points, np.float64), int(n))}
+        assigned = {"Vertex": _bisected(np.asarray(points, np.float64), int(n))}
     elif isinstance(by, str) and by == "metis":
-        given = {"Vertex": _by_metis(known, len(points), int(n))}
+        assigned = {"Vertex": _by_metis(known, len(points), int(n))}
     elif isinstance(by, str):
         raise refuse("D14", f"there is no way to part a mesh by '{by}'.", _HINT)
     else:
@@ -261,32 +258,32 @@ def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
         for dim in some:
             if dim not in sizes:
                 raise refuse("D14", f"the mesh has no {dim}.", did_you_mean(dim, sizes))
-        given = {d: checked_owners(d, owners, sizes[d], int(n)) for d, owners in some.items()}
-        if "Vertex" not in given:
-            raise refuse("D14", f"the owners of {', '.join(given)} are given, and not those of Vertex.", _HINT)
-    owners = {d: given[d] if d in given else _inherited(given["Vertex"], known[f"{d[0]}2V"]) for d in sizes}
-    for dim in owners.keys() - given.keys():
+        assigned = {d: checked_owners(d, owners, sizes[d], int(n)) for d, owners in some.items()}
+        if "Vertex" not in assigned:
+            raise refuse("D14", f"the owners of {', '.join(assigned)} are given, and not those of Vertex.", _HINT)
+    owners = {d: assigned[d] if d in assigned else _inherited(assigned["Vertex"], known[f"{d[0]}2V"]) for d in sizes}
+    for dim in owners.keys() - assigned.keys():
         checked_owners(dim, owners[dim], sizes[dim], int(n))
     return Partition(MappingProxyType(owners), int(n), MappingProxyType(known))
 
 
 def checked_owners(dim: str, owners: Any, size: int, parts: int) -> Owners:
     """The owners of the points of a dim; raises D11 where they are not one of the parts for each point, all used."""
-    found = np.asarray(owners)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        message = f"the owners of {dim} have the shape {found.shape} and the type {found.dtype}."
+    vector = np.asarray(owners)
+    if vector.ndim != 1 or vector.dtype.kind not in "iu":
+        message = f"the owners of {dim} have the shape {vector.shape} and the type {vector.dtype}."
         raise refuse("D11", message, "give one integer for each point.")
-    if len(found) != size:
-        raise refuse("D11", f"there are {len(found)} owners for {size} points of {dim}.", "give one for each point.")
-    wrong = np.flatnonzero((found < 0) | (found >= parts))
+    if len(vector) != size:
+        raise refuse("D11", f"there are {len(vector)} owners for {size} points of {dim}.", "give one for each point.")
+    wrong = np.flatnonzero((vector < 0) | (vector >= parts))
     if len(wrong):
         k = int(wrong[0])
-        message = f"{dim} {k} is owned by {int(found[k])}, and there are parts 0 to {parts - 1}."
+        message = f"{dim} {k} is owned by {int(vector[k])}, and there are parts 0 to {parts - 1}."
         raise refuse("D11", message, "count parts from 0, one for each device.")
-    empty = np.flatnonzero(np.bincount(found, minlength=parts) == 0)
+    empty = np.flatnonzero(np.bincount(vector, minlength=parts) == 0)
     if len(empty):
         raise refuse("D11", f"part {int(empty[0])} has no point of {dim}.", "make fewer parts, or give it points.")
-    return found.astype(np.int32)
+    return vector.astype(np.int32)
 
 
 def _bisected(points: NDArray[np.float64], parts: int) -> Owners:
@@ -316,8 +313,8 @@ def _by_metis(tables: Mapping[str, NDArray[Any]], size: int, parts: int) -> Owne
     source, target = np.concatenate([ends[:, 0], ends[:, 1]]), np.concatenate([ends[:, 1], ends[:, 0]])
     order = np.argsort(source, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=size))])
-    _, found = graph.part_graph(parts, xadj=starts.tolist(), adjncy=target[order].tolist())
-    return checked_owners("Vertex", found, size, parts)
+    _, owners = graph.part_graph(parts, xadj=starts.tolist(), adjncy=target[order].tolist())
+    return checked_owners("Vertex", owners, size, parts)
 
 
 def _inherited(vertices: Owners, table: NDArray[Any]) -> Owners:
@@ -333,46 +330,46 @@ def _inherited(vertices: Owners, table: NDArray[Any]) -> Owners:
 NO_OWNERS: Mapping[str, Owners] = {}
 
 
-def partition_of(given: Any, axes: Mapping[str, str], mesh: Mapping[str, int]) -> Mapping[str, Owners]:
+def partition_of(partition: Any, axes: Mapping[str, str], mesh: Mapping[str, int]) -> Mapping[str, Owners]:
     """The owners of the points of dims, from a partition or from vectors by dim.
 
     Raises D17 where there are not as many parts as devices, D11 for owners that are none, D13 where the dims of the
     partition are not distributed along one axis.
     """
-    if not (owners := owners_by_dim(given)):
+    if not (owners := owners_by_dim(partition)):
         return {}
     along = {axes[d]: d for d in owners if d in axes}
     if not along:
-        told = f"the partition is of {', '.join(owners)}, and {', '.join(axes) or 'no dim'} is to be distributed."
-        raise refuse("D13", told, "name the dims of the mesh with the axis that they go along: {'Vertex': 'px'}.")
+        message = f"the partition is of {', '.join(owners)}, and {', '.join(axes) or 'no dim'} is to be distributed."
+        raise refuse("D13", message, "name the dims of the mesh with the axis that they go along: {'Vertex': 'px'}.")
     if len(along) > 1:
-        told = " and ".join(f"{d} along '{axis}'" for axis, d in along.items())
-        raise refuse("D13", f"one partition is to go {told}.", "give all dims of a mesh the same axis.")
+        several = " and ".join(f"{d} along '{axis}'" for axis, d in along.items())
+        raise refuse("D13", f"one partition is to go {several}.", "give all dims of a mesh the same axis.")
     (axis,) = along
     parts = mesh[axis]
-    if isinstance(given, Partition):
-        if given.parts != parts:
-            told = f"the partition has {given.parts} parts, and '{axis}' has {parts} devices."
-            raise refuse("D17", told, f"make as many parts as devices: ti.partition(mesh, {parts}).")
-        return {d: given.owners[d] for d in owners if d in axes}
+    if isinstance(partition, Partition):
+        if partition.parts != parts:
+            message = f"the partition has {partition.parts} parts, and '{axis}' has {parts} devices."
+            raise refuse("D17", message, f"make as many parts as devices: ti.partition(mesh, {parts}).")
+        return {d: partition.owners[d] for d in owners if d in axes}
     return {d: checked_owners(d, some, len(some), parts) for d, some in owners.items() if d in axes}
 
 
-def owners_by_dim(given: Any) -> dict[str, Any]:
+def owners_by_dim(partition: Any) -> dict[str, Any]:
     """The owners by dim that a partition, or vectors by dim, give; raises D14 for anything else."""
-    if given is None:
+    if partition is None:
         return {}
-    if not isinstance(given, (Partition, Mapping)):
-        message = f"{article(type(given).__name__)} is no partition of a mesh."
+    if not isinstance(partition, (Partition, Mapping)):
+        message = f"{article(type(partition).__name__)} is no partition of a mesh."
         raise refuse("D14", message, "make one, ti.partition(mesh, n), or give the owners of points by dim.")
-    if isinstance(given, Partition):
-        return dict(given.owners)
-    return by_dim(cast("Mapping[Any, Any]", given))
+    if isinstance(partition, Partition):
+        return dict(partition.owners)
+    return by_dim(cast("Mapping[Any, Any]", partition))
 
 
-def by_dim(given: Mapping[Any, Any]) -> dict[str, Any]:
+def by_dim(mapping: Mapping[Any, Any]) -> dict[str, Any]:
     """Values by dim, given by dims or by their names: dims of GT4Py have theirs as a value."""
-    return {str(getattr(d, "value", d)): some for d, some in given.items()}
+    return {str(getattr(d, "value", d)): value for d, value in mapping.items()}
 
 
 def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Collection[str] = ()) -> None:
@@ -423,8 +420,7 @@ def decompositions(
             parts[dim] = _by_owners(dim, axis, whole, owners[dim], mesh[axis])
             continue
         if len(whole) < mesh[axis]:
-            points = f"{len(whole)} point{'s' * (len(whole) != 1)}"
-            message = f"{dim}{whole} has {points}, and '{axis}' {mesh[axis]} devices."
+            message = f"{dim}{whole} has {counted(len(whole), 'point')}, and '{axis}' {mesh[axis]} devices."
             raise refuse(
                 "D03", message, f"use a mesh with at most {len(whole)} devices along '{axis}'." if whole else ""
             )

@@ -27,7 +27,7 @@ from tensorir.distribution.local_program import Localised
 from tensorir.distribution.mesh_exchange import MeshMessage
 from tensorir.distribution.partition import Decomposition, Subdomains, blocks_of, subdomains_of
 from tensorir.ir.nodes import Fencil
-from tensorir.runtime.errors import Displayed
+from tensorir.runtime.errors import Displayed, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +91,22 @@ class DistributionPlan(Displayed):
 
         All points of a mesh come after its own.
         """
-        found: dict[str, tuple[int, int]] = {}
+        halos: dict[str, tuple[int, int]] = {}
         got: Counter[tuple[str, int]] = Counter()
         for m in self.messages:
             if m.field != field:
                 continue
             if isinstance(m, MeshMessage):
                 got[m.dim, m.target] += len(m.points)
-                found[m.dim] = 0, max(got[d, k] for d, k in got if d == m.dim)
+                halos[m.dim] = 0, max(got[d, k] for d, k in got if d == m.dim)
             else:
-                before, after = found.get(m.dim, (0, 0))
-                own = len(blocks_of(self.local.parts)[m.dim].block(m.target))
-                found[m.dim] = max(before, -m.position), max(after, m.position + len(m.points) - own)
-        return found
+                before, after = halos.get(m.dim, (0, 0))
+                size = len(blocks_of(self.local.parts)[m.dim].block(m.target))
+                halos[m.dim] = max(before, -m.position), max(after, m.position + len(m.points) - size)
+        return halos
 
     def __str__(self) -> str:
-        lines = [f"{self.local.program.name} on {self._devices} device{'s' * (self._devices != 1)}"]
+        lines = [f"{self.local.program.name} on {counted(self._devices, 'device')}"]
         for p in self.decompositions:
             last = [len(b) for b in p.blocks()][-1]
             rest = "" if p.even else f", the last of {last}"
@@ -115,7 +115,9 @@ class DistributionPlan(Displayed):
         mesh = {p.dim for p in self.subdomains}
         for field in dict.fromkeys(v.field.name for v in self.local.views):
             sides = [
-                f"{_points(k)} of others along {d} at most" if d in mesh else f"{_points(k)} {side} along {d}"
+                f"{counted(k, 'point')} of others along {d} at most"
+                if d in mesh
+                else f"{counted(k, 'point')} {side} along {d}"
                 for d, widths in self.halos(field).items()
                 for k, side in zip(widths, ("before", "after"), strict=True)
                 if k
@@ -123,20 +125,12 @@ class DistributionPlan(Displayed):
             if sides:
                 lines.append(f"{field}: {', '.join(sides)}")
         lines += [f"{m}, {m.bytes:,} bytes" for m in self.messages]
-        sent = [_times(self.all_to_alls, "all_to_all")] if self.all_to_alls else []
+        sent = [counted(self.all_to_alls, "all_to_all")] if self.all_to_alls else []
         if self.permutes or not sent:
-            sent.append(_times(self.permutes, "permute"))
-        counted = f"{', '.join(sent)} and {self.bytes:,} bytes a step"
+            sent.append(counted(self.permutes, "permute"))
+        traffic = f"{', '.join(sent)} and {self.bytes:,} bytes a step"
         if self.folds:
-            counted += f", {_times(self.folds, 'fold')} over devices"
-        return "\n".join([*lines, counted])
+            traffic += f", {counted(self.folds, 'fold')} over devices"
+        return "\n".join([*lines, traffic])
 
     __repr__ = __str__
-
-
-def _points(count: int) -> str:
-    return _times(count, "point")
-
-
-def _times(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"

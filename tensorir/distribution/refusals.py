@@ -1,12 +1,4 @@
-"""Parts of results, and the expressions of a program that cannot be distributed, refused before anything runs.
-
-What every result of a program is, as one expression of what is passed: closures put into each other.
-
->>> import tensorir as ti
->>> f = ti.parse("f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← x × x; y[I[1:3]] ← y + x; }")
->>> print(whole_results(f)["y"])
-let t1 = x × x; update(t1, subset(t1 + x, I[1:3]))
-"""
+"""The refusal of what the blocks of a dim cannot compute by themselves, before anything is exchanged."""
 
 from __future__ import annotations
 
@@ -15,46 +7,12 @@ from dataclasses import dataclass
 
 from tensorir.distribution.partition import Part, subdomains_of
 from tensorir.integers.dims import Interval
-from tensorir.ir.build import call, coerced, literal
 from tensorir.ir.builtins import TABLE, Control
-from tensorir.ir.nodes import Call, Expr, Fencil, Folding, Lambda, Operator, Var
-from tensorir.ir.rewrite import postorder, substitute_all, values
-from tensorir.ir.substitution import inlined
-from tensorir.ir.types import DTYPES, Element, Scalar, TensorType, TupleElement
+from tensorir.ir.nodes import Call, Expr, Folding, Lambda, Operator, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import Scalar, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
-
-
-def whole_results(fencil: Fencil) -> dict[str, Expr]:
-    """By name, the value of each result in terms of the parameters that are passed; nothing is applied any more."""
-    held: dict[Var, Expr] = {}
-    for closure, value in zip(fencil.closures, inlined(values(fencil.closures)), strict=True):
-        (now,) = substitute_all((value,), held)
-        part, whole = coerced(now, closure.target), closure.output.type
-        if closure.target.dims != whole.dims:
-            before = held.get(closure.output)
-            if before is None:
-                before = closure.output if closure.output in fencil.inputs else _blank(whole)
-            part = call("update", before, part, span=closure.span)
-        held[closure.output] = part
-    return {p.name: held[p] for p in fencil.results}
-
-
-def _blank(kind: TensorType) -> Expr:
-    """A buffer of which nothing is read that was not written."""
-    return coerced(zero(kind.element), kind)
-
-
-def zero(element: Element) -> Expr:
-    """Zero, or false, of an element type."""
-    match element:
-        case Scalar():
-            return literal(DTYPES[element].type(0).item(), element)
-        case TupleElement(members):
-            return call("make_tuple", *(zero(m) for m in members))
-
-
-# What cannot be distributed, with its place and why: told before anything is exchanged.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +47,16 @@ def _is_monoid(op: str) -> bool:
 
 def refuse_undistributable(results: Iterable[Expr], parts: Mapping[str, Part]) -> None:
     """Raise D04 for each expression that the blocks of a dim cannot compute by themselves."""
-    found: list[Diagnostic] = []
+    refusals: list[Diagnostic] = []
     nodes = list(postorder(*results))
     inner = {p for n in nodes if isinstance(n, Lambda) for p in n.params}
     for node in nodes:
-        told = _two_of_a_mesh(node, parts) or (_why(node, parts, inner) if isinstance(node, Call) else None)
-        if told:
-            message, hint = told
-            found.append(Diagnostic("D04", message, node.span, help=hint))
-    if found:
-        raise DiagnosticError(list(dict.fromkeys(found)))
+        refusal = _two_of_a_mesh(node, parts) or (_why(node, parts, inner) if isinstance(node, Call) else None)
+        if refusal:
+            message, hint = refusal
+            refusals.append(Diagnostic("D04", message, node.span, help=hint))
+    if refusals:
+        raise DiagnosticError(list(dict.fromkeys(refusals)))
 
 
 def _two_of_a_mesh(node: Expr, parts: Mapping[str, Part]) -> tuple[str, str] | None:

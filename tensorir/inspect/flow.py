@@ -28,6 +28,7 @@ from tensorir.inspect.picture import INK, LINE, PALE, Drawing, Picture, hue, mid
 from tensorir.ir.nodes import Call, Fencil, Lambda, Var
 from tensorir.ir.rewrite import postorder
 from tensorir.ir.types import TensorType
+from tensorir.runtime.errors import counted
 
 MAX_NODES = 60
 """Values that are drawn; a program without names and with fewer operations than this is drawn whole."""
@@ -285,7 +286,7 @@ def before_after(a_pass: Any, program: Any) -> Picture:
     costs = [count(fencil_of(p)) for p in (before, after)]
     rows = _align(old, new)
     changed = sum(mark != " " for mark, _, _ in rows)
-    lines = f"{changed} line{'s' * (changed != 1)} of {len(rows)} changed"
+    lines = f"{counted(changed, 'line')} of {len(rows)} changed"
     words = f"{name}: {lines}; {costs[0].operations:,} operations before and {costs[1].operations:,} after."
     if not changed:
         words = f"{name}: nothing changes."

@@ -180,13 +180,13 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
                 continue
             assert isinstance(new, Call)
             new = dataclasses.replace(new, label="")
-            name = _fresh(node.label or "states", taken)
+            name = build.free_name(node.label or "states", taken)
             members: list[Var] = []
             for suffix, leaf in _leaves(node if tables else new):
                 for ending, value in _mark_absent(leaf, tables):
                     member = f"{name}{suffix}{ending}" if suffix or ending else name
                     if member != name:
-                        member = _fresh(member, taken)
+                        member = build.free_name(member, taken)
                     variable = build.var(member, value.tensor)
                     params.append(variable)
                     closures.append(build.closure(variable, value))
@@ -211,13 +211,6 @@ def _find_named(root: Expr) -> Iterator[Call]:
             continue
         if node.label or node.op == "scan":
             yield node
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    if name in taken:
-        return build.fresh(name, taken)
-    taken.add(name)
-    return name
 
 
 def _leaves(node: Expr) -> Iterator[tuple[str, Expr]]:

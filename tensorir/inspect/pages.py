@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import html
 import linecache
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Litera
 from tensorir.ir.rewrite import postorder, use_counts
 from tensorir.ir.types import FunctionType, TensorType, Type
 from tensorir.runtime.errors import NOWHERE, Source
+from tensorir.runtime.locations import OURS
 from tensorir.text import parse
 from tensorir.text.lexer import tokenize
 
@@ -408,10 +408,6 @@ def _table(node: Expr) -> str:
     return node.name if isinstance(node, Var) else node.label or "table"
 
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_OURS = tuple(os.path.join(_ROOT, package) + os.sep for package in ("tensorir", "lowering"))
-
-
 def diagnostic_page(diagnostic: Diagnostic) -> str:
     """One diagnostic."""
     return diagnostics_page([diagnostic])
@@ -443,7 +439,7 @@ def traceback_of(error: DiagnosticError, trace: TracebackType | None) -> list[st
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         text = linecache.getline(name, trace.tb_lineno, trace.tb_frame.f_globals).strip()
-        if text and "site-packages" not in name and not name.startswith(_OURS):
+        if text and "site-packages" not in name and not name.startswith(OURS):
             lines.append(f"  line {trace.tb_lineno}: {text}")
         trace = trace.tb_next
     return [*(["called in", *lines[-3:], ""] if lines else []), *str(error).split("\n")]

@@ -14,7 +14,7 @@ import numpy as np
 from tensorir.binding.arrays import Array
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
 from tensorir.ir.types import NEIGHBOUR
-from tensorir.runtime.errors import did_you_mean, refuse
+from tensorir.runtime.errors import counted, did_you_mean, refuse
 
 _SIDE = 420
 _KINDS = {"V": "Vertex", "E": "Edge", "C": "Cell"}
@@ -57,8 +57,7 @@ def table(table: Any, point: int, name: str = "") -> Picture:
 def _describe(subject: str, other: str, row: list[int]) -> str:
     there = [f"{k} in slot {s}" for s, k in enumerate(row) if k != -1]
     empty = [str(s) for s, k in enumerate(row) if k == -1]
-    kind = f" {other}" if other else ""
-    count = f"{len(there)}{kind} neighbour{'s' * (len(there) != 1)}"
+    count = counted(len(there), f"{other} neighbour".strip())
     missing = f"; slot{'s' * (len(empty) != 1)} {', '.join(empty)} {'is' if len(empty) == 1 else 'are'} empty"
     return f"{subject} has {count}{': ' if there else ''}{', '.join(there)}{missing if empty else ''}."
 

@@ -61,10 +61,10 @@ class Affine:
 
     @property
     def names(self) -> frozenset[str]:
-        found: set[str] = set()
+        names: set[str] = set()
         for atom, _ in self.terms:
-            found |= {atom} if isinstance(atom, str) else atom.inner.names
-        return frozenset(found)
+            names |= {atom} if isinstance(atom, str) else atom.inner.names
+        return frozenset(names)
 
     @property
     def is_number(self) -> bool:
@@ -133,12 +133,13 @@ class Affine:
         divided = False
         for atom, c in self.terms:
             if isinstance(atom, str):
-                found = ranges.get(atom)
+                span = ranges.get(atom)
             else:
-                divided, found = True, _of_quotient(atom, ranges)
-            if found is None:
+                divided, inner = True, atom.inner.range(ranges)
+                span = None if inner is None else (inner[0] // atom.by, inner[1] // atom.by)
+            if span is None:
                 return None
-            a, b = found[0] * c, found[1] * c
+            a, b = span[0] * c, span[1] * c
             low, high = (low + a, high + b) if c > 0 else (low + b, high + a)
         return _with_remainders(self, ranges, low, high) if divided else (low, high)
 
@@ -197,11 +198,6 @@ def folded(a: Affine) -> Affine:
     return a
 
 
-def _of_quotient(q: Quotient, ranges: Ranges) -> tuple[int, int] | None:
-    inner = q.inner.range(ranges)
-    return None if inner is None else (inner[0] // q.by, inner[1] // q.by)
-
-
 def _with_remainders(a: Affine, ranges: Ranges, low: int, high: int) -> tuple[int, int]:
     """Tighter bounds where the sum holds a remainder, `e - by × (e // by)`, which lies in [0, by).
 
@@ -215,10 +211,10 @@ def _with_remainders(a: Affine, ranges: Ranges, low: int, high: int) -> tuple[in
             rest = a.minus(whole.times(factor)).minus(Affine(((atom, c),)))
             if len(rest.terms) >= len(a.terms):
                 continue
-            found = rest.range(ranges)
-            if found is not None:
+            span = rest.range(ranges)
+            if span is not None:
                 part = (0, (by - 1) * factor) if factor > 0 else ((by - 1) * factor, 0)
-                low, high = max(low, found[0] + part[0]), min(high, found[1] + part[1])
+                low, high = max(low, span[0] + part[0]), min(high, span[1] + part[1])
     for (p, c), (q, d) in combinations(a.terms, 2):
         if isinstance(p, Quotient) and isinstance(q, Quotient) and p.by == q.by and c == -d:
             # (e + n) // by - e // by
@@ -226,10 +222,10 @@ def _with_remainders(a: Affine, ranges: Ranges, low: int, high: int) -> tuple[in
             if len(difference.terms) >= max(len(p.inner.terms), len(q.inner.terms)):
                 continue
             apart = difference.range(ranges)
-            found = Affine(tuple(t for t in a.terms if t[0] not in (p, q)), a.constant).range(ranges)
-            if apart is not None and found is not None:
+            span = Affine(tuple(t for t in a.terms if t[0] not in (p, q)), a.constant).range(ranges)
+            if apart is not None and span is not None:
                 ends = sorted((c * (apart[0] // p.by), -c * (-apart[1] // p.by)))
-                low, high = max(low, found[0] + ends[0]), min(high, found[1] + ends[1])
+                low, high = max(low, span[0] + ends[0]), min(high, span[1] + ends[1])
     return low, high
 
 
@@ -321,11 +317,11 @@ def _of_remainders(a: Affine, by: int, ranges: Ranges) -> Affine | None:
             rest = left.plus(Affine(((name, factor),)))
     if not parts:
         return None
-    made = quotient(rest, by, {**ranges, **{n: (0, q.by - 1) for n, q in parts.items()}})
-    if not made.is_linear:
+    linear = quotient(rest, by, {**ranges, **{n: (0, q.by - 1) for n, q in parts.items()}})
+    if not linear.is_linear:
         return None
-    total = number(made.constant)
-    for atom, c in made.terms:
+    total = number(linear.constant)
+    for atom, c in linear.terms:
         part = parts.get(atom) if isinstance(atom, str) else None
         value = Affine(((atom, 1),)) if part is None else part.inner.minus(Affine(((part, part.by),)))
         total = total.plus(value.times(c))

@@ -145,14 +145,14 @@ class Dims(Displayed):
         >>> Dims.of(I=(0, 5), J=(0, 3)).replaced(Dims.of(J=(1, 1), K=(0, 9)))
         Dims(I[0:5], J[1:1])
         """
-        given = dict(other.items)
-        return Dims(tuple((n, given.get(n, i)) for n, i in self.items))
+        intervals = dict(other.items)
+        return Dims(tuple((n, intervals.get(n, i)) for n, i in self.items))
 
     def __getitem__(self, name: str) -> Interval:
-        found = self.get(name)
-        if found is None:
+        interval = self.get(name)
+        if interval is None:
             raise KeyError(name)
-        return found
+        return interval
 
     def __contains__(self, name: str) -> bool:
         return any(n == name for n, _ in self.items)

@@ -62,8 +62,8 @@ def combined(op: str, *operands: Ends | None) -> Ends | None:
 
 def _corners(combine: Callable[[int, int], int], a: Ends, b: Ends) -> Ends:
     """An operation that is monotonic in each operand on these intervals."""
-    found = [combine(x, y) for x in a for y in b]
-    return min(found), max(found)
+    corners = [combine(x, y) for x in a for y in b]
+    return min(corners), max(corners)
 
 
 def hull(a: Ends, b: Ends) -> Ends:

@@ -96,8 +96,8 @@ class Region:
         return Region(tuple(dict.fromkeys((*self.boxes, *other.boxes))))
 
     def __and__(self, other: Region) -> Region:
-        found = [intersection(dict(a), dict(b)) for a in self.boxes for b in other.boxes]
-        return Region(tuple(dict.fromkeys(tuple(sorted(b.items())) for b in found if not is_empty(b))))
+        boxes = [intersection(dict(a), dict(b)) for a in self.boxes for b in other.boxes]
+        return Region(tuple(dict.fromkeys(tuple(sorted(b.items())) for b in boxes if not is_empty(b))))
 
     def __invert__(self) -> Region:
         result = Region(((),))
@@ -203,10 +203,10 @@ class IntegerSet:
             return self
         at = [self.names.index(n) for n in names]
         pieces = [tuple([piece[k] for k in at]) for piece in self.pieces]
-        found = IntegerSet(names, _union((), pieces))
+        projected = IntegerSet(names, _union((), pieces))
         for cloud in self.clouds:
-            found |= IntegerSet.rows(names, cloud[:, at]) if names else IntegerSet((), ((),))
-        return found
+            projected |= IntegerSet.rows(names, cloud[:, at]) if names else IntegerSet((), ((),))
+        return projected
 
     def moved(self, dim: str, offset: int) -> IntegerSet:
         """Every point with one coordinate greater by the offset."""
@@ -229,10 +229,10 @@ class IntegerSet:
             factors = dict(zip(self.names, piece, strict=True))
             parts = [_image(factors, names, at) for names in groups]
             for some in product(*parts):
-                by_name = {n: f for names, found in zip(groups, some, strict=True)
-                           for n, f in zip(names, found, strict=True)}  # fmt: skip
+                by_name = {n: f for names, part in zip(groups, some, strict=True)
+                           for n, f in zip(names, part, strict=True)}  # fmt: skip
                 pieces.append(tuple([by_name[n] for n in at]))
-        found = IntegerSet(tuple(at), _union((), pieces))
+        points = IntegerSet(tuple(at), _union((), pieces))
         for cloud in self.clouds:
             columns = dict(zip(self.names, cloud.T, strict=True))
             sums = [n for n, a in at.items() if isinstance(a, Affine)]
@@ -241,8 +241,8 @@ class IntegerSet:
             for n, a in at.items():
                 if isinstance(a, Interval):
                     some = some.along(n, (a.start, a.stop))
-            found |= some.onto(tuple(at))
-        return found
+            points |= some.onto(tuple(at))
+        return points
 
     def _translated(self, at: Mapping[str, Affine | Interval]) -> IntegerSet | None:
         """The image where it is the set itself elsewhere, under other names; None where it is another one."""
@@ -289,7 +289,7 @@ class IntegerSet:
             cut = tuple([f if i is None else _within(f, i) for f, i in zip(piece, bounds, strict=True)])
             if all(_size(f) for f in cut):
                 pieces.append(cut)
-        clouds = tuple([c[m] for c in self.clouds if (m := self._inside(c, bounds)).any()])
+        clouds = tuple([c[m] for c in self.clouds if (m := self._in_bounds(c, bounds)).any()])
         return IntegerSet(self.names, _union((), pieces) if len(pieces) < len(self.pieces) else tuple(pieces), clouds)
 
     def without(self, dims: Dims) -> IntegerSet:
@@ -298,10 +298,10 @@ class IntegerSet:
         pieces: list[Piece] = []
         for piece in self.pieces:
             pieces += _outside(piece, bounds)
-        clouds = tuple([c[m] for c in self.clouds if (m := ~self._inside(c, bounds)).any()])
+        clouds = tuple([c[m] for c in self.clouds if (m := ~self._in_bounds(c, bounds)).any()])
         return IntegerSet(self.names, tuple(pieces), clouds)
 
-    def _inside(self, cloud: Array, bounds: Sequence[Interval | None]) -> Array:
+    def _in_bounds(self, cloud: Array, bounds: Sequence[Interval | None]) -> Array:
         inside = np.ones(len(cloud), bool)
         for k, interval in enumerate(bounds):
             if interval is not None:
@@ -324,25 +324,25 @@ class IntegerSet:
     @property
     def array(self) -> Array:
         """All points, one per row, in ascending order."""
-        found = list(self.clouds)
+        clouds = list(self.clouds)
         for piece in self.pieces:
             axes = np.meshgrid(*[coordinates(f) for f in piece], indexing="ij")
-            found.append(np.stack([a.ravel() for a in axes], 1) if axes else np.zeros((1, 0), int))
-        if not found:
+            clouds.append(np.stack([a.ravel() for a in axes], 1) if axes else np.zeros((1, 0), int))
+        if not clouds:
             return np.zeros((0, len(self.names)), int)
-        every = np.concatenate(found)
+        every = np.concatenate(clouds)
         return every[:1] if not self.names else np.unique(every, axis=0)
 
     def mask(self, dims: Dims) -> Array:
         """A mask of the points within a box; axes as in the box."""
         here = self.onto(dims.names).within(dims)
-        found = np.zeros(dims.shape, bool)
+        mask = np.zeros(dims.shape, bool)
         starts = [i.start for _, i in dims.items]
         for piece in here.pieces:
-            found[np.ix_(*[coordinates(f) - s for f, s in zip(piece, starts, strict=True)])] = True
+            mask[np.ix_(*[coordinates(f) - s for f, s in zip(piece, starts, strict=True)])] = True
         for cloud in here.clouds:
-            found[tuple((cloud - np.array(starts)).T)] = True
-        return found
+            mask[tuple((cloud - np.array(starts)).T)] = True
+        return mask
 
     def __len__(self) -> int:
         if not self.clouds and len(self.pieces) <= 1:
@@ -361,7 +361,7 @@ class IntegerSet:
             return NotImplemented if not isinstance(other, IntegerSet) else False
         other = other.onto(self.names)
         plain = len(self.pieces) == len(other.pieces) and not self.clouds and not other.clouds
-        if plain and all(map(_same, self.pieces, other.pieces)):
+        if plain and all(all(map(_equal, a, b)) for a, b in zip(self.pieces, other.pieces, strict=True)):
             return True
         return self.hull == other.hull and bool((self.mask(self.hull) == other.mask(self.hull)).all())
 
@@ -373,11 +373,7 @@ class IntegerSet:
 
     def fills(self, dims: Dims) -> bool:
         """True if the points are sure to be all of a box; of more than a few pieces nobody asks."""
-        if (
-            self.clouds
-            or len(self.pieces) > MAX_PIECES
-            or not all(isinstance(f, tuple) for p in self.pieces for f in p)
-        ):
+        if len(self.pieces) > MAX_PIECES or not self._has_boxes_alone:
             return False
         rest = IntegerSet.box(dims).onto(self.names)
         for piece in self.pieces:
@@ -409,9 +405,9 @@ class IntegerSet:
 
 def factor_of(coordinates: Array) -> Factor:
     """Coordinates as a factor: an interval where they are one."""
-    found = np.unique(coordinates)
-    first, last = int(found[0]), int(found[-1])
-    return (first, last + 1) if last - first + 1 == len(found) else found
+    ascending = np.unique(coordinates)
+    first, last = int(ascending[0]), int(ascending[-1])
+    return (first, last + 1) if last - first + 1 == len(ascending) else ascending
 
 
 def _size(f: Factor) -> int:
@@ -489,7 +485,7 @@ def _outside(piece: Piece, bounds: Sequence[Interval | None]) -> list[Piece]:
     """A product without a box, as disjoint products."""
     if any(i is not None and not _size(_within(f, i)) for f, i in zip(piece, bounds, strict=True)):
         return [piece]
-    found: list[Piece] = []
+    parts: list[Piece] = []
     for k, interval in enumerate(bounds):
         if interval is None:
             continue
@@ -497,19 +493,15 @@ def _outside(piece: Piece, bounds: Sequence[Interval | None]) -> list[Piece]:
         for side in (Interval(first, interval.start), Interval(interval.stop, last)):
             rest = _within(piece[k], side)
             if side and _size(rest):
-                found.append((*piece[:k], rest, *piece[k + 1 :]))
+                parts.append((*piece[:k], rest, *piece[k + 1 :]))
         piece = (*piece[:k], _within(piece[k], interval), *piece[k + 1 :])
-    return found
+    return parts
 
 
 def _equal(a: Factor, b: Factor) -> bool:
     if isinstance(a, tuple) or isinstance(b, tuple):
         return isinstance(a, tuple) and isinstance(b, tuple) and a == b
     return np.array_equal(a, b)
-
-
-def _same(a: Piece, b: Piece) -> bool:
-    return all(map(_equal, a, b))
 
 
 def _holds(a: Factor, b: Factor) -> bool:
@@ -521,21 +513,21 @@ def _holds(a: Factor, b: Factor) -> bool:
 
 def _union(pieces: Sequence[Piece], more: Sequence[Piece]) -> tuple[Piece, ...]:
     """Products, with those joined that are one product together."""
-    found = list(pieces)
+    united = list(pieces)
     for new in more:
         k = 0
-        while k < len(found):
-            joined = _joined(found[k], new)
+        while k < len(united):
+            joined = _joined(united[k], new)
             if joined is None:
                 k += 1
-            elif joined is found[k]:
+            elif joined is united[k]:
                 break
             else:
-                del found[k]
+                del united[k]
                 new, k = joined, 0
         else:
-            found.append(new)
-    return tuple(found)
+            united.append(new)
+    return tuple(united)
 
 
 def _joined(a: Piece, b: Piece) -> Piece | None:
@@ -569,12 +561,12 @@ def isl_set(params: Sequence[str], dims: Sequence[str], conditions: Iterable[tup
     """
     i = isl()
     space = i.Space.create_from_names(i.DEFAULT_CONTEXT, set=list(dims), params=list(params))
-    domain, found = i.LocalSpace.from_space(space), i.Set.universe(space)
+    domain, points = i.LocalSpace.from_space(space), i.Set.universe(space)
     for a, zero in conditions:
         value = _isl_sum(a, domain)
         part = value.zero_basic_set() if zero else value.ge_basic_set(i.Aff.zero_on_domain(domain))
-        found = found.intersect(part)
-    return found
+        points = points.intersect(part)
+    return points
 
 
 def isl_map(domain: Any, sums: Iterable[Affine]) -> Any:
@@ -584,10 +576,10 @@ def isl_map(domain: Any, sums: Iterable[Affine]) -> Any:
     { [k] -> [2k, k] }
     """
     i = isl()
-    found, space = i.Map.from_domain(domain), i.LocalSpace.from_space(domain.get_space())
+    images, space = i.Map.from_domain(domain), i.LocalSpace.from_space(domain.get_space())
     for a in sums:
-        found = found.flat_range_product(i.Map.from_aff(_isl_sum(a, space)))
-    return found
+        images = images.flat_range_product(i.Map.from_aff(_isl_sum(a, space)))
+    return images
 
 
 def _isl_sum(a: Affine, domain: Any) -> Any:

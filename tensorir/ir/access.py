@@ -112,21 +112,11 @@ class Access:
                 if isinstance(a, Affine) and not a.constant and len(a.terms) == 1
                 and isinstance(a.terms[0][0], str) and a.terms[0][1] == 1}  # fmt: skip
 
-    def reads_at(self, point: Mapping[str, int]) -> bool:
-        """True if the operand is read at a point of the result."""
-        return (self.inside is None or _holds(self.inside, point)) and (
-            self.outside is None or not _holds(self.outside, point)
-        )
-
     def point(self, point: Mapping[str, int]) -> Mapping[str, int]:
         """The point of the operand that a point of the result reads."""
         if not self.at:
             return point
         return {**point, **{d: a.at(point) for d, a in self.at.items() if isinstance(a, Affine)}}
-
-
-def _holds(box: Dims, point: Mapping[str, int]) -> bool:
-    return all(point[n] in i for n, i in box.items)
 
 
 EVERYWHERE = Access()

@@ -1,6 +1,4 @@
-"""Typed makers: they check as they build, and say in words what is wrong; builtins by others.
-
-Typed makers: they check as they build, say what is wrong in words, and give nodes that print and parse back.
+"""Typed makers: they check as they build, say what is wrong in words, and give nodes that print and parse back.
 
 A maker takes typed parts and returns a typed whole. What a typing rule refuses is raised as a `DiagnosticError`, at
 the span of the guilty operand where it has one.
@@ -11,21 +9,6 @@ the span of the guilty operand where it has one.
 tensor<float, I[-1:4]>
 >>> call("plus", x, literal(1.0)).type
 tensor<float, I[0:5]>
-
-A value in a place of another type: cut along dims that are wider there, broadcast along those that it lacks.
-
->>> from tensorir.ir.build import var
->>> from tensorir.ir.types import tensor
->>> print(coerced(var("x", tensor("float", I=(0, 9))), tensor("float", I=(1, 5), J=(0, 2))))
-add_dim(J, 0, 2, subset(x, I[1:5]))
-
-Coordinates that lie as far from others as a tensor of integers says.
-
->>> from tensorir.ir.build import var
->>> from tensorir.ir.types import tensor
->>> here = var("here", tensor("int", I=(0, 300)))
->>> print(displaced(here, var("by", tensor("int8", I=(0, 300)))))
-here + cast(by, int)
 """
 
 from __future__ import annotations
@@ -41,7 +24,7 @@ from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Function, Lamb
 from tensorir.ir.rewrite import postorder, rebuild, rename_bound, rewrite_all, values, with_values
 from tensorir.ir.types import BOOL, DTYPES, FLOAT64, INT32, INT64, SCALARS, FunctionType, Scalar, TensorType
 from tensorir.ir.typing_rules import reduced_dim, scanned_dim
-from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, did_you_mean, refuse
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, counted, did_you_mean, refuse
 
 __all__ = [
     "DEFINITIONS", "apply", "call", "cartesian_shift", "closure", "coerced", "cut", "definition", "displaced", "fencil",
@@ -79,12 +62,9 @@ def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> 
         if int(value) not in element.range:
             limits = element.range
             wider = next((k for k in ("int64", "uint64") if int(value) in SCALARS[k].range), "float64")
-            raise refuse(
-                "S12",
-                f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}.",
-                f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one.",
-                at=span,
-            )
+            message = f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}."
+            hint = f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one."
+            raise refuse("S12", message, hint, at=span)
         return Literal(int(value), element, span)
     if element.is_float:
         with np.errstate(over="ignore"):
@@ -120,17 +100,10 @@ def call(op: str, *args: Expr, static: Sequence[Any] = (), span: Span = NOWHERE)
     if "xs" not in (slots := [s for group in row.form for s in group]):
         arity = sum(s in ("x", "f") for s in slots)
         if len(args) != arity:
-            raise refuse(
-                "T06",
-                f"'{op}' takes {arity} operand{'s' * (arity != 1)}, and there {_are(len(args))}.",
-                row.doc.splitlines()[0],
-                at=span,
-            )
+            are = "is 1" if len(args) == 1 else f"are {len(args)}"
+            message = f"'{op}' takes {counted(arity, 'operand')}, and there {are}."
+            raise refuse("T06", message, row.doc.splitlines()[0], at=span)
     return _located(lambda: Call(op, args, tuple(static), span), args, span)
-
-
-def _are(count: int) -> str:
-    return "is 1" if count == 1 else f"are {count}"
 
 
 def cartesian_shift(x: Expr, dim: str, offset: int, span: Span = NOWHERE) -> Expr:
@@ -181,11 +154,7 @@ def closure(output: Var, value: Expr, region: Dims | None = None, span: Span = N
 
 
 def fencil(
-    name: str,
-    params: Sequence[Var],
-    closures: Iterable[Closure],
-    span: Span = NOWHERE,
-    buffers: Iterable[str] = (),
+    name: str, params: Sequence[Var], closures: Iterable[Closure], span: Span = NOWHERE, buffers: Iterable[str] = ()
 ) -> Fencil:
     """A fencil whose names are unique: functions whose parameters repeat a name get fresh ones.
 
@@ -242,7 +211,12 @@ def fresh(name: str, taken: set[str]) -> str:
 
 
 def coerced(value: Expr, place: TensorType) -> Expr:
-    """The value with exactly the dims of a place that it covers."""
+    """The value with exactly the dims of a place that it covers: cut along wider ones, broadcast along those it lacks.
+
+    >>> from tensorir.ir.types import tensor
+    >>> print(coerced(var("x", tensor("float", I=(0, 9))), tensor("float", I=(1, 5), J=(0, 2))))
+    add_dim(J, 0, 2, subset(x, I[1:5]))
+    """
     value = cut(value, place.dims)
     for name, interval in place.dims.items:
         if name not in value.tensor.dims:
@@ -331,7 +305,13 @@ FAR = 1 << 62
 
 
 def displaced(a: Expr, b: Expr) -> Expr:
-    """A position, int32, and a distance of any type of integers, in any order, added in a type that holds their sum."""
+    """A position, int32, and a distance of any type of integers, in any order, added in a type that holds their sum.
+
+    >>> from tensorir.ir.types import tensor
+    >>> here = var("here", tensor("int", I=(0, 300)))
+    >>> print(displaced(here, var("by", tensor("int8", I=(0, 300)))))
+    here + cast(by, int)
+    """
     elements = [x.tensor.element for x in (a, b)]
     narrow = all(e == INT32 or (isinstance(e, Scalar) and e.bits < 32) for e in elements)
     return call("plus", *(_as(x, INT32 if narrow else INT64) for x in (a, b)))

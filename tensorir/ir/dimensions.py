@@ -88,8 +88,8 @@ class _Joined:
         """Refuses the truth value of a condition, which `2 <= K < 5` and `not K < 5` ask for: Python would drop a part
         of it.
         """
-        told, hint = "a condition on a coordinate is not true or false.", "write (K >= 2) & (K < 5), and | for either."
-        raise refuse("V16", told, hint, at=here())
+        message = "a condition on a coordinate is not true or false."
+        raise refuse("V16", message, "write (K >= 2) & (K < 5), and | for either.", at=here())
 
 
 @dataclass(frozen=True, slots=True)

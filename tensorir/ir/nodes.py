@@ -78,7 +78,7 @@ class Node(Displayed):
         return self.key
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Node) and _same(self, other)
+        return isinstance(other, Node) and _equal_structures(self, other)
 
     def __str__(self) -> str:
         return print_expression(self)
@@ -90,7 +90,7 @@ class Node(Displayed):
         raise TypeError("expressions are not pickled; write the text of their fencil, str(f), and parse it again.")
 
 
-def _same(a: Node, b: Node) -> bool:
+def _equal_structures(a: Node, b: Node) -> bool:
     stack: list[tuple[Node, Node]] = [(a, b)]
     seen: set[tuple[int, int]] = set()
     while stack:

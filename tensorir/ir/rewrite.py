@@ -1,6 +1,4 @@
-"""Traversal, rewriting and abstract interpretation of expressions, linear in distinct nodes.
-
-Traversal, rewriting and substitution of expressions: iterative, and linear in the distinct nodes.
+"""Walks over expressions: traversal, rewriting, and evaluation in any domain, linear in distinct nodes.
 
 >>> from tensorir.ir.nodes import Call, Literal
 >>> from tensorir.ir.types import FLOAT64
@@ -10,15 +8,7 @@ Traversal, rewriting and substitution of expressions: iterative, and linear in t
 >>> sum(1 for _ in postorder(e))
 61
 
-Evaluation of expressions in any domain: arrays, absence, ranges, costs. It knows scopes and order, not meaning.
-
-`evaluate` visits each distinct node of a scope once, operands first, and hands it to a rule with its operands' values.
-Applications of functions open a new scope on an explicit stack, so programs may be as deep as memory allows.
-
->>> from tensorir.ir.build import call, literal
->>> depth = lambda node, operands, apply: 1 + max(operands, default=0)
->>> evaluate(call("neg", call("plus", literal(1.0), literal(2.0))), {}, depth)
-3
+All are iterative: programs may be as deep as memory allows.
 """
 
 from __future__ import annotations
@@ -108,6 +98,15 @@ def rewrite_all(
             done[id(node)] = with_label(replaced, node.label) if node.label and not replaced.label else replaced
         if unchanged is not None and done[id(node)] is node:
             unchanged[id(node)] = node
+    return tuple(done[id(root)] for root in roots)
+
+
+def rewrite_nodes(roots: Iterable[Expr], rule: Callable[[Expr, Expr], Expr]) -> tuple[Expr, ...]:
+    """Bottom up, each distinct node once: `rule` gets a node, by which it decides, and that of new children."""
+    roots = tuple(roots)
+    done: dict[int, Expr] = {}
+    for node in postorder(*roots):
+        done[id(node)] = rule(node, rebuild(node, tuple(done[id(child)] for child in node.children)))
     return tuple(done[id(root)] for root in roots)
 
 
@@ -222,8 +221,8 @@ class Applier(Generic[V]):
     def each(self, function: Bound[V], *values: V) -> list[V]:
         """The values of all results of a function: what they share is evaluated once."""
         match function.function:
-            case Lambda(params, results) as own:
-                env = {v: function.env[v] for v in own.free}
+            case Lambda(params, results) as body:
+                env = {v: function.env[v] for v in body.free}
                 env.update(zip(params, values, strict=True))
                 known = dict(function.known)
                 return [evaluate(result, env, self.rule, known, self.outside) for result in results]
@@ -250,7 +249,15 @@ def evaluate(
     root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None,
     outside: Outside | None = None,
 ) -> V:  # fmt: skip
-    """The value of an expression.
+    """The value of an expression in any domain: arrays, absence, ranges, costs. It knows scopes and order, not meaning.
+
+    Each distinct node of a scope is visited once, operands first, and handed to a rule with its operands' values;
+    applications of functions open a new scope on an explicit stack.
+
+    >>> from tensorir.ir.build import call, literal
+    >>> depth = lambda node, operands, apply: 1 + max(operands, default=0)
+    >>> evaluate(call("neg", call("plus", literal(1.0), literal(2.0))), {}, depth)
+    3
 
     `rule(node, operands, apply)` gives the value of a literal, of a call, or of an `Operator` applied to operands; a
     function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application. `known` has

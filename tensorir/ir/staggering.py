@@ -62,15 +62,13 @@ def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> D
     if not isinstance(cast("Any", whole), Dimension):
         message = f"the dim of the points is {whole!r}, a text, and the dim between may be one"
         raise refuse("V41", f"{message}.", "write ti.staggered(XC, 'XG') with XC of ti.dims.")
-    told = Half(str(whole), float(shift))
-    known = {dim: other for dim in (str(half), told.whole) if (other := half_of(dim)) not in (None, told)}
-    if known or abs(told.shift) != 0.5 or told.whole == str(half):
-        wrong = f"points of {half} cannot lie {told.shift:+} points from those of {whole}"
-        lies = (
-            f"those of {dim} lie {other.shift:+} points from those of {other.whole}" for dim, other in known.items()
-        )
+    stated = Half(str(whole), float(shift))
+    known = {dim: other for dim in (str(half), stated.whole) if (other := half_of(dim)) not in (None, stated)}
+    if known or abs(stated.shift) != 0.5 or stated.whole == str(half):
+        wrong = f"points of {half} cannot lie {stated.shift:+} points from those of {whole}"
+        lies = (f"those of {_lies(dim, other)}" for dim, other in known.items())
         raise refuse("V41", f"{wrong}.", f"{next(lies, 'a shift is -0.5 or 0.5')}.")
-    STATED[str(half)] = told
+    STATED[str(half)] = stated
     return half if isinstance(half, Dimension) else Dimension(half, whole.kind)
 
 
@@ -118,9 +116,10 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
     names = {dim: name for mark in marks for dim, name in SAME_POINTS[mark].items() if dim in dataset.dims}
     between, edges = _sgrid(dataset, names)
     dataset = _renamed(dataset, {**names, **edges})
-    given = {names.get(half, half): Half(names.get(axis["center"], axis["center"]), POSITIONS[at])
-             for axis in (coords or {}).values() for at, half in axis.items() if at in POSITIONS}  # fmt: skip
-    known = _agreed({"coords=": given, "the attributes of coordinates": _told([dataset]), "SGRID's topology": between})
+    declared = {names.get(half, half): Half(names.get(axis["center"], axis["center"]), POSITIONS[at])
+                for axis in (coords or {}).values() for at, half in axis.items() if at in POSITIONS}  # fmt: skip
+    attributes = _of_attributes([dataset])
+    known = _agreed({"coords=": declared, "the attributes of coordinates": attributes, "SGRID's topology": between})
     wholes = {half.whole for half in known.values()}
     for dim, (whole, shift) in MODELS.items():
         if dim in dataset.dims and dim not in known and dim not in wholes:
@@ -146,13 +145,14 @@ def _agreed(sources: Mapping[str, Mapping[str, Half]]) -> dict[str, Half]:
                 continue
             other = dim if dim in known else half.whole
             if known[other] not in (half, Half(dim, -half.shift)):
-                message = f"{_lies(dim, half)} in {source}, and {_lies(other, known[other])} in {first[other]}"
-                raise refuse("V41", f"{message}.", "leave out the one that is wrong.")
+                one = f"points of {_lies(dim, half)} in {source}"
+                two = f"points of {_lies(other, known[other])} in {first[other]}"
+                raise refuse("V41", f"{one}, and {two}.", "leave out the one that is wrong.")
     return known
 
 
 def _lies(dim: str, half: Half) -> str:
-    return f"points of {dim} lie {half.shift:+} points from those of {half.whole}"
+    return f"{dim} lie {half.shift:+} points from those of {half.whole}"
 
 
 def _renamed(dataset: Any, names: Mapping[str, str]) -> Any:
@@ -214,7 +214,7 @@ def _sgrid(dataset: Any, names: Mapping[str, str]) -> tuple[dict[str, Half], dic
 @contextmanager
 def halves(values: Iterable[Any], further: Mapping[str, Half] | None = None) -> Generator[Mapping[str, Half]]:
     """The staggered dims that coordinates of DataArrays and Datasets tell, in tuples too, beside those known around."""
-    known = {**STATED, **FROM_COORDINATES.get({}), **_told(values), **(further or {})}
+    known = {**STATED, **FROM_COORDINATES.get({}), **_of_attributes(values), **(further or {})}
     token = FROM_COORDINATES.set(known)
     try:
         yield known
@@ -222,7 +222,7 @@ def halves(values: Iterable[Any], further: Mapping[str, Half] | None = None) -> 
         FROM_COORDINATES.reset(token)
 
 
-def _told(values: Iterable[Any]) -> dict[str, Half]:
+def _of_attributes(values: Iterable[Any]) -> dict[str, Half]:
     wholes: dict[str, set[str]] = {}
     between: dict[str, tuple[str, float]] = {}
     left = list(values)
@@ -254,9 +254,9 @@ def half_of(dim: str) -> Half | None:
 
 def half_way(dim: str) -> str:
     """The name in messages of the dim of the points half way between those of a dim."""
-    own = half_of(dim)
+    stated = half_of(dim)
     known = (d for d, half in {**FROM_COORDINATES.get({}), **STATED}.items() if half.whole == dim)
-    return own.whole if own is not None else next(known, dim + HALF)
+    return stated.whole if stated is not None else next(known, dim + HALF)
 
 
 def partners(dim: str, dims: Iterable[str]) -> list[str]:
@@ -265,14 +265,14 @@ def partners(dim: str, dims: Iterable[str]) -> list[str]:
     >>> partners("I", ["J", "IHalf"]), partners("IHalf", ["I", "J"])
     (['IHalf'], ['I'])
     """
-    return [d for d in dims if _apart(dim, d) is not None]
+    return [d for d in dims if _half_offset(dim, d) is not None]
 
 
-def _apart(dim: str, other: str) -> float | None:
+def _half_offset(dim: str, other: str) -> float | None:
     """The offset of the points of a staggered dim from those of the same number; None for other dims."""
-    own, half = half_of(dim), half_of(other)
-    if own is not None and own.whole == other:
-        return own.shift
+    stated, half = half_of(dim), half_of(other)
+    if stated is not None and stated.whole == other:
+        return stated.shift
     return -half.shift if half is not None and half.whole == dim else None
 
 
@@ -282,7 +282,7 @@ def points_between(dim: str, other: str, distance: float) -> int:
     >>> points_between("IHalf", "I", 0.5), points_between("I", "IHalf", 0.5)
     (0, 1)
     """
-    apart = _apart(dim, other)
+    apart = _half_offset(dim, other)
     assert apart is not None
     return round(apart + distance)
 

@@ -29,13 +29,9 @@ class _Scope:
 
 
 def rescoped(
-    roots: Iterable[Expr],
-    binders: Binders,
-    *,
-    applied: bool,
-    copies: dict[int, list[Expr]] | None = None,
+    roots: Iterable[Expr], binders: Binders, *, applied: bool, copies: dict[int, list[Expr]] | None = None,
     named: bool = False,
-) -> tuple[Expr, ...]:
+) -> tuple[Expr, ...]:  # fmt: skip
     """The expressions with new parameters of functions, and, with `applied`, applications of functions substituted.
 
     `copies` takes what became of each call, by identity: one expression for each scope that it is in. With
@@ -65,36 +61,36 @@ def rescoped(
                     stack.append((node, scope, 1))
                     stack += [(arg, scope, 0) for arg in reversed(args)]
                 elif stage == 1:
-                    given = [coerced(_made(a, scope), p.type) for a, p in zip(args, params, strict=True)]
+                    values = [coerced(_rescoped(a, scope), p.type) for a, p in zip(args, params, strict=True)]
                     if named:
-                        given = [_labelled(g, p) for g, p in zip(given, params, strict=True)]
-                    scope.inner[id(node)] = inner = _Scope(dict(zip(params, given, strict=True)), scope)
+                        values = [_labelled(g, p) for g, p in zip(values, params, strict=True)]
+                    scope.inner[id(node)] = inner = _Scope(dict(zip(params, values, strict=True)), scope)
                     stack += [(node, scope, 2), (body, inner, 0)]
                 else:
-                    result = _made(body, scope.inner.pop(id(node)))
+                    result = _rescoped(body, scope.inner.pop(id(node)))
                     scope.done[id(node)] = with_label(result, node.label) if node.label else result
             case _ if stage == 0 and node.children:
                 stack.append((node, scope, 1))
                 stack += [(child, scope, 0) for child in reversed(node.children)]
             case Apply(Operator(op, types), args) if applied:
-                given = [coerced(_made(a, scope), t) for a, t in zip(args, types, strict=True)]
-                result = call(op, *given, span=node.span)
+                values = [coerced(_rescoped(a, scope), t) for a, t in zip(args, types, strict=True)]
+                result = call(op, *values, span=node.span)
                 scope.done[id(node)] = with_label(result, node.label) if node.label else result
             case Apply() | Call():
-                scope.done[id(node)] = new = rebuild(node, tuple([_made(c, scope) for c in node.children]))
+                scope.done[id(node)] = new = rebuild(node, tuple([_rescoped(c, scope) for c in node.children]))
                 if copies is not None:
                     copies.setdefault(id(node), []).append(new)
             case _:
                 scope.done[id(node)] = node
-    return tuple([_made(root, top) for root in roots])
+    return tuple([_rescoped(root, top) for root in roots])
 
 
-def _labelled(given: Expr, param: Var) -> Expr:
+def _labelled(value: Expr, param: Var) -> Expr:
     """The value of a parameter with its name as label; a value with a label of its own keeps that."""
-    if isinstance(given, Call) and not given.label:
-        return with_label(given, param.name)
-    dims = given.tensor.dims
-    return with_label(call("subset", given, static=(dims,), span=param.span), param.name) if dims else given
+    if isinstance(value, Call) and not value.label:
+        return with_label(value, param.name)
+    dims = value.tensor.dims
+    return with_label(call("subset", value, static=(dims,), span=param.span), param.name) if dims else value
 
 
 def _home(node: Expr, scope: _Scope) -> _Scope:
@@ -104,13 +100,13 @@ def _home(node: Expr, scope: _Scope) -> _Scope:
     return scope
 
 
-def _made(node: Expr, scope: _Scope) -> Expr:
+def _rescoped(node: Expr, scope: _Scope) -> Expr:
     return _home(node, scope).done[id(node)]
 
 
 def _function(node: Lambda, inner: _Scope) -> Lambda:
     params = tuple([v for v in inner.variables.values() if isinstance(v, Var)])
-    results = tuple([_made(r, inner) for r in node.results])
+    results = tuple([_rescoped(r, inner) for r in node.results])
     if all(a is b for a, b in zip((*params, *results), (*node.params, *node.results), strict=True)):
         return node
     return dataclasses.replace(node, params=params, results=results)

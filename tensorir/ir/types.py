@@ -118,38 +118,20 @@ class TupleElement:
     __repr__ = __str__
 
 
-type_of_name: dict[str, np.dtype[Any]] = {
-    **{
-        name: np.dtype(name)
-        for name in [
-            "bool",
-            "int8",
-            "int16",
-            "int32",
-            "int64",
-            "uint8",
-            "uint16",
-            "uint32",
-            "uint64",
-            "float16",
-            "float32",
-            "float64",
-        ]
-    },
-    **{
-        name: np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2")
-    },
+_NUMPY = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64"
+_DTYPE_OF_NAME: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in _NUMPY.split()} | {
+    name: np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2")
 }
 Element = Scalar | TupleElement
 
 _KIND = {"b": "bool", "i": "int", "u": "uint", "f": "float", "V": "float"}
 SCALARS: dict[str, Scalar] = {
     name: Scalar(name, _KIND[dtype.kind], 1 if name == "bool" else 8 * dtype.itemsize)
-    for name, dtype in type_of_name.items()
+    for name, dtype in _DTYPE_OF_NAME.items()
 }
 """Every scalar element type by its name."""
 
-DTYPES: dict[Scalar, np.dtype[Any]] = {SCALARS[name]: dtype for name, dtype in type_of_name.items()}
+DTYPES: dict[Scalar, np.dtype[Any]] = {SCALARS[name]: dtype for name, dtype in _DTYPE_OF_NAME.items()}
 """The NumPy type of every scalar element type."""
 
 BOOL, INT32, INT64 = SCALARS["bool"], SCALARS["int32"], SCALARS["int64"]
@@ -176,15 +158,15 @@ def leaves(element: Element) -> tuple[Scalar, ...]:
     >>> leaves(TupleElement((FLOAT64, TupleElement((BOOL, INT32)))))
     (float64, bool, int32)
     """
-    found: list[Scalar] = []
+    scalars: list[Scalar] = []
     stack: list[Element] = [element]
     while stack:
         match stack.pop():
             case Scalar() as scalar:
-                found.append(scalar)
+                scalars.append(scalar)
             case TupleElement(members):
                 stack.extend(reversed(members))
-    return tuple(found)
+    return tuple(scalars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +212,8 @@ class FunctionType(Displayed):
         return only
 
     def __str__(self) -> str:
-        made = ", ".join(map(str, self.results))
-        return f"({', '.join(map(str, self.params))}) → {made if len(self.results) == 1 else f'{{{made}}}'}"
+        results = ", ".join(map(str, self.results))
+        return f"({', '.join(map(str, self.params))}) → {results if len(self.results) == 1 else f'{{{results}}}'}"
 
     __repr__ = __str__
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from tensorir.ir.types import (
     bcast,
     neighbour_counter,
 )
-from tensorir.runtime.errors import Diagnostic, did_you_mean, refuse
+from tensorir.runtime.errors import Diagnostic, article, counted, did_you_mean, refuse
 from tensorir.runtime.print_formatting import PLACE
 
 # What a typing rule sees of its operands, and what several rules ask of them.
@@ -43,12 +43,12 @@ Operands = Sequence[Operand]
 
 
 def tensors_of(args: Operands) -> list[TensorType]:
-    found: list[TensorType] = []
+    types: list[TensorType] = []
     for index, arg in enumerate(args):
         if not isinstance(arg.type, TensorType):
             raise refuse("T14", "a function stands where a tensor is needed.", "apply it: f(x).", at=index)
-        found.append(arg.type)
-    return found
+        types.append(arg.type)
+    return types
 
 
 def function_of(args: Operands, index: int, results: int = 1) -> FunctionType:
@@ -56,28 +56,20 @@ def function_of(args: Operands, index: int, results: int = 1) -> FunctionType:
     if not isinstance(kind, FunctionType):
         raise refuse("T14", "a tensor stands where a function is needed.", "write λ(x: T) → e.", at=index)
     if len(kind.results) != results:
-        raise refuse(
-            "T15",
-            f"the function returns {_values(len(kind.results))}, and {_values(results)} "
-            f"{'is' if results == 1 else 'are'} needed.",
-            "one value may be a tuple, λ(x: T, y: T) → (x, y)."
-            if results == 1
-            else "several are written λ(x: T, y: T) → {x + y, x - y}.",
-            at=index,
-        )
+        returned, needed = counted(len(kind.results), "value"), counted(results, "value")
+        message = f"the function returns {returned}, and {needed} {'is' if results == 1 else 'are'} needed."
+        one, several = "λ(x: T, y: T) → (x, y)", "λ(x: T, y: T) → {x + y, x - y}"
+        hint = f"one value may be a tuple, {one}." if results == 1 else f"several are written {several}."
+        raise refuse("T15", message, hint, at=index)
     return kind
 
 
-def _values(count: int) -> str:
-    return "1 value" if count == 1 else f"{count} values"
-
-
 def interval_of(x: TensorType, dim: str, at: int) -> Interval:
-    found = x.dims.get(dim)
-    if found is None:
+    interval = x.dims.get(dim)
+    if interval is None:
         message = f"there is no dim {dim} here, only {x.dims}."
         raise refuse("T25", message, did_you_mean(dim, x.dims.names) or "the operand is one value.", at=at)
-    return found
+    return interval
 
 
 def assignable(value: TensorType, place: TensorType) -> Diagnostic | None:
@@ -99,28 +91,16 @@ def assignable(value: TensorType, place: TensorType) -> Diagnostic | None:
 # Rules of what is computed element by element, and of tuples.
 
 
-def _is_number(e: Scalar) -> bool:
-    return e.is_number
+_KINDS: dict[str, Callable[[Scalar], bool]] = {
+    "number": lambda e: e.is_number, "float": lambda e: e.is_float, "integer": lambda e: e.is_integer,
+    "bool": lambda e: e == BOOL,
+}  # fmt: skip
+"""Of a kind of element, in words, the elements that are of it."""
 
 
-def _is_float(e: Scalar) -> bool:
-    return e.is_float
-
-
-def _is_integer(e: Scalar) -> bool:
-    return e.is_integer
-
-
-def _is_bool(e: Scalar) -> bool:
-    return e == BOOL
-
-
-def _is_any(e: Scalar) -> bool:
-    return True
-
-
-def _scalars(args: Operands, wanted: str, accepts: Any) -> tuple[Scalar, Dims]:
-    """The one scalar type of all operands and their common dims."""
+def _scalars(args: Operands, wanted: str, every: bool = False) -> tuple[Scalar, Dims]:
+    """The one scalar type of all operands, which is of a kind, or any, and their common dims."""
+    accepts: Callable[[Scalar], bool] = (lambda _: True) if every else _KINDS[wanted]
     types = tensors_of(args)
     first, elements = types[0].element, [t.element for t in types]
     for index, t in enumerate(types):
@@ -129,16 +109,12 @@ def _scalars(args: Operands, wanted: str, accepts: Any) -> tuple[Scalar, Dims]:
             raise refuse("T05", message, "take a member: x[0].", at=index)
         if not accepts(t.element):
             help = _cast_hint(wanted, [e for e in elements if isinstance(e, Scalar) and accepts(e)])
-            raise refuse("T04", f"{t.element} stands where {_article(wanted)} is needed.", help, at=index)
+            raise refuse("T04", f"{t.element} stands where {article(wanted)} is needed.", help, at=index)
         if t.element != first:
             help = f"nothing is converted silently; write cast(x, {first}) or cast(x, {t.element})."
             raise refuse("T01", f"the operands have different element types: {first} and {t.element}.", help, at=index)
     assert isinstance(first, Scalar)
     return first, bcast(types)
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _cast_hint(wanted: str, others: Sequence[Scalar]) -> str:
@@ -148,31 +124,31 @@ def _cast_hint(wanted: str, others: Sequence[Scalar]) -> str:
 
 
 def numbers(static: Static, args: Operands) -> TensorType:
-    return TensorType(*_scalars(args, "number", _is_number))
+    return TensorType(*_scalars(args, "number"))
 
 
 def floats(static: Static, args: Operands) -> TensorType:
-    return TensorType(*_scalars(args, "float", _is_float))
+    return TensorType(*_scalars(args, "float"))
 
 
 def integers(static: Static, args: Operands) -> TensorType:
-    return TensorType(*_scalars(args, "integer", _is_integer))
+    return TensorType(*_scalars(args, "integer"))
 
 
 def logic(static: Static, args: Operands) -> TensorType:
-    return TensorType(*_scalars(args, "bool", _is_bool))
+    return TensorType(*_scalars(args, "bool"))
 
 
 def comparison(static: Static, args: Operands) -> TensorType:
-    return TensorType(BOOL, _scalars(args, "number", _is_number)[1])
+    return TensorType(BOOL, _scalars(args, "number")[1])
 
 
 def equality(static: Static, args: Operands) -> TensorType:
-    return TensorType(BOOL, _scalars(args, "number", _is_any)[1])
+    return TensorType(BOOL, _scalars(args, "number", every=True)[1])
 
 
 def float_tests(static: Static, args: Operands) -> TensorType:
-    return TensorType(BOOL, _scalars(args, "float", _is_float)[1])
+    return TensorType(BOOL, _scalars(args, "float")[1])
 
 
 def selection(static: Static, args: Operands) -> TensorType:
@@ -194,14 +170,12 @@ def cast(static: Static, args: Operands) -> TensorType:
 
 
 def bitcast(static: Static, args: Operands) -> TensorType:
-    (target,) = static
-    (x,) = tensors_of(args)
-    if not isinstance(x.element, Scalar) or not isinstance(target, Scalar):
-        raise refuse("T27", "a tuple cannot be cast as a whole.", "cast its members.", at=0)
-    if x.element.bits != target.bits:
-        message = f"{x.element} has {x.element.bits} bits and {target} has {target.bits}."
+    result = cast(static, args)
+    (element,), (target,) = (t.leaves for t in (*tensors_of(args), result))
+    if element.bits != target.bits:
+        message = f"{element} has {element.bits} bits and {target} has {target.bits}."
         raise refuse("T28", message, f"bitcast keeps the bits; write cast(x, {target}) to convert the value.", at=0)
-    return x.of(target)
+    return result
 
 
 def make_tuple(static: Static, args: Operands) -> TensorType:
@@ -236,7 +210,7 @@ def print_(static: Static, args: Operands) -> TensorType:
     text: str = static.text
     count, places = sum(len(t.leaves) for t in types), text.count(PLACE)
     if places not in (0, count):
-        message = f"the text has {places} place{'s' * (places != 1)} for {count} value{'s' * (count != 1)}."
+        message = f"the text has {counted(places, 'place')} for {counted(count, 'value')}."
         raise refuse("T42", message, "write a {} for each value, or none at all.")
     return types[0]
 
@@ -271,25 +245,17 @@ def concat(static: Static, args: Operands) -> TensorType:
             raise refuse("T23", message, "add_dim gives a tensor a dim that it lacks.", at=index)
     differing = [d for d in first.dims if any(t.dims[d] != first.dims[d] for t in types)]
     if len(differing) != 1:
-        raise refuse(
-            "T23",
-            "concat joins along the one dim in which its operands differ, and "
-            + (f"these differ in {', '.join(differing)}." if differing else "these do not differ."),
-            "subset them to the same intervals of all other dims.",
-            at=1,
-        )
+        these = f"these differ in {', '.join(differing)}." if differing else "these do not differ."
+        message = f"concat joins along the one dim in which its operands differ, and {these}"
+        raise refuse("T23", message, "subset them to the same intervals of all other dims.", at=1)
     (dim,) = differing
     order = sorted(range(len(types)), key=lambda k: (types[k].dims[dim].start, types[k].dims[dim].stop))
     for a, b in pairwise(order):
         left, right = types[a].dims[dim], types[b].dims[dim]
         if left.stop != right.start:
-            raise refuse(
-                "T22",
-                f"{dim}{left} and {dim}{right} {'overlap' if left.stop > right.start else 'leave a gap'}, so "
-                "they cannot be joined.",
-                "intervals must follow one another: I[0:3], I[3:5].",
-                at=b,
-            )
+            what = "overlap" if left.stop > right.start else "leave a gap"
+            message = f"{dim}{left} and {dim}{right} {what}, so they cannot be joined."
+            raise refuse("T22", message, "intervals must follow one another: I[0:3], I[3:5].", at=b)
     whole = Interval(types[order[0]].dims[dim].start, types[order[-1]].dims[dim].stop)
     return first.on(first.dims.with_interval(dim, whole))
 

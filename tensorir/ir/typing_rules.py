@@ -44,7 +44,7 @@ from tensorir.ir.typing_of_elements import (
     unstructured_shift,
     update,
 )
-from tensorir.runtime.errors import did_you_mean, refuse
+from tensorir.runtime.errors import counted, did_you_mean, refuse
 
 __all__ = [
     "MODES", "Operand", "Operands", "Static", "add_dim", "apply", "argreduce", "assert_", "assignable", "bitcast",
@@ -61,16 +61,13 @@ __all__ = [
 def _check_arguments(function: FunctionType, values: Sequence[TensorType], first: int, without: str | None) -> None:
     """Arguments fit the parameters of a function, `without` the dim that a fold takes away."""
     if len(function.params) != len(values):
-        raise refuse(
-            "T15",
-            f"the function takes {len(function.params)} argument{'s' * (len(function.params) != 1)}, and there "
-            f"{'is' if len(values) == 1 else 'are'} {len(values)}.",
-            "give it as many arguments as parameters.",
-        )
+        there = f"there {'is' if len(values) == 1 else 'are'} {len(values)}"
+        message = f"the function takes {counted(len(function.params), 'argument')}, and {there}."
+        raise refuse("T15", message, "give it as many arguments as parameters.")
     for index, (value, place) in enumerate(zip(values, function.params, strict=True)):
         have = value.on(value.dims.without(without)) if without is not None else value
-        if found := assignable(have, place):
-            raise refuse(found.code, found.message, found.help, at=first + index)
+        if refused := assignable(have, place):
+            raise refuse(refused.code, refused.message, refused.help, at=first + index)
 
 
 def apply(function: FunctionType, args: Operands) -> TensorType:
@@ -102,29 +99,30 @@ def _captured(f: Operand, dim: str) -> set[str]:
                 seen.add(id(child))
                 inside.append(child)
     bound = {p for node in inside for p in getattr(node, "params", ())}
-    found: set[str] = set()
+    missing: set[str] = set()
     stack, seen = [f], {id(f)}
     while stack:
         node = stack.pop()
         kind = node.type
         if isinstance(kind, TensorType) and (node in wrong or bound.isdisjoint(node.free)):
             if dim in kind.dims:
-                found |= {v.name for v in wrong.intersection(node.free)}
+                missing |= {v.name for v in wrong.intersection(node.free)}
             continue
         for child in node.children:
             if id(child) not in seen and not wrong.isdisjoint(child.free):
                 seen.add(id(child))
                 stack.append(child)
-    return found
+    return missing
 
 
 def _check_carry(function: FunctionType, init: TensorType, what: str) -> TensorType:
     """The type of accumulator or state; what the function returns and `init` must fit it."""
     state = function.params[0]
-    if found := assignable(init, state):
-        raise refuse("T19", f"init is {init}, and the {what} is {state}.", found.message, at=1, notes=found.notes)
-    if found := assignable(function.result, state):
-        raise refuse("T19", f"the function returns {function.result}, and the {what} is {state}.", found.message, at=0)
+    if refused := assignable(init, state):
+        raise refuse("T19", f"init is {init}, and the {what} is {state}.", refused.message, at=1, notes=refused.notes)
+    if refused := assignable(function.result, state):
+        message = f"the function returns {function.result}, and the {what} is {state}."
+        raise refuse("T19", message, refused.message, at=0)
     return state
 
 
@@ -163,16 +161,10 @@ def scanned_dim(function: FunctionType, values: Sequence[TensorType]) -> str:
         dict.fromkeys(d for v, p in zip(values, function.params[1:], strict=False) for d in v.dims if d not in p.dims)
     )
     if len(candidates) != 1:
-        raise refuse(
-            "T20",
-            "the scanned dim is not clear: "
-            + (
-                f"the arguments have {', '.join(candidates)}, which the function's parameters lack."
-                if candidates
-                else "the arguments have no dim that the function's parameters lack."
-            ),
-            "name it: scan(f, true, init, K)(x).",
-        )
+        several = f"the arguments have {', '.join(candidates)}, which the function's parameters lack."
+        none = "the arguments have no dim that the function's parameters lack."
+        message = f"the scanned dim is not clear: {several if candidates else none}"
+        raise refuse("T20", message, "name it: scan(f, true, init, K)(x).")
     return candidates[0]
 
 
@@ -222,10 +214,10 @@ def loop(static: Static, args: Operands) -> TensorType:
     if condition.result != TensorType(BOOL):
         hint = "it decides for the whole loop; compare single values."
         raise refuse("T35", f"the condition is {condition.result}, and {TensorType(BOOL)} is needed.", hint, at=0)
-    for k, (made, place) in enumerate(zip(step.results, carried, strict=True)):
-        if found := assignable(made, place):
+    for k, (result, place) in enumerate(zip(step.results, carried, strict=True)):
+        if refused := assignable(result, place):
             which = "the function returns" if count == 1 else f"result {k} of the function is"
-            raise refuse("T19", f"{which} {made}, and {place} is carried.", found.message, at=1)
+            raise refuse("T19", f"{which} {result}, and {place} is carried.", refused.message, at=1)
     return carried[index]
 
 
@@ -252,12 +244,9 @@ def blocked(static: Static, args: Operands) -> TensorType:
 def cond(static: Static, args: Operands) -> TensorType:
     index: int = static.result
     if len(args) < 3:
-        raise refuse(
-            "T44",
-            f"a conditional takes two functions, a condition and what they are applied to, and there are {len(args)} "
-            "operands.",
-            "write cond(0)(λ(x) → then, λ(x) → else, condition, x).",
-        )
+        what = "two functions, a condition and what they are applied to"
+        message = f"a conditional takes {what}, and there are {len(args)} operands."
+        raise refuse("T44", message, "write cond(0)(λ(x) → then, λ(x) → else, condition, x).")
     count = len(args[0].type.results) if isinstance(args[0].type, FunctionType) else 1
     branches = function_of(args, 0, count), function_of(args, 1, count)
     if not 0 <= index < count:
@@ -280,10 +269,6 @@ def cond(static: Static, args: Operands) -> TensorType:
 MODES = ("checked", "clamp", "zero")
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
-
-
 def _check_indices(x: TensorType, dims: Sequence[str], indices: Sequence[TensorType], mode: str, first: int) -> None:
     if mode not in MODES:
         raise refuse("T33", f"there is no rule {mode!r} for indices out of range.", f"use {', '.join(MODES)}.")
@@ -297,7 +282,7 @@ def _check_indices(x: TensorType, dims: Sequence[str], indices: Sequence[TensorT
             message = f"{dim}{x.dims[dim]} has no point that an index could be moved to."
             raise refuse("T33", message, "use zero: nothing is read, or written, out of range.", at=first - 1)
     if len(dims) != len(indices):
-        message = f"{_count(len(dims), 'dim')} cannot be indexed by {_count(len(indices), 'index', 'indices')}."
+        message = f"{counted(len(dims), 'dim')} cannot be indexed by {counted(len(indices), 'index', 'indices')}."
         raise refuse("T33", message, "give one index per dim, in their order.")
     for position, (dim, index) in enumerate(zip(dims, indices, strict=True)):
         if not (isinstance(index.element, Scalar) and index.element.is_integer):
@@ -342,7 +327,7 @@ def top_k(static: Static, args: Operands) -> TensorType:
     whole = sort((dim, keys, descending), args)
     interval = whole.dims[dim]
     if not 0 <= count <= len(interval):
-        message = f"{dim} has {_count(len(interval), 'point')}, and the first {count} are asked for."
+        message = f"{dim} has {counted(len(interval), 'point')}, and the first {count} are asked for."
         raise refuse("T36", message, "ask for as many as there are, or fewer.")
     return whole.on(whole.dims.with_interval(dim, Interval(interval.start, interval.start + count)))
 
@@ -351,7 +336,7 @@ def sort(static: Static, args: Operands) -> TensorType:
     dim, keys, _ = static
     types = tensors_of(args)
     if not 1 <= keys <= len(types):
-        message = f"{_count(keys, 'key')} cannot sort {_count(len(types), 'operand')}."
+        message = f"{counted(keys, 'key')} cannot sort {counted(len(types), 'operand')}."
         raise refuse("T36", message, "the first operands are the keys; there is at least one.")
     for index, t in enumerate(types):
         if not isinstance(t.element, Scalar):

@@ -9,31 +9,27 @@ from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
 from tensorir.ir.rewrite import binders
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, did_you_mean
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, counted, did_you_mean
 from tensorir.runtime.memory import WeakCache
 
 
 def check_fencil(fencil: Fencil) -> None:
     """Raise with everything that is wrong with the fencil as a whole; its expressions are typed already."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     seen: set[str] = set()
     for variable in fencil.params:
         if variable.name in seen:
-            found.append(
-                Diagnostic(
-                    "N02", f"there are two parameters named '{variable.name}'.", variable.span, help="rename one."
-                )
-            )
+            message = f"there are two parameters named '{variable.name}'."
+            diagnostics.append(Diagnostic("N02", message, variable.span, help="rename one."))
         seen.add(variable.name)
-    found += _repeated_binders(fencil) if not found else []
+    diagnostics += _repeated_binders(fencil) if not diagnostics else []
     if not fencil.closures:
-        found.append(
-            Diagnostic("N05", f"'{fencil.name}' computes nothing.", fencil.span, help="add a closure: out ← e;")
-        )
+        message = f"'{fencil.name}' computes nothing."
+        diagnostics.append(Diagnostic("N05", message, fencil.span, help="add a closure: out ← e;"))
     for closure in fencil.closures:
-        found += check_closure(fencil.params, closure)
-    if found:
-        raise DiagnosticError(found)
+        diagnostics += check_closure(fencil.params, closure)
+    if diagnostics:
+        raise DiagnosticError(diagnostics)
 
 
 def _repeated_binders(fencil: Fencil) -> Iterator[Diagnostic]:
@@ -48,35 +44,22 @@ def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnos
     names = [p.name for p in params]
     output, value = closure.output, closure.value
     if output not in params:
-        yield Diagnostic(
-            "N01",
-            f"'{output.name}' is not a parameter of this fencil.",
-            closure.span,
-            help=did_you_mean(output.name, names),
-        )
+        message = f"'{output.name}' is not a parameter of this fencil."
+        yield Diagnostic("N01", message, closure.span, help=did_you_mean(output.name, names))
         return
     for variable in sorted(value.free.difference(params), key=lambda v: v.name):
-        yield Diagnostic(
-            "N01", f"'{variable.name}' is not known here.", variable.span, help=did_you_mean(variable.name, names)
-        )
+        hint = did_you_mean(variable.name, names)
+        yield Diagnostic("N01", f"'{variable.name}' is not known here.", variable.span, help=hint)
     if closure.region is not None:
         for dim, interval in closure.region.items:
             have = output.type.dims.get(dim)
             if have is None:
-                yield Diagnostic(
-                    "T25",
-                    f"there is no dim {dim} in '{output.name}', only {output.type.dims}.",
-                    closure.span,
-                    help=did_you_mean(dim, output.type.dims.names),
-                )
+                message = f"there is no dim {dim} in '{output.name}', only {output.type.dims}."
+                yield Diagnostic("T25", message, closure.span, help=did_you_mean(dim, output.type.dims.names))
                 return
             if not have.covers(interval):
-                yield Diagnostic(
-                    "T21",
-                    f"{dim}{interval} is not inside of {dim}{have}, all of '{output.name}'.",
-                    closure.span,
-                    help=f"write to a part of {dim}{have}.",
-                )
+                message = f"{dim}{interval} is not inside of {dim}{have}, all of '{output.name}'."
+                yield Diagnostic("T21", message, closure.span, help=f"write to a part of {dim}{have}.")
                 return
     if not isinstance(value.type, TensorType):
         yield Diagnostic("T14", "a function cannot be stored.", value.span, help="apply it: f(x).")
@@ -87,21 +70,14 @@ def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnos
 def _check_target(closure: Closure, have: TensorType, need: TensorType) -> Iterator[Diagnostic]:
     name, span = closure.output.name, closure.value.span
     if have.element != need.element:
-        yield Diagnostic(
-            "T37",
-            f"'{name}' holds {need.element}, but this is {have.element}.",
-            span,
-            help=f"declare {name}: {TensorType(have.element, need.dims)}, or cast the expression.",
-        )
+        hint = f"declare {name}: {TensorType(have.element, need.dims)}, or cast the expression."
+        yield Diagnostic("T37", f"'{name}' holds {need.element}, but this is {have.element}.", span, help=hint)
     for dim, interval in have.dims.items:
         wanted = need.dims.get(dim)
         if wanted is None:
-            yield Diagnostic(
-                "T08",
-                f"the expression varies along {dim}, and '{name}' has no dim {dim}.",
-                span,
-                help=f"add {dim}{interval} to the type of '{name}', or reduce over {dim}.",
-            )
+            message = f"the expression varies along {dim}, and '{name}' has no dim {dim}."
+            hint = f"add {dim}{interval} to the type of '{name}', or reduce over {dim}."
+            yield Diagnostic("T08", message, span, help=hint)
         elif not interval.covers(wanted):
             yield _shortfall(closure, dim, wanted, interval)
 
@@ -111,11 +87,8 @@ def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> 
     name = closure.output.name
     low = wanted.start < have.start
     point = wanted.start if low else wanted.stop - 1
-    missing = (
-        Interval(wanted.start, min(have.start, wanted.stop))
-        if low
-        else Interval(max(have.stop, wanted.start), wanted.stop)
-    )
+    before, after = Interval(wanted.start, have.start) & wanted, Interval(have.stop, wanted.stop) & wanted
+    missing = before if low else after
     shifts, source, needed = _trace(closure.value, dim, point, low)
     reach = sum(shift.static.offset for shift in shifts)
     blamed = [shift for shift in shifts if (shift.static.offset < 0 if low else shift.static.offset > 0)]
@@ -138,15 +111,15 @@ def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> 
 
 def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, missing: Interval) -> tuple[str, ...]:
     """Reasons for missing points: the reads of all shifts together, and variables that have too few themselves."""
-    gap = f"{len(missing)} point{'s' if len(missing) != 1 else ''}"
+    gap = counted(len(missing), "point")
     lack = f"{gap} {'is' if len(missing) == 1 else 'are'} missing there: {dim}{missing}."
-    own = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"
+    extent = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"
     if not shifts:
-        return (f"{own}, so {lack}",) if own else ()
+        return (f"{extent}, so {lack}",) if extent else ()
     steps = "one point" if abs(reach) == 1 else f"{abs(reach)} points"
     side = "after" if reach > 0 else "before"
     names = " of ".join(f"⟪{dim}, {shift.static.offset}⟫" for shift in shifts)
-    also = f", and {own}" if own and abs(reach) != len(missing) else ""
+    also = f", and {extent}" if extent and abs(reach) != len(missing) else ""
     return (f"{names} reads {steps} {side}{also}, so {lack}",)
 
 
@@ -177,7 +150,7 @@ def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var
         lacking = [(i.start if low else -i.stop, c) for c, i in having if i is not None and point not in i]
         if not lacking:
             return shifts, None, point
-        node = max(lacking, key=lambda found: found[0])[1]
+        node = max(lacking, key=lambda ranked: ranked[0])[1]
 
 
 NEEDED: WeakCache[tuple[Var, ...]] = WeakCache("parameters that must be passed")

@@ -25,8 +25,8 @@ from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import Options, Specialised, compiled, natural, options_of, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType
-from tensorir.iterator.running import coordinates, in_order, is_labelled, labelled
-from tensorir.runtime.errors import did_you_mean, refuse
+from tensorir.iterator.running import coordinates, in_order, is_labelled, labelled, slices
+from tensorir.runtime.errors import counted, did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, RecentCache
 
 
@@ -65,8 +65,8 @@ def _interval(dim: str, ends: Any) -> tuple[int, int]:
         case _ if hasattr(ends, "start") and hasattr(ends, "stop"):
             return int(ends.start), int(ends.stop)
         case _:
-            said = f"the interval of {dim} is {ends!r}."
-            raise refuse("TI06", said, f"domain={{'{dim}': (0, 10)}}, or a domain of GT4Py.")
+            message = f"the interval of {dim} is {ends!r}."
+            raise refuse("TI06", message, f"domain={{'{dim}': (0, 10)}}, or a domain of GT4Py.")
 
 
 @dataclass(eq=False, repr=False)
@@ -110,13 +110,13 @@ class JaxFunction:
             if word in names:
                 continue
             if word in ("offset_provider", "domain"):
-                said = f"'{word}' is told when the function is made, and is no argument of {subject}."
-                raise refuse("TI11", said, f"ti.as_jax({self.program.name}, {word}=...)({', '.join(names)}).")
-            said = f"{subject} has no parameter '{word}'."
-            raise refuse("TI11", said, did_you_mean(word, names) or f"its parameters are {', '.join(names)}.")
+                message = f"'{word}' is told when the function is made, and is no argument of {subject}."
+                raise refuse("TI11", message, f"ti.as_jax({self.program.name}, {word}=...)({', '.join(names)}).")
+            message = f"{subject} has no parameter '{word}'."
+            raise refuse("TI11", message, did_you_mean(word, names) or f"its parameters are {', '.join(names)}.")
         if len(args) > len(names):
-            said = f"{subject} takes {len(names)} argument{'s' * (len(names) != 1)}, and {len(args)} are given."
-            raise refuse("TI11", said, f"its parameters are {', '.join(names)}; results are returned.")
+            message = f"{subject} takes {counted(len(names), 'argument')}, and {len(args)} are given."
+            raise refuse("TI11", message, f"its parameters are {', '.join(names)}; results are returned.")
         return {**dict(zip(names, args, strict=False)), **named}
 
     @property
@@ -159,14 +159,12 @@ class JaxFunction:
 
     def _assemble(self, special: Specialised, places: Any, results: Any, flat: Mapping[str, Any]) -> Any:
         stored: dict[str, Any] = {}
-        dims = {leaf.name: leaf.dims for place in places.values() for leaf in leaves(place)}
+        by_name = {leaf.name: leaf for place in places.values() for leaf in leaves(place)}
         for o in special.outputs:
             part = results[o.name]
-            whole = tuple(dims[o.leaf].shape)
-            if part.shape != whole:
-                base = stored.get(o.leaf, flat.get(o.leaf))
-                where = tuple(slice(o.box[d][0] - i.start, o.box[d][1] - i.start) for d, i in dims[o.leaf].items)
-                part = _replace(base, where, part)
+            leaf = by_name[o.leaf]
+            if part.shape != tuple(leaf.dims.shape):
+                part = _replace(stored.get(o.leaf, flat.get(o.leaf)), slices(leaf, o.box), part)
             stored[o.leaf] = part
         if self.operator:
             return tree_map(lambda leaf: stored[leaf.name], places["out"])
@@ -195,8 +193,8 @@ def _type_argument(name: str, value: Any, kind: ParamType | None) -> Any:
         case FieldType(dims, element) if dims:
             shape = np.shape(value)
             if len(shape) != len(dims):
-                said = f"'{name}' has {len(dims)} dims, and this has {len(shape)} axes."
-                raise refuse("TI11", said, f"its axes are {', '.join(a.name for a in dims)}.")
+                message = f"'{name}' has {len(dims)} dims, and this has {len(shape)} axes."
+                raise refuse("TI11", message, f"its axes are {', '.join(a.name for a in dims)}.")
             return TensorType(element, Dims(tuple((a.name, Interval(0, n)) for a, n in zip(dims, shape, strict=True))))
         case FieldType(_, element):
             return TensorType(element) if is_traced(value) or element.is_float else np.asarray(value).item()
@@ -212,13 +210,13 @@ def _type_result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
         if isinstance(t, TupleType):
             parts = domain if isinstance(domain, tuple) else (domain,) * len(t.members)
             if len(parts) != len(t.members):
-                said = f"there are {len(parts)} domains, and the operator returns {len(t.members)} fields."
-                raise refuse("TI06", said, "give a domain for each, or one for all.")
+                message = f"there are {len(parts)} domains, and the operator returns {len(t.members)} fields."
+                raise refuse("TI06", message, "give a domain for each, or one for all.")
             return tuple(one(m, d) for m, d in zip(t.members, parts, strict=True))
         box, names = domain or next(boxes), [a.name for a in t.dims]
         if isinstance(box, tuple) or (domain and set(box) != set(names)):
-            said = f"a result has the dims {', '.join(names)}, and its domain is {box}."
-            raise refuse("TI06", said, f"domain={{{', '.join(f'{n!r}: (0, 10)' for n in names)}}}.")
+            message = f"a result has the dims {', '.join(names)}, and its domain is {box}."
+            raise refuse("TI06", message, f"domain={{{', '.join(f'{n!r}: (0, 10)' for n in names)}}}.")
         return TensorType(t.element, Dims(tuple((n, Interval(*box[n])) for n in names)))
 
     return one(kind, domain)

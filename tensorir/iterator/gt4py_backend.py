@@ -33,8 +33,8 @@ def _check_release() -> None:
     except metadata.PackageNotFoundError:
         raise refuse("TI12", "GT4Py is not installed.", "pip install 'gt4py>=1.1,<1.2'.") from None
     if not re.match(rf"{re.escape(_RELEASES)}(\.|$)", release):
-        said = f"this backend speaks to GT4Py {_RELEASES}, and {release} is installed."
-        raise refuse("TI12", said, "pip install 'gt4py>=1.1,<1.2'.")
+        message = f"this backend speaks to GT4Py {_RELEASES}, and {release} is installed."
+        raise refuse("TI12", message, "pip install 'gt4py>=1.1,<1.2'.")
 
 
 _check_release()

@@ -136,12 +136,8 @@ def _scalar(node: Any) -> Scalar:
 def param_type(node: Any) -> ParamType | None:
     """The type of a parameter; None where it has none that is known."""
     match type(node).__name__:
-        case "FieldType":
-            return (
-                None
-                if type(node.dtype).__name__ != "ScalarType"
-                else FieldType(tuple(axis_of(d) for d in node.dims), _scalar(node.dtype))
-            )
+        case "FieldType" if type(node.dtype).__name__ == "ScalarType":
+            return FieldType(tuple(axis_of(d) for d in node.dims), _scalar(node.dtype))
         case "ScalarType":
             return FieldType((), _scalar(node))
         case "TupleType" | "NamedCollectionType":
@@ -189,8 +185,8 @@ def from_gt4py(source: Any, *args: Any, sizes: Any = None, offset_provider: Any 
     elif type(source).__name__ == "Program":
         program = program_of(source)
     else:
-        said = f"a program or operator of GT4Py is needed, and this is of type {type(source).__name__}."
-        raise refuse("TI01", said, "decorate it: @gtx.program, or @gtx.field_operator.")
+        message = f"a program or operator of GT4Py is needed, and this is of type {type(source).__name__}."
+        raise refuse("TI01", message, "decorate it: @gtx.program, or @gtx.field_operator.")
     column = next((a.name for p in program.params for a in _axes(p.type) if a.kind == "vertical"), None)
     if sizes is not None:
         args = tuple(_size_argument(p, p.type, sizes) for p in program.params)

@@ -200,8 +200,8 @@ class Tape:
             tables: Mapping[str, Table], provider: Any, form: Form, run: Callable[[], None]) -> None:  # fmt: skip
         """Run a call, and keep it: `leaves` are its fields by place, `stored` the places of those that it stores in."""
         if threading.get_ident() != self.thread:
-            said = f"the step is recorded by one thread, and '{program}' is called by another."
-            raise refuse("TI16", said, "record in each thread by itself, each on fields of its own.")
+            message = f"the step is recorded by one thread, and '{program}' is called by another."
+            raise refuse("TI16", message, "record in each thread by itself, each on fields of its own.")
         self.calls += 1
         self._check_tables(program, tables, provider)
         fields = {place: self._meet(program, *of, flat[place].ndarray) for place, of in leaves.items()}
@@ -223,9 +223,10 @@ class Tape:
             return
         if self.host_writes == "refuse":
             after = "it was met first" if one.last is None else f"call {one.last[0]}, of '{one.last[1]}',"
-            said = f"'{one.leaf}' was written after {after} and before {reader} by what is no program of this backend."
+            when = f"after {after} and before {reader}"
+            message = f"'{one.leaf}' was written {when} by what is no program of this backend."
             help = 'write it in a program, or keep it as a constant: record(host_writes="constant").'
-            raise refuse("TI14", said, help)
+            raise refuse("TI14", message, help)
         one.now = np.array(one.array)
         self.events.append(Set(key, one.now, self.calls))
         for other in one.sharing:
@@ -233,8 +234,8 @@ class Tape:
 
     def _meet(self, program: str, leaf: str, dims: Dims, array: Any) -> Any:
         if not isinstance(array, np.ndarray):
-            said = f"'{leaf}' of '{program}' lies in the memory of a device, and steps are recorded on the host."
-            raise refuse("TI16", said, "record with fields of xla_cpu; the step itself runs anywhere.")
+            message = f"'{leaf}' of '{program}' lies in the memory of a device, and steps are recorded on the host."
+            raise refuse("TI16", message, "record with fields of xla_cpu; the step itself runs anywhere.")
         key = key_of(array)
         if key not in self.known:
             held = np.array(array)
@@ -258,8 +259,8 @@ class Tape:
                 )
             known = self.tables[name]
             if known.source is not source and not _equal(known.table, table):
-                said = f"'{name}' of call {self.calls}, of '{program}', is another table than that of {known.first}."
-                raise refuse("TI15", said, "record the programs of each grid as a step of its own.")
+                message = f"'{name}' of call {self.calls}, of '{program}', is another table than that of {known.first}."
+                raise refuse("TI15", message, "record the programs of each grid as a step of its own.")
 
 
 TAPE: ContextVar[Tape | None] = ContextVar("tensorir: the step that is recorded", default=None)
@@ -267,8 +268,8 @@ TAPE: ContextVar[Tape | None] = ContextVar("tensorir: the step that is recorded"
 
 
 def _changed(name: str) -> DiagnosticError:
-    said = f"'{name}' was changed after its program was compiled."
-    return refuse("TI15", said, "make a connectivity of its own for another grid, and record again.")
+    message = f"'{name}' was changed after its program was compiled."
+    return refuse("TI15", message, "make a connectivity of its own for another grid, and record again.")
 
 
 def _numbers(source: Any) -> Any:
@@ -317,8 +318,8 @@ def _merge(together: Mapping[Any, Known]) -> Root:
             continue
         windows[key] = piece = window(whole.array, one.array)
         if piece is None:
-            said = f"'{whole.leaf}' of '{whole.program}' and '{one.leaf}' of '{one.program}' share memory"
-            raise refuse("TI17", f"{said}, and neither holds the other.", "allocate each field by itself.")
+            message = f"'{whole.leaf}' of '{whole.program}' and '{one.leaf}' of '{one.program}' share memory"
+            raise refuse("TI17", f"{message}, and neither holds the other.", "allocate each field by itself.")
     # what was met before the whole was may be stored in by then; of two parts, the one that was met first is older
     for key in reversed(before):
         part = windows[key]
@@ -409,8 +410,8 @@ class RecordedStep:
         self._tape = self._token = None
         if kind is None:
             if not tape.calls:
-                said = "no program of this backend was called while the step was recorded."
-                raise refuse("TI16", said, "call programs with backend=xla_cpu inside of the block.")
+                message = "no program of this backend was called while the step was recorded."
+                raise refuse("TI16", message, "call programs with backend=xla_cpu inside of the block.")
             tape.calls += 1
             for key in list(tape.known):
                 tape.as_left(key, "the end of the step")
@@ -498,8 +499,8 @@ class RecordedStep:
         """The name of the entry whose memory a field has; raises TI18 for one that no program of the step took."""
         place = self._places.get(key_of(getattr(field, "ndarray", field)))
         if place is None:
-            said = "no program of the step took this field."
-            raise refuse("TI18", said, "print(step) has those that they took.")
+            message = "no program of the step took this field."
+            raise refuse("TI18", message, "print(step) has those that they took.")
         return place.name
 
     def current(self) -> dict[str, Any]:
@@ -517,8 +518,8 @@ class RecordedStep:
         reference = self._entries[name].array
         array = reference() if reference is not None else None
         if array is None:
-            said = f"the field of '{name}' was freed since the step was recorded."
-            raise refuse("TI18", said, "keep it while its memory is asked for; the step itself needs no field.")
+            message = f"the field of '{name}' was freed since the step was recorded."
+            raise refuse("TI18", message, "keep it while its memory is asked for; the step itself needs no field.")
         return array
 
     def _require_entries(self) -> dict[str, _Entry]:
@@ -538,8 +539,8 @@ class RecordedStep:
         element = scalar_of(array.dtype) if hasattr(array, "dtype") else None
         if np.shape(array) != entry.dims.shape or element is None or DTYPES[element] != entry.dtype:
             kind = f"{element or type(array).__name__} of the shape {np.shape(array)}"
-            said = f"'{name}' was recorded as {scalar_of(entry.dtype)} on {entry.dims}, and {kind} is passed."
-            raise refuse("TI11", said, "record the step on fields of that size and type.")
+            message = f"'{name}' was recorded as {scalar_of(entry.dtype)} on {entry.dims}, and {kind} is passed."
+            raise refuse("TI11", message, "record the step on fields of that size and type.")
         return array
 
     def __str__(self) -> str:
@@ -565,8 +566,8 @@ class RecordedStep:
         self._refuse_unknown(both)
         missing = [n for n in self.reads if n not in both]
         if missing:
-            said = f"the step reads '{missing[0]}', which is not given."
-            raise refuse("TI11", said, "step.state has all that it reads.")
+            message = f"the step reads '{missing[0]}', which is not given."
+            raise refuse("TI11", message, "step.state has all that it reads.")
         used = {*self.reads, *self.writes}
         arrays = {n: self._fit(n, a) for n, a in both.items() if n in used}
         written = self._function(arrays)

@@ -53,8 +53,9 @@ def in_order(name: str, value: Any, kind: ParamType | None) -> Any:
         return value
     dims = [a.name for a in kind.dims]
     if set(value.dims) != set(dims):
-        said = f"'{name}' has the dims {', '.join(dims) or 'of a number'}, and this array has {', '.join(value.dims)}."
-        raise refuse("TI11", said, "rename its dims: array.rename({...}).")
+        wanted, have = ", ".join(dims) or "of a number", ", ".join(value.dims)
+        message = f"'{name}' has the dims {wanted}, and this array has {have}."
+        raise refuse("TI11", message, "rename its dims: array.rename({...}).")
     return value.transpose(*dims).data if dims else value.item()
 
 
@@ -258,7 +259,7 @@ class _Ready:
         place = {leaf.name: k for k, leaf in enumerate(self.leaves)}
         numbers = {n: None if self.leaves[place[n]].dims else DTYPES[self.leaves[place[n]].element] for n in place}
         inputs = tuple((n, place[n], numbers[n]) for n in special.inputs)
-        outputs = tuple((o.name, place[o.leaf], _slices(self.leaves[place[o.leaf]], o.box)) for o in special.outputs)
+        outputs = tuple((o.name, place[o.leaf], slices(self.leaves[place[o.leaf]], o.box)) for o in special.outputs)
         return Form(call, inputs, outputs)
 
     @cached_property
@@ -271,8 +272,8 @@ class _Ready:
         if one.layout is None:
             number, element = getattr(value, "value", value), scalar_of(one.dtype)
             if element is not None and not element.holds(number):
-                said = f"'{one.name}' is {element}, which cannot hold {number}."
-                raise refuse("TI11", said, "declare a wider type.")
+                message = f"'{one.name}' is {element}, which cannot hold {number}."
+                raise refuse("TI11", message, "declare a wider type.")
             return np.asarray(number, one.dtype)
         array = array_of(value)
         views = self.seen.setdefault(one.name, {})
@@ -397,7 +398,7 @@ class Runner:
                 order = (layouts[k] or Layout(tuple(range(len(o.box))), ())).order
                 ends = list(o.box.values())
                 shape = tuple(ends[axis][1] - ends[axis][0] for axis in order)
-                outputs.append(_Output(o.name, k, _slices(every[k], o.box), order, shape, DTYPES[every[k].element]))
+                outputs.append(_Output(o.name, k, slices(every[k], o.box), order, shape, DTYPES[every[k].element]))
             call = compiled(special, donate=[o.name for o in outputs])
             same = all(
                 at is None or leaf.dims is None or at == Layout(tuple(range(len(at.order))), leaf.dims.shape)
@@ -449,7 +450,8 @@ def _lay_out(leaf: Leaf, layout: Layout | None) -> Leaf:
     return replace(leaf, layout=Dims(tuple(dims)))
 
 
-def _slices(leaf: Any, box: Mapping[str, tuple[int, int]]) -> tuple[slice, ...]:
+def slices(leaf: Any, box: Mapping[str, tuple[int, int]]) -> tuple[slice, ...]:
+    """The part of the array of a leaf that is a box."""
     return tuple(slice(box[d][0] - i.start, box[d][1] - i.start) for d, i in leaf.dims.items)
 
 

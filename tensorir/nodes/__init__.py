@@ -73,6 +73,14 @@ def folded(
 Rule = Generator[Any, Any, T]
 
 
+def each(rules: Iterable[Rule[V]]) -> Rule[list[V]]:
+    """The results of several rules, in order: `yield from each(...)`."""
+    results: list[V] = []
+    for rule in rules:
+        results.append((yield rule))
+    return results
+
+
 def run(rule: Rule[T], deepest: int | None = None) -> T:
     """The result of a rule. Raises RecursionError where more rules than `deepest` wait for one another."""
     stack: list[Rule[Any]] = [rule]

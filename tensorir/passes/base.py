@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tensorir.binding.arrays import SkipValues
 from tensorir.binding.programs import BoundProgram
-from tensorir.ir.build import closure, fencil, var
+from tensorir.ir.build import closure, var
 from tensorir.ir.build import fencil as make_fencil
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var
 from tensorir.ir.rewrite import rewrite_all, values, with_values
@@ -37,8 +37,8 @@ class Pass:
     def checked(self, fencil: Fencil) -> Fencil:
         """`run`; parameters that it added are buffers of its own, and no results."""
         result = self.run(fencil)
-        own = {p.name for p in fencil.params} - fencil.buffers
-        buffers = frozenset(p.name for p in result.params if p.name not in own)
+        declared = {p.name for p in fencil.params} - fencil.buffers
+        buffers = frozenset(p.name for p in result.params if p.name not in declared)
         return result if buffers == result.buffers else dataclasses.replace(result, buffers=buffers)
 
     def in_order(self) -> Pass | None:
@@ -79,7 +79,7 @@ class Pass:
             for c, where in closures_changed(before, after)
         )
 
-    def measure(self, made: Expr) -> float | None:
+    def measure(self, node: Expr) -> float | None:
         """The number that was compared with the pass's first threshold, for a call that it made."""
         return None
 
@@ -159,5 +159,5 @@ def shown(a_pass: Pass, text: str, **variables: Any) -> str:
     kinds = {n: t if isinstance(t, TensorType) else tensor("float", t) for n, t in variables.items()}
     value = parse_expr(text, kinds)
     output = var("result", value.tensor)
-    before = fencil("shown", [output, *(var(n, t) for n, t in kinds.items())], [closure(output, value)])
+    before = make_fencil("shown", [output, *(var(n, t) for n, t in kinds.items())], [closure(output, value)])
     return str(a_pass(before).closures[0].value)

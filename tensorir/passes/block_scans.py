@@ -17,6 +17,7 @@ from tensorir.ir.types import FunctionType, TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Threshold
 from tensorir.passes.scans import computes_points
+from tensorir.runtime.errors import counted
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class BlockScans(Pass):
         taken = {p.name for p in binders(fencil)}
         new: list[Expr] = []
         for run in runs(fencil.closures):
-            made = dict(enumerate(values(run)))
+            by_place = dict(enumerate(values(run)))
             for group in _groups(run):
-                made.update(self._blocked(group, made, taken))
-            new += made.values()
+                by_place.update(self._blocked(group, by_place, taken))
+            new += by_place.values()
         return remade(fencil, with_values(fencil.closures, new))
 
     def on(self, platform: str) -> Pass | None:
@@ -72,7 +73,7 @@ class BlockScans(Pass):
         sizes = [size for r in regions if (size := self._size(r, dims)) is not None]
         what = f"blocks of {min(sizes):,} points of {', '.join(dims.names)}" if sizes else "all columns at once"
         why = self.reason() if sizes else _why_not(whole, dims, self.least)
-        where = f"{len(group.scans)} scan{'s' * (len(group.scans) > 1)} of {', '.join(group.names)}"
+        where = f"{counted(len(group.scans), 'scan')} of {', '.join(group.names)}"
         return Decision(self.name(), what, where, bool(sizes), why, whole, limit, span=group.scans[0].span)
 
     def reason(self) -> str:
@@ -86,17 +87,17 @@ class BlockScans(Pass):
         first: tuple[Dims, list[_Region]] = Dims(), []
         dims = group.columns
         while dims:
-            found = _regions(_on_intervals(roots, dims), dims)
-            if any(self._size(r, dims) is not None for r in found):
-                return dims, found
-            if found and not first[1]:
-                first = dims, found
+            regions = _regions(_on_intervals(roots, dims), dims)
+            if any(self._size(r, dims) is not None for r in regions):
+                return dims, regions
+            if regions and not first[1]:
+                first = dims, regions
             dims = Dims(dims.items[:-1])
         return first
 
-    def _blocked(self, group: _Group, made: Mapping[int, Expr], taken: set[str]) -> dict[int, Expr]:
+    def _blocked(self, group: _Group, by_place: Mapping[int, Expr], taken: set[str]) -> dict[int, Expr]:
         """The values of the closures of a group, by their places."""
-        dims, regions = self._regions(group, [made[k] for k in group.places])
+        dims, regions = self._regions(group, [by_place[k] for k in group.places])
         sized = [(r, size) for r in regions if (size := self._size(r, dims)) is not None]
         if not sized:
             return {}
@@ -124,7 +125,9 @@ class BlockScans(Pass):
         size = self.block * dims.size // max(1, whole)
         if whole < self.least or not 0 < size < dims.size:
             return None
-        return _divisor(dims.size, size)
+        # as many in each block, unless it would be less than half of what one may be
+        divisor = next(n for n in range(size, 0, -1) if dims.size % n == 0)
+        return divisor if 2 * divisor > size else size
 
     def _stored(self, region: _Region, dims: Dims) -> int:
         """The bytes of operands and states of all points."""
@@ -139,12 +142,6 @@ def _why_not(whole: int | None, dims: Dims, least: int) -> str:
     return "the caches hold it whole" if whole < least else f"a block would hold no point, or all, of {dims}"
 
 
-def _divisor(extent: int, most: int) -> int:
-    """The largest divisor of an extent up to `most`, or `most` where that is less than half of it."""
-    found = next(n for n in range(most, 0, -1) if extent % n == 0)
-    return found if 2 * found > most else most
-
-
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Closures, by their places among those that read the same, whose scans have the same columns."""
@@ -157,13 +154,13 @@ class _Group:
 
 
 def _groups(closures: Sequence[Closure]) -> list[_Group]:
-    found: dict[Dims, list[int]] = {}
+    by_columns: dict[Dims, list[int]] = {}
     for k, c in enumerate(closures):
         scans = _scans(c.value)
         if scans:
-            found.setdefault(_columns(c.output.type.dims, scans), []).append(k)
+            by_columns.setdefault(_columns(c.output.type.dims, scans), []).append(k)
     groups: list[_Group] = []
-    for columns, places in found.items():
+    for columns, places in by_columns.items():
         names = tuple(closures[k].output.name for k in places)
         roots = tuple(closures[k].value for k in places)
         groups.append(_Group(columns, tuple(places), names, roots, tuple(_scans(*roots))))
@@ -176,14 +173,14 @@ def _scans(*roots: Expr) -> list[Call]:
 
 def _columns(dims: Dims, scans: Sequence[Call]) -> Dims:
     """The outermost dims of an output that all scans have on one interval and none walks; none without scans."""
-    found: list[tuple[str, Interval]] = []
+    columns: list[tuple[str, Interval]] = []
     for dim in dims if scans else ():
         intervals = {s.tensor.dims.get(dim) if s.static.dim != dim else None for s in scans}
         (interval, *others) = intervals
         if interval is None or others:
             break
-        found.append((dim, interval))
-    return Dims(tuple(found))
+        columns.append((dim, interval))
+    return Dims(tuple(columns))
 
 
 def _on_intervals(roots: Sequence[Expr], dims: Dims) -> list[Expr]:
@@ -242,21 +239,21 @@ def _regions(values: Sequence[Expr], dims: Dims) -> list[_Region]:
         if n.op == "scan" or any(id(c) in scanned for c in children):
             scanned.add(id(n))
             behind[id(n)] = place[id(n)]
-    found: list[_Region] = []
+    regions: list[_Region] = []
     for k in sorted({place[n] for n in scanned}):
-        own = {n for n in scanned if place[n] == k}
-        roots = {id(c): c for n in order if id(n) not in own for c in n.children if id(c) in own}
-        roots.update((id(r), r) for r in values if id(r) in own)
-        nodes, reads = _walked([n for n in order if id(n) in roots], own | (inside - scanned))
+        members = {n for n in scanned if place[n] == k}
+        roots = {id(c): c for n in order if id(n) not in members for c in n.children if id(c) in members}
+        roots.update((id(r), r) for r in values if id(r) in members)
+        nodes, reads = _walked([n for n in order if id(n) in roots], members | (inside - scanned))
         if any(isinstance(n, Call) and n.op == "scan" for n in nodes):
-            found.append(_Region(nodes, tuple(n for n in order if id(n) in roots), reads, tuple(values)))
-    return found
+            regions.append(_Region(nodes, tuple(n for n in order if id(n) in roots), reads, tuple(values)))
+    return regions
 
 
-def _walked(roots: Sequence[Expr], own: Container[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+def _walked(roots: Sequence[Expr], members: Container[int]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The nodes of a region, operands first, among those that may be its own, and its reads."""
-    inside = tuple(nodes.postorder(roots, lambda n: [c for c in n.children if id(c) in own]))
-    outside = dict.fromkeys(c for n in inside for c in n.children if id(c) not in own)
+    inside = tuple(nodes.postorder(roots, lambda n: [c for c in n.children if id(c) in members]))
+    outside = dict.fromkeys(c for n in inside for c in n.children if id(c) not in members)
     return inside, tuple(c for c in outside if isinstance(c.type, TensorType) and not isinstance(c, Literal))
 
 

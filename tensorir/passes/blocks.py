@@ -45,19 +45,19 @@ def with_positions(fencil: Fencil, dims: Iterable[str]) -> tuple[Fencil, dict[st
     used = {d: [n for n in postorder(*values(fencil.closures)) if isinstance(n, Call) and n.op == "pos"
                 and n.static.dim == d] for d in dims}  # fmt: skip
     taken = {p.name for p in fencil.params}
-    made = {
+    positions = {
         d: var(free_name(f"{d}_at", taken), TensorType(INT32, Dims(((d, hull([n.tensor.dims[d] for n in nodes])),))))
         for d, nodes in used.items()
         if nodes
     }
 
     def rule(node: Expr) -> Expr | None:
-        if isinstance(node, Call) and node.op == "pos" and node.static.dim in made:
-            return cut(made[node.static.dim], node.tensor.dims)
+        if isinstance(node, Call) and node.op == "pos" and node.static.dim in positions:
+            return cut(positions[node.static.dim], node.tensor.dims)
         return None
 
-    with_params = dataclasses.replace(fencil, params=(*fencil.params, *made.values()))
-    return rewrite_fencil(with_params, rule), {p.name: d for d, p in made.items()}
+    with_params = dataclasses.replace(fencil, params=(*fencil.params, *positions.values()))
+    return rewrite_fencil(with_params, rule), {p.name: d for d, p in positions.items()}
 
 
 def free_of_coordinates(fencil: Fencil, dims: Iterable[str]) -> frozenset[str]:
@@ -68,27 +68,26 @@ def free_of_coordinates(fencil: Fencil, dims: Iterable[str]) -> frozenset[str]:
     named = tables | {d.removeprefix("_NB_") for d in tables}
     for node in nodes:
         if isinstance(node, Call):
-            maps = node.accesses
-            own = node.type.dims
-            named |= names_in(node.static) if maps is None else {d for a in maps for d in (a.absolute if a else own)}
+            maps, every = node.accesses, node.type.dims
+            named |= names_in(node.static) if maps is None else {d for a in maps for d in (a.absolute if a else every)}
     return frozenset(dims) - named
 
 
 def translated(fencil: Fencil, origin: Mapping[str, int]) -> Fencil:
     """The program whose point p is the given one's p + origin, along dims that are `free_of_coordinates`."""
 
-    def dims(given: Dims) -> Dims:
-        return Dims(tuple((d, i.shifted(origin.get(d, 0))) for d, i in given.items))
+    def dims(whole: Dims) -> Dims:
+        return Dims(tuple((d, i.shifted(origin.get(d, 0))) for d, i in whole.items))
 
-    def kind(given: TensorType) -> TensorType:
-        return given.on(dims(given.dims))
+    def kind(tensor: TensorType) -> TensorType:
+        return tensor.on(dims(tensor.dims))
 
-    def variable(given: Var) -> Var:
-        return dataclasses.replace(given, type=kind(given.type))
+    def variable(v: Var) -> Var:
+        return dataclasses.replace(v, type=kind(v.type))
 
-    made: dict[int, Expr] = {}
+    done: dict[int, Expr] = {}
     for node in postorder(*values(fencil.closures)):
-        children = tuple(made[id(c)] for c in node.children)
+        children = tuple(done[id(c)] for c in node.children)
         match node:
             case Var():
                 new: Expr = variable(node)
@@ -100,9 +99,9 @@ def translated(fencil: Fencil, origin: Mapping[str, int]) -> Fencil:
                 new = placed(node, children, dims(node.type.dims))
             case _:
                 new = rebuild(node, children)
-        made[id(node)] = new
+        done[id(node)] = new
     closures = [
-        dataclasses.replace(c, output=variable(c.output), value=made[id(c.value)],
+        dataclasses.replace(c, output=variable(c.output), value=done[id(c.value)],
                             region=None if c.region is None else dims(c.region))
         for c in fencil.closures
     ]  # fmt: skip

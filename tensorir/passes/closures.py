@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tensorir.analysis.absence import analyse_absence
@@ -21,10 +20,19 @@ from tensorir.analysis.cost import (
 )
 from tensorir.analysis.uses import reads, surface
 from tensorir.integers.dims import Dims, Interval
-from tensorir.ir.build import apply, call, closure, coerced, fresh, function, var
+from tensorir.ir.build import apply, call, closure, coerced, free_name, function, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Closure, Expr, Fencil, Lambda, Var
-from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, substitute, values, with_label, with_values
+from tensorir.ir.rewrite import (
+    postorder,
+    rebuild,
+    rewrite_all,
+    rewrite_nodes,
+    substitute,
+    values,
+    with_label,
+    with_values,
+)
 from tensorir.ir.substitution import inlined
 from tensorir.ir.types import TensorType
 from tensorir.passes.base import Pass, remade
@@ -135,10 +143,9 @@ class Prune(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         closures = with_values(fencil.closures, rewrite_all(values(fencil.closures), without_unused_parameters))
-        buffers = fencil.buffers
-        closures = _alive(fencil, closures, buffers)
+        closures = _alive(fencil, closures)
         used = {v for c in closures for v in (c.output, *c.value.free)}
-        params = tuple(p for p in fencil.params if p in used or p.name not in buffers)
+        params = tuple(p for p in fencil.params if p in used or p.name not in fencil.buffers)
         return remade(fencil, closures, params)
 
 
@@ -151,8 +158,8 @@ def without_unused_parameters(node: Expr) -> Expr | None:
                 return None
             if not kept:
                 return with_label(body, node.label) if node.label else body
-            smaller = dataclasses.replace(f, params=tuple(params[k] for k in kept))
-            return dataclasses.replace(node, function=smaller, args=tuple(args[k] for k in kept))
+            smaller = replace(f, params=tuple(params[k] for k in kept))
+            return replace(node, function=smaller, args=tuple(args[k] for k in kept))
         case Call("scan", (Lambda(params, (body,)), init, *args), static):
             kept = [k for k, p in enumerate(params[1:]) if p in body.free]
             if len(kept) == len(args) or not kept:
@@ -167,9 +174,9 @@ def without_unused_parameters(node: Expr) -> Expr | None:
             return None
 
 
-def _alive(fencil: Fencil, closures: tuple[Closure, ...], buffers: frozenset[str]) -> tuple[Closure, ...]:
+def _alive(fencil: Fencil, closures: tuple[Closure, ...]) -> tuple[Closure, ...]:
     """The closures whose result somebody may read, the last ones first."""
-    read = {p for p in fencil.params if p.name not in buffers}
+    read = {p for p in fencil.params if p.name not in fencil.buffers}
     alive: list[Closure] = []
     for one in reversed(closures):
         if one.output not in read:
@@ -221,9 +228,9 @@ class Inline(Pass):
             wanted |= fencil.buffers
         params = fencil.params
         for name in [p.name for p in params if p.name in wanted]:
-            found = _substituted(closures, fencil[name])
-            if found is not None:
-                closures, params = found, tuple(p for p in params if p.name != name)
+            substituted = _substituted(closures, fencil[name])
+            if substituted is not None:
+                closures, params = substituted, tuple(p for p in params if p.name != name)
         return remade(fencil, closures, params)
 
 
@@ -231,18 +238,18 @@ def _substituted(closures: tuple[Closure, ...], buffer: Var) -> tuple[Closure, .
     """The closures without a buffer; None where it is not written once, whole, before it is read."""
     writers = [k for k, c in enumerate(closures) if c.output == buffer]
     readers = [k for k, c in enumerate(closures) if buffer in c.value.free]
-    if len(writers) != 1 or closures[writers[0]].region is not None or (readers and readers[0] <= writers[0]):
+    if len(closures) == 1 or len(writers) != 1:
         return None
-    if len(closures) == 1:
-        return None
-    at = writers[0]
+    (at,) = writers
     value = closures[at].value
+    if closures[at].region is not None or (readers and readers[0] <= at):
+        return None
     between = {c.output for c in closures[at + 1 : max(readers, default=at)]}
     if not value.free.isdisjoint(between):
         return None
     place = coerced(value, buffer.type)
     if not isinstance(place, Var) and not place.label:
-        place = dataclasses.replace(place, label=buffer.name)
+        place = replace(place, label=buffer.name)
     rest = (*closures[:at], *closures[at + 1 :])
     return with_values(rest, [substitute(c.value, {buffer: place}) for c in rest])
 
@@ -292,20 +299,20 @@ class Temporaries(Pass):
         buffers: list[Var] = []
         worths: list[Worth] = []
         for one in fencil.closures:
-            made = _Storing(self, fencil, taken).closure(one)
-            closures += made.closures
-            buffers += made.buffers
-            worths += made.worths
+            parts = _Storing(self, fencil, taken).closure(one)
+            closures += parts.closures
+            buffers += parts.buffers
+            worths += parts.worths
         if not buffers:
             return fencil, ()
         names = fencil.buffers | {b.name for b in buffers}
-        stored = dataclasses.replace(remade(fencil, tuple(closures), (*fencil.params, *buffers)), buffers=names)
+        stored = replace(remade(fencil, tuple(closures), (*fencil.params, *buffers)), buffers=names)
         small = with_small_buffers(stored)
-        return small, tuple(dataclasses.replace(w, buffer=small[w.name].type) for w in worths)
+        return small, tuple(replace(w, buffer=small[w.name].type) for w in worths)
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Stored:
     closures: tuple[Closure, ...]
     buffers: tuple[Var, ...]
     worths: tuple[Worth, ...]
@@ -328,7 +335,7 @@ class _Storing:
     fencil: Fencil
     taken: set[str]
 
-    def closure(self, one: Closure) -> _Made:
+    def closure(self, one: Closure) -> _Stored:
         """A closure, and before it those that store a part of it."""
         match one.value:
             case Apply(Lambda(params, (body,)), args) if body.free <= set(params):
@@ -336,14 +343,14 @@ class _Storing:
             case value:
                 return self._parts(one, value, (), ())
 
-    def _parts(self, one: Closure, body: Expr, params: Sequence[Var], args: Sequence[Expr]) -> _Made:
+    def _parts(self, one: Closure, body: Expr, params: Sequence[Var], args: Sequence[Expr]) -> _Stored:
         order = surface(body)
         stands: dict[int, Expr] = {}
         buffers: list[Var] = []
         worths: list[Worth] = []
         closures: list[Closure] = []
         seen: dict[Expr, Expr] = {}
-        own, given = list(params), list(args)
+        variables, arguments = list(params), list(args)
         uses = reads(body, order)
         stored: dict[int, str] = {}
         for node in order:
@@ -352,34 +359,35 @@ class _Storing:
                 stands[id(node)] = seen[new]
                 continue
             stands[id(node)] = seen[new] = new
-            found = uses.get(node, set())
-            work = self._work(node, new, body, len(found), len({o for _, o in found}), stored)
+            readers = uses.get(node, set())
+            work = self._work(node, new, body, len(readers), len({o for _, o in readers}), stored)
             if work is None:
                 continue
-            name = self._name(new.label or "tmp")
+            name = free_name(new.label or "tmp", self.taken)
             buffer = var(name, TensorType(new.tensor.element, new.tensor.dims))
-            value = apply(function(own, dataclasses.replace(new, label="")), *given) if own else _unlabelled(new)
+            value = with_label(new, "")
+            value = apply(function(variables, value), *arguments) if variables else value
             value = without_unused_parameters(value) or value
             if not self._may_store(buffer, value, tuple(buffers)):
                 continue
             buffers.append(buffer)
-            worths.append(Worth(name, max(2, len(found)), work, buffer.type))
+            worths.append(Worth(name, max(2, len(readers)), work, buffer.type))
             closures.append(closure(buffer, value, span=one.span))
-            if own:
-                inner = var(self._name("y"), buffer.type)
-                own.append(inner)
-                given.append(buffer)
+            if variables:
+                inner = var(free_name("y", self.taken), buffer.type)
+                variables.append(inner)
+                arguments.append(buffer)
             else:
                 inner = buffer
             stands[id(node)] = seen[new] = inner
             stored[id(node)] = name
         if not buffers:
-            return _Made((one,), (), ())
+            return _Stored((one,), (), ())
         result = stands[id(body)]
-        value = apply(function(own, result), *given, span=one.value.span) if own else result
+        value = apply(function(variables, result), *arguments, span=one.value.span) if variables else result
         value = without_unused_parameters(value) or value
-        last = dataclasses.replace(one, value=value)
-        return _Made((*closures, last), tuple(buffers), tuple(worths))
+        last = replace(one, value=value)
+        return _Stored((*closures, last), tuple(buffers), tuple(worths))
 
     def _work(
         self, node: Expr, new: Expr, body: Expr, reads: int, offsets: int, stored: dict[int, str]
@@ -412,16 +420,6 @@ class _Storing:
             return False
         return not analyse_absence(trial, {}).refused
 
-    def _name(self, wanted: str) -> str:
-        if wanted not in self.taken:
-            self.taken.add(wanted)
-            return wanted
-        return fresh(wanted, self.taken)
-
-
-def _unlabelled(node: Expr) -> Expr:
-    return node if isinstance(node, Var) or not node.label else dataclasses.replace(node, label="")
-
 
 # What is read at several offsets is kept in memory where computing it again costs more.
 
@@ -445,10 +443,14 @@ class Materialise(Pass):
     min_per_byte: float = MIN_PER_BYTE
 
     def run(self, fencil: Fencil) -> Fencil:
-        found = worth_storing(fencil, self.min_per_byte)
-        if not found:
-            return fencil
-        return remade(fencil, with_values(fencil.closures, _kept(values(fencil.closures), found)))
+        worth = worth_storing(fencil, self.min_per_byte)
+
+        def keep(node: Expr, new: Expr) -> Expr:
+            if id(node) not in worth:
+                return new
+            return replace(call("materialise", replace(new, label=""), span=node.span), label=new.label)
+
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(values(fencil.closures), keep)))
 
     def on(self, platform: str) -> Pass | None:
         # there the backend decides: a kernel keeps in registers what is computed again
@@ -465,14 +467,14 @@ class Materialise(Pass):
     def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
         limit, _, offsets = self.thresholds()
         places = Places(before)
-        found = weighed(before, self.min_per_byte, SHOWN)
+        expressions = weighed(before, self.min_per_byte, SHOWN)
         return tuple(
             Decision(
                 self.name(), f"{'kept' if w.stored else 'computed'} for reads at {w.uses} offsets", places.of(w.node),
                 w.stored, self._why(w), w.uses if w.joined else w.per_byte(self.min_per_byte),
                 offsets if w.joined else limit, bytes_of(w.node.tensor) if w.stored else 0, w.node.span,
             )
-            for w in found
+            for w in expressions
         )  # fmt: skip
 
     def _why(self, w: Weighed) -> str:
@@ -482,13 +484,3 @@ class Materialise(Pass):
 
     def reason(self) -> str:
         return f"read at several offsets, it saves {self.min_per_byte:g} operations for each byte that is kept"
-
-
-def _kept(roots: tuple[Expr, ...], found: Mapping[int, Expr]) -> list[Expr]:
-    made: dict[int, Expr] = {}
-    for node in postorder(*roots):
-        new = rebuild(node, tuple(made[id(c)] for c in node.children))
-        if id(node) in found:
-            new = replace(call("materialise", replace(new, label=""), span=node.span), label=new.label)
-        made[id(node)] = new
-    return [made[id(r)] for r in roots]

@@ -16,6 +16,7 @@ from tensorir.analysis.conditions import (
     WORTH,
     Choice,
     ControlDependence,
+    PlaceSet,
     Settled,
     Weighed,
     acts,
@@ -25,7 +26,6 @@ from tensorir.analysis.conditions import (
     scope,
     weighed,
 )
-from tensorir.analysis.conditions import Places as if_conversion_Places
 from tensorir.binding.arrays import SkipValues
 from tensorir.ir.build import call, coerced, literal
 from tensorir.ir.builtins import TABLE
@@ -76,8 +76,10 @@ class PropagateConditions(Pass):
         done: dict[int, Expr] = {}
         for e in nodes:
             here = known[id(e)]
-            parts = zip(e.children, _edges(e, here, often), strict=True)
-            children = tuple(_told(child, there) or done[id(child)] for child, there in parts)
+            children = tuple(
+                done[id(child)] if child not in there or child.tensor.dims else literal(there[child], BOOL, child.span)
+                for child, there in zip(e.children, _edges(e, here, often), strict=True)
+            )
             new = _settled(e, here, children)
             if new is None:
                 new = rebuild(e, children)
@@ -112,8 +114,8 @@ def _edges(e: Expr, here: Facts, often: set[Expr]) -> tuple[Facts, ...]:
     everywhere = {c: t for c, t in here.items() if not c.tensor.dims}
     match e:
         case Call("if", (condition, *_)):
-            told = [{c: t for c, t in _known(condition, truth) if c in often} for truth in (True, False)]
-            return (here, *({**here, **t} for t in told))
+            implied = [{c: t for c, t in _known(condition, truth) if c in often} for truth in (True, False)]
+            return (here, *({**here, **t} for t in implied))
         case Call("reduce", (Operator("plus"), _, _), (dim,)):
             there = {c: t for c, t in here.items() if dim not in c.tensor.dims}
             return (everywhere, there, there)
@@ -127,11 +129,6 @@ def _edges(e: Expr, here: Facts, often: set[Expr]) -> tuple[Facts, ...]:
             return ((here if _pointwise(op) else everywhere),) * len(args)
         case _:
             return (everywhere,) * len(e.children)
-
-
-def _told(operand: Expr, known: Facts) -> Expr | None:
-    """The truth value of an operand without dims that is known."""
-    return literal(known[operand], BOOL, operand.span) if operand in known and not operand.tensor.dims else None
 
 
 def _settled(e: Expr, known: Facts, operands: tuple[Expr, ...]) -> Expr | None:
@@ -230,29 +227,29 @@ def if_converted(fencil: Fencil, facts: AbsenceAnalysis, choices: Mapping[int, C
     >>> nest(10), nest(40)
     (0, 1)
     """
-    found = list({id(c): c for c in choices.values()}.values())
-    nested = _nested(found)
+    distinct = list({id(c): c for c in choices.values()}.values())
+    nested = _nested(distinct)
     if not nested:
         return None
-    own = frozenset[int]().union(*(part for c in found for part in c.own))
+    conditional = frozenset[int]().union(*(part for c in distinct for part in c.branches))
     absent = any(a.absent for a in facts.accesses.values())
-    making = _Making(facts, frozenset(choices), own, nested, _printing(fencil), absent)
+    flattening = _Flattening(facts, frozenset(choices), conditional, nested, _printing(fencil), absent)
     for node in postorder(*values(fencil.closures)):
         if isinstance(node, Lambda):
-            making.functions[id(node)] = making.function(node)
-    new = [value for run in runs(fencil.closures) for value in making.scope(values(run))]
-    accesses = {id(e): facts.accesses[id(old)] for old, e in making.became if id(old) in facts.accesses}
+            flattening.functions[id(node)] = flattening.function(node)
+    new = [value for run in runs(fencil.closures) for value in flattening.scope(values(run))]
+    accesses = {id(e): facts.accesses[id(old)] for old, e in flattening.became if id(old) in facts.accesses}
     return Flat(
         replace(fencil, closures=with_values(fencil.closures, new)),
         replace(facts, accesses={**facts.accesses, **accesses}),
-        Settled(frozenset(making.before), frozenset(making.guarded), frozenset(making.masked)),
+        Settled(frozenset(flattening.before), frozenset(flattening.guarded), frozenset(flattening.masked)),
     )  # fmt: skip
 
 
 def _nested(choices: Sequence[Choice]) -> set[int]:
     """The choices inside of too many others, or traced too often, by identity of their members."""
     numbers = {id(m): k for k, c in enumerate(choices) for m in c.members}
-    inside = [[{numbers[n] for n in own & numbers.keys()} for own in c.own] for c in choices]
+    inside = [[{numbers[n] for n in branch & numbers.keys()} for branch in c.branches] for c in choices]
     around: list[list[int]] = [[] for _ in choices]
     for k, branches in enumerate(inside):
         for branch in branches:
@@ -263,18 +260,18 @@ def _nested(choices: Sequence[Choice]) -> set[int]:
         if around[k]:
             times[k] = sum(times[j] for j in around[k])
             depth[k] = 1 + max(depth[j] for j in around[k])
-    found = [c for c, t, d in zip(choices, times, depth, strict=True) if t > OFTEN or d > DEEPEST]
-    return {id(m) for c in found for m in c.members}
+    deep = [c for c, t, d in zip(choices, times, depth, strict=True) if t > OFTEN or d > DEEPEST]
+    return {id(m) for c in deep for m in c.members}
 
 
 def _printing(fencil: Fencil) -> set[int]:
     """Nodes that print, by identity: calls, and functions with such in their bodies."""
-    found: set[int] = set()
+    printing: set[int] = set()
     for node in postorder(*values(fencil.closures)):
         inside = scope(*node.results) if isinstance(node, Lambda) else ()
-        if (isinstance(node, Call) and node.op == "print") or any(id(n) in found for n in inside):
-            found.add(id(node))
-    return found
+        if (isinstance(node, Call) and node.op == "print") or any(id(n) in printing for n in inside):
+            printing.add(id(node))
+    return printing
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,10 +290,14 @@ class _Plan:
 
 
 def _plan(
-    roots: Sequence[Expr], inside: Mapping[int, Expr], own: Set[int], choices: Set[int], facts: AbsenceAnalysis
+    roots: Sequence[Expr], inside: Mapping[int, Expr], conditional: Set[int], choices: Set[int], facts: AbsenceAnalysis
 ) -> _Plan:
-    needs = control_dependence(roots, choices, bodies=False) if own else ControlDependence()
-    lazy = {key for key, n in inside.items() if key in own and isinstance(n, (Apply, Call)) and not needs.certain(key)}
+    needs = control_dependence(roots, choices, bodies=False) if conditional else ControlDependence()
+    lazy = {
+        key
+        for key, n in inside.items()
+        if key in conditional and isinstance(n, (Apply, Call)) and not needs.certain(key)
+    }
     below = {key: [id(c) for c in operands(n)] for key, n in inside.items()}
     readers = list(TopologicalSorter(below).static_order())[::-1]
     homes = _homes(readers, inside, lazy, choices)
@@ -310,7 +311,7 @@ def _plan(
     while True:
         taken = _taken(needs, {p for key in guarded for p in needs.of[key]})
         after = {
-            key: [*found, *(~p for p in (needs.of[key] if key in guarded else ()))] for key, found in below.items()
+            key: [*before, *(~p for p in (needs.of[key] if key in guarded else ()))] for key, before in below.items()
         }
         try:
             order = list(TopologicalSorter({**after, **taken}).static_order())
@@ -356,26 +357,26 @@ def _finite(node: Call) -> bool:
 
 def _taken(needs: ControlDependence, places: Iterable[int]) -> dict[int, list[int]]:
     """For each place, as ~place, what says whether it is taken: its condition, and the places that it lies in."""
-    found: dict[int, list[int]] = {}
+    conditions: dict[int, list[int]] = {}
     stack = list(places)
     while stack:
         place = stack.pop()
-        if ~place in found:
+        if ~place in conditions:
             continue
         around, condition, _ = needs.taken(place)
         outer = [] if needs.always(around) else list(around)
-        found[~place] = [id(condition), *(~p for p in outer)]
+        conditions[~place] = [id(condition), *(~p for p in outer)]
         stack += outer
-    return found
+    return conditions
 
 
 @dataclass(slots=True)
-class _Making:
+class _Flattening:
     """A program while its scopes are made flat one by one; sets have identities."""
 
     facts: AbsenceAnalysis
     choices: frozenset[int]
-    own: frozenset[int]
+    conditional: frozenset[int]
     """What is evaluated only if some branch is taken."""
     nested: set[int]
     printing: set[int]
@@ -392,36 +393,37 @@ class _Making:
     def scope(self, roots: Sequence[Expr]) -> list[Expr]:
         """The roots of a scope, flat where too much is nested in it."""
         inside = {id(n): n for n in scope(*roots)}
-        flat = not self.nested.isdisjoint(inside) and not any(k in self.own and k in self.printing for k in inside)
-        plan = _plan(roots, inside, self.own if flat else set(), self.choices, self.facts)
-        made: dict[int, Expr] = {}
+        printing = self.conditional & self.printing & inside.keys()
+        flat = not self.nested.isdisjoint(inside) and not printing
+        plan = _plan(roots, inside, self.conditional if flat else set(), self.choices, self.facts)
+        done: dict[int, Expr] = {}
         for key in plan.order:
             if key < 0:
-                made[key] = self._taken(plan, ~key, made)
+                done[key] = self._taken(plan, ~key, done)
                 continue
             node = inside[key]
             certain = flat and isinstance(node, (Apply, Call)) and key not in plan.lazy
-            new = self._again(node, made, id(roots[0]) if certain and key in self.own else 0)
+            new = self._again(node, done, id(roots[0]) if certain and key in self.conditional else 0)
             if key in plan.guarded:
-                new = self._guarded(self._any(plan.needs.of[key], made), new)
+                new = self._guarded(self._any(plan.needs.of[key], done), new)
                 if key in plan.masked:
                     self.masked.add(id(new))
             elif certain:
                 self.before.add(id(new))
-            made[key] = new
-        return [made[id(root)] for root in roots]
+            done[key] = new
+        return [done[id(root)] for root in roots]
 
     def function(self, node: Lambda) -> Expr:
         """A function whose results are flat."""
-        made = tuple(self.scope(node.results))
-        same = all(a is b for a, b in zip(node.results, made, strict=True))
-        return node if same else self.rebuilt(node, made)
+        results = tuple(self.scope(node.results))
+        same = all(a is b for a, b in zip(node.results, results, strict=True))
+        return node if same else self.rebuilt(node, results)
 
-    def _again(self, node: Expr, made: Mapping[int, Expr], here: int) -> Expr:
+    def _again(self, node: Expr, done: Mapping[int, Expr], here: int) -> Expr:
         """The node of what its operands became; `here` for what other scopes evaluate where it is needed only."""
         if isinstance(node, Lambda):
             return self.functions[id(node)]
-        children = tuple(made[id(c)] for c in node.children)
+        children = tuple(done[id(c)] for c in node.children)
         if not here and all(a is b for a, b in zip(node.children, children, strict=True)):
             return node
         return self.rebuilt(node, children, here)
@@ -440,22 +442,22 @@ class _Making:
             self.known[key] = call(op, *args)
         return self.known[key]
 
-    def _taken(self, plan: _Plan, place: int, made: Mapping[int, Expr]) -> Expr:
+    def _taken(self, plan: _Plan, place: int, done: Mapping[int, Expr]) -> Expr:
         """True if a place is taken."""
         around, condition, first = plan.needs.taken(place)
-        truth = made[id(condition)]
+        truth = done[id(condition)]
         if self.absent:
             truth = self._call("if", self._call("can_deref", truth), truth, FALSE)
         truth = truth if first else self._call("not", truth)
         if plan.needs.always(around):
             return truth
-        outer = self._any(around, made)
+        outer = self._any(around, done)
         alone = id(condition) in plan.lazy - plan.guarded
         return self._guarded(outer, truth) if alone else self._call("and", outer, truth)
 
-    def _any(self, places: if_conversion_Places, made: Mapping[int, Expr]) -> Expr:
+    def _any(self, places: PlaceSet, done: Mapping[int, Expr]) -> Expr:
         """True if any place is taken."""
-        return reduce(lambda a, b: self._call("or", a, b), [made[~p] for p in sorted(places)])
+        return reduce(lambda a, b: self._call("or", a, b), [done[~p] for p in sorted(places)])
 
     def _guarded(self, taken: Expr, value: Expr) -> Expr:
         """The value where it is needed; elsewhere one that nobody reads."""
@@ -497,17 +499,17 @@ class Conditionals(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         fencil, weights, _ = self._weighed(fencil)
-        found = {id(m): w.choice for w in weights if w.choice for m in w.members}
-        if not found:
+        choices = {id(m): w.choice for w in weights if w.choice for m in w.members}
+        if not choices:
             return fencil
-        return remade(fencil, with_values(fencil.closures, _Regions(found).scope(values(fencil.closures), {})))
+        return remade(fencil, with_values(fencil.closures, _Regions(choices).scope(values(fencil.closures), {})))
 
     def _weighed(self, fencil: Fencil) -> tuple[Fencil, list[Weighed], bool]:
         """The program with nests of choices side by side, its choices, and whether there were nests."""
         facts = analyse_absence(fencil, self.tables, self.full)
         weights = weighed(fencil, facts)
-        found = {id(m): w.choice for w in weights if w.choice for m in w.members}
-        flat = if_converted(fencil, facts, found)
+        choices = {id(m): w.choice for w in weights if w.choice for m in w.members}
+        flat = if_converted(fencil, facts, choices)
         if flat is None:
             return fencil, weights, False
         return flat.fencil, weighed(flat.fencil, flat.facts, flat.settled), True
@@ -563,41 +565,41 @@ class _Regions:
     """By the identity of each `if`."""
     functions: dict[int, Expr] = field(default_factory=dict[int, Expr])
 
-    def scope(self, roots: Sequence[Expr], given: Mapping[int, Expr]) -> list[Expr]:
+    def scope(self, roots: Sequence[Expr], known: Mapping[int, Expr]) -> list[Expr]:
         """Expressions that are evaluated in one scope, of which some nodes are given, by identity."""
-        made = dict(given)
+        done = dict(known)
         stack = [(root, False) for root in reversed(roots)]
         while stack:
             node, ready = stack.pop()
-            if id(node) in made:
+            if id(node) in done:
                 continue
             choice = self.choices.get(id(node))
             match node:
                 case Var() | Literal() | Operator():
-                    made[id(node)] = node
+                    done[id(node)] = node
                 case Lambda():
-                    made[id(node)] = self._function(node)
+                    done[id(node)] = self._function(node)
                 case _ if not ready:
                     before = node.children if choice is None else (choice.members[0].args[0], *choice.shared)
                     stack.append((node, True))
-                    stack.extend((n, False) for n in reversed(before) if id(n) not in made)
+                    stack.extend((n, False) for n in reversed(before) if id(n) not in done)
                 case _ if choice is None:
-                    made[id(node)] = rebuild(node, tuple(made[id(c)] for c in node.children))
+                    done[id(node)] = rebuild(node, tuple(done[id(c)] for c in node.children))
                 case _:
-                    made.update(self._conditional(choice, made))
-        return [made[id(root)] for root in roots]
+                    done.update(self._conditional(choice, done))
+        return [done[id(root)] for root in roots]
 
     def _function(self, function: Lambda) -> Expr:
         if id(function) not in self.functions:
             self.functions[id(function)] = rebuild(function, tuple(self.scope(function.results, {})))
         return self.functions[id(function)]
 
-    def _conditional(self, choice: Choice, made: Mapping[int, Expr]) -> dict[int, Expr]:
+    def _conditional(self, choice: Choice, done: Mapping[int, Expr]) -> dict[int, Expr]:
         """The members of a choice, each a result of the same two functions."""
         operands = [s for s in choice.shared if not isinstance(s, (Var, Literal, Operator, Lambda))]
         branches = [self._branch(choice, operands, k) for k in (1, 2)]
-        condition = made[id(choice.members[0].args[0])]
-        values = [made[id(s)] for s in operands]
+        condition = done[id(choice.members[0].args[0])]
+        values = [done[id(s)] for s in operands]
         return {
             id(m): replace(
                 call("cond", *branches, condition, *values, static=(k, choice.masked), span=m.span), label=m.label
@@ -607,16 +609,16 @@ class _Regions:
 
     def _branch(self, choice: Choice, operands: Sequence[Expr], branch: int) -> Lambda:
         params = _named(operands)
-        given = dict(zip(map(id, operands), params, strict=True))
-        return Lambda(params, tuple(self.scope([m.args[branch] for m in choice.members], given)))
+        known = dict(zip(map(id, operands), params, strict=True))
+        return Lambda(params, tuple(self.scope([m.args[branch] for m in choice.members], known)))
 
 
 def _named(operands: Sequence[Expr]) -> tuple[Var, ...]:
     """Parameters for operands, by the names that they have in the program."""
-    found: dict[str, Var] = {}
+    params: dict[str, Var] = {}
     for operand in operands:
         name, k = getattr(operand, "label", "") or "s", 0
-        while (unique := name if k == 0 else f"{name}_{k}") in found:
+        while (unique := name if k == 0 else f"{name}_{k}") in params:
             k += 1
-        found[unique] = Var(unique, operand.tensor)
-    return tuple(found.values())
+        params[unique] = Var(unique, operand.tensor)
+    return tuple(params.values())

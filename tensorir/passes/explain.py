@@ -49,7 +49,8 @@ class Explanation(Displayed):
                 lines.append(f"{p.name}: {points} {'are' if points.names else 'is'} read.")
                 lines += [f"  {text}" for text in _chains(fencil, p)]
         for node in self.domains.unknown:
-            lines.append(f"What {_called(node)} reads is known at run time only: all that it may reach is needed.")
+            called = f"'{node.label}'" if node.label else getattr(node, "op", "a function")
+            lines.append(f"What {called} reads is known at run time only: all that it may reach is needed.")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -60,18 +61,14 @@ def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
 
     `out` maps dims, or outputs and then dims, to intervals, `{I: (0, 3)}`.
     """
-    found = domains(subject(program), out)
+    inferred = domains(subject(program), out)
     needs: dict[str, IntegerSet] = {}
-    for closure in found.fencil.closures:
+    for closure in inferred.fencil.closures:
         for node in postorder(closure.value):
-            if node.label and (points := found.of(node)):
+            if node.label and (points := inferred.of(node)):
                 needs[node.label] = points
-    needs.update({name: points for name, points in found.params.items() if points})
-    return Explanation(found, needs)
-
-
-def _called(node: Expr) -> str:
-    return f"'{node.label}'" if node.label else getattr(node, "op", "a function")
+    needs.update({name: points for name, points in inferred.params.items() if points})
+    return Explanation(inferred, needs)
 
 
 Chain = tuple[tuple[str, Any], ...]
@@ -83,7 +80,7 @@ def _chains(fencil: Fencil, param: Var) -> list[str]:
 
     What a periodic boundary moves to the other end is no offset: it says so.
     """
-    found: dict[Chain, None] = {}
+    reaching: dict[Chain, None] = {}
     around: dict[str, None] = {}
     more = False
     for closure in fencil.closures:
@@ -92,24 +89,27 @@ def _chains(fencil: Fencil, param: Var) -> list[str]:
         for node in reversed(list(postorder(closure.value))):
             chains = above.pop(id(node), {})
             if node == param:
-                found.update((_along(c, param), None) for c in chains)
+                reaching.update((_along(c, param), None) for c in chains)
             wrapped = wraps.get(id(node))
             if wrapped and param in node.free:
                 around[wrapped] = None
             step = None if wrapped else _step(node)
             for child in node.children:
-                own = (
-                    None if step and isinstance(node, Call) and len(node.args) == 2 and child is node.args[0] else step
-                )
+                is_table = isinstance(node, Call) and len(node.args) == 2 and child is node.args[0]
+                child_step = None if is_table else step
                 known = above.setdefault(id(child), {})
-                known.update((_after(c, own), None) for c in chains)
+                known.update((_after(c, child_step), None) for c in chains)
                 if len(known) > MAX_CHAINS:
                     more, above[id(child)] = True, dict(list(known.items())[:MAX_CHAINS])
-    shown = sorted((c for c in found if c), key=_order)
+
+    def rank(chain: Chain) -> tuple[Any, ...]:
+        return len(chain), *((kind, str(step) if kind == "table" else step) for kind, step in chain)
+
+    shown = sorted((c for c in reaching if c), key=rank)
     if not shown and not around:
         return []
     words = [_words(c) for c in shown]
-    if () in found:
+    if () in reaching:
         words.insert(0, "the point itself")
     words += [f"periodic in {dim}" for dim in around]
     return [", ".join([*words, "and through more than are followed"] if more else words) + "."]
@@ -127,7 +127,7 @@ def _along(chain: Chain, param: Var) -> Chain:
 
 def _wraps(root: Expr) -> dict[int, str]:
     """The parts of periodic halos, by identity, each with its dim: one end of a field, moved beyond the other."""
-    found: dict[int, str] = {}
+    wraps: dict[int, str] = {}
     for node in postorder(root):
         match node:
             case Call("concat", parts):
@@ -135,12 +135,12 @@ def _wraps(root: Expr) -> dict[int, str]:
                     match part:
                         case Call("cartesian_shift", (Call("subset", (x,)),), (dim, by)) if any(x is p for p in parts):
                             if abs(by) == len(x.tensor.dims[dim]):
-                                found[id(part)] = dim
+                                wraps[id(part)] = dim
                         case _:
                             pass
             case _:
                 pass
-    return found
+    return wraps
 
 
 def _after(chain: Chain, step: tuple[str, Any] | None) -> Chain:
@@ -176,10 +176,6 @@ def _step(node: Expr) -> tuple[str, Any] | None:
             return "table", f"⟪{getattr(table, 'name', 'table')}⟫"
         case _:
             return None
-
-
-def _order(chain: Chain) -> tuple[Any, ...]:
-    return len(chain), *((kind, str(step) if kind == "table" else step) for kind, step in chain)
 
 
 def _words(chain: Chain) -> str:

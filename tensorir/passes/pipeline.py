@@ -26,31 +26,13 @@ from tensorir.runtime.errors import Displayed, Source, Span, did_you_mean, refus
 
 # The table of passes: every one by the name that it has in a pipeline.
 
-_ALL: tuple[type[Pass], ...] = (
-    ArgumentReductions,
-    BlockScans,
-    CombineShifts,
-    Conditionals,
-    Contractions,
-    Cse,
-    FoldConstants,
-    FuseClosures,
-    FuseIntoScans,
-    FuseScans,
-    Inline,
-    Materialise,
-    NeededPoints,
-    Pools,
-    Prune,
-    PropagateConditions,
-    Simplify,
-    SplitClosures,
-    SplitScans,
-    Temporaries,
-    TopK,
-    UnrollLoops,
-)
-PASSES: dict[str, type[Pass]] = {p.name(): p for p in _ALL}
+PASSES: dict[str, type[Pass]] = {
+    p.name(): p for p in (
+        ArgumentReductions, BlockScans, CombineShifts, Conditionals, Contractions, Cse, FoldConstants, FuseClosures,
+        FuseIntoScans, FuseScans, Inline, Materialise, NeededPoints, Pools, Prune, PropagateConditions, Simplify,
+        SplitClosures, SplitScans, Temporaries, TopK, UnrollLoops,
+    )
+}  # fmt: skip
 """Every pass by its name in a pipeline."""
 
 # Passes in a row, by name: `Pipeline("inline, cse, temporaries(min_uses=2)")`.
@@ -80,8 +62,7 @@ class Pipeline(Pass, Displayed):
     show: Callable[[str], Any] | None = field(default=None, compare=False)
 
     def __init__(self, passes: str | Iterable[Pass], show: Callable[[str], Any] | None = None) -> None:
-        found = _read(passes) if isinstance(passes, str) else _given(passes)
-        object.__setattr__(self, "passes", found)
+        object.__setattr__(self, "passes", _read(passes) if isinstance(passes, str) else _checked(passes))
         object.__setattr__(self, "show", show)
 
     def __call__(self, program: Any) -> Any:
@@ -102,18 +83,18 @@ class Pipeline(Pass, Displayed):
 _ITEM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(,|$)")
 
 
-def _given(passes: Any) -> tuple[Pass, ...]:
-    found: tuple[object, ...] = tuple(passes) if hasattr(passes, "__iter__") else (passes,)
-    for one in found:
-        if not isinstance(one, Pass):
-            message = f"a pipeline is made of passes, and {one!r} is none."
+def _checked(passes: Any) -> tuple[Pass, ...]:
+    items: tuple[object, ...] = tuple(passes) if hasattr(passes, "__iter__") else (passes,)
+    for item in items:
+        if not isinstance(item, Pass):
+            message = f"a pipeline is made of passes, and {item!r} is none."
             raise refuse("S20", message, 'write Pipeline("inline, cse").')
-    return tuple(one for one in found if isinstance(one, Pass))
+    return tuple(item for item in items if isinstance(item, Pass))
 
 
 def _read(text: str) -> tuple[Pass, ...]:
     source = Source("<pipeline>", text)
-    found: list[Pass] = []
+    passes: list[Pass] = []
     at = 0
     while text[at:].strip():
         item = _ITEM.match(text, at)
@@ -121,36 +102,32 @@ def _read(text: str) -> tuple[Pass, ...]:
             message = "a pipeline is names of passes with commas between them."
             hint = 'write Pipeline("inline, temporaries(min_uses=2)").'
             raise refuse("S20", message, hint, at=Span(source, at, len(text)))
-        found.append(_one(source, item))
+        passes.append(_one(source, item))
         at = item.end()
-    return tuple(found)
+    return tuple(passes)
 
 
 def _one(source: Source, item: re.Match[str]) -> Pass:
     name, span = item[1], Span(source, *item.span(1))
     if name not in PASSES:
         raise refuse("N20", f"there is no pass '{name}'.", did_you_mean(name, PASSES), at=span)
-    made = PASSES[name]
+    kind = PASSES[name]
     options: dict[str, Any] = {}
     begin = item.start(2)
     for part in filter(None, (item[2] or "").split(",")):
         key, _, value = part.partition("=")
         where = Span(source, begin + len(part) - len(part.lstrip()), begin + len(part))
-        options[key.strip()] = _option(made, key.strip(), value.strip(), where)
+        options[key.strip()] = _option(kind, key.strip(), value.strip(), where)
         begin += len(part) + 1
-    return made(**options)
+    return kind(**options)
 
 
-def _option(made: Any, key: str, text: str, span: Span) -> Any:
+def _option(pass_class: Any, key: str, text: str, span: Span) -> Any:
     """The value of an option, of the type that its default has."""
-    known = {f.name: f.default for f in dataclasses.fields(made)}
+    known = {f.name: f.default for f in dataclasses.fields(pass_class)}
     if key not in known:
-        raise refuse(
-            "N21",
-            f"the pass '{made.name()}' has no option '{key}'.",
-            did_you_mean(key, known) or "write its name alone.",
-            at=span,
-        )
+        message = f"the pass '{pass_class.name()}' has no option '{key}'."
+        raise refuse("N21", message, did_you_mean(key, known) or "write its name alone.", at=span)
     try:
         value = ast.literal_eval(text.replace("true", "True").replace("false", "False"))
     except (ValueError, SyntaxError):

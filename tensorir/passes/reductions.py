@@ -16,7 +16,7 @@ from tensorir.ir.build import call, literal, operator
 from tensorir.ir.build import reduce as make_reduce
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Operator, Var
-from tensorir.ir.rewrite import postorder, rebuild, use_counts, values, with_values
+from tensorir.ir.rewrite import postorder, rebuild, rewrite_nodes, use_counts, values, with_values
 from tensorir.ir.types import FLOAT32, NEIGHBOUR, Scalar, TensorType, TupleElement
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Threshold
@@ -50,8 +50,8 @@ class ArgumentReductions(Pass):
     def thresholds(self) -> tuple[Threshold, ...]:
         return (Threshold("FEWEST_LEVELS", FEWEST_LEVELS, "levels", "python -m tests.benchmarks.forms"),)
 
-    def measure(self, made: Expr) -> float | None:
-        match made:
+    def measure(self, node: Expr) -> float | None:
+        match node:
             case Call("argreduce", (_, _, x, _), static):
                 return len(x.tensor.dims[static[0]])
             case _:
@@ -67,7 +67,7 @@ class ArgumentReductions(Pass):
 def _argument_reduction(e: Expr) -> Expr | None:
     match e:
         case Call("reduce", (Lambda() as function, start, *args), (dim,)):
-            kind = _kind(function)
+            kind = _extreme(function)
         case _:
             return None
     items, init = _members(args), _members([start])
@@ -84,29 +84,29 @@ def _argument_reduction(e: Expr) -> Expr | None:
         return None
     if (first[0].tensor.element, first[1].tensor.element) != (value.tensor.element, index.tensor.element):
         return None
-    found = call("argreduce", *first, value, index, static=(dim, kind.largest, kind.ties, kind.replaced), span=e.span)
+    extreme = call("argreduce", *first, value, index, static=(dim, kind.largest, kind.ties, kind.replaced), span=e.span)
     # the members of the state in their order
     pair = {kind.state[1]: 0, kind.state[0]: 1}
-    result = call("make_tuple", *(call("tuple_get", found, static=(pair[k],)) for k in (0, 1)), span=e.span)
+    result = call("make_tuple", *(call("tuple_get", extreme, static=(pair[k],)) for k in (0, 1)), span=e.span)
     return result if result.tensor == e.tensor else None
 
 
 def _members(args: list[Expr]) -> list[Expr]:
     """The scalars of operands, those of tuples one by one."""
-    found: list[Expr] = []
+    members: list[Expr] = []
     for arg in args:
         match arg:
             case Call("make_tuple", parts):
-                found += parts
+                members += parts
             case _ if isinstance(arg.tensor.element, TupleElement):
-                found += [call("tuple_get", arg, static=(k,)) for k in range(len(arg.tensor.element.members))]
+                members += [call("tuple_get", arg, static=(k,)) for k in range(len(arg.tensor.element.members))]
             case _:
-                found.append(arg)
-    return found
+                members.append(arg)
+    return members
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Extreme:
     """A fold over pairs: its kind, and the leaves of its state and of its items that are the index and the value."""
 
     largest: bool
@@ -133,16 +133,16 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "old nan": "new nan", "new nan": "old nan"}
 _KEPT, _TAKEN = "kept", "taken"
 
 
-def _kind(function: Lambda) -> _Found | None:
+def _extreme(function: Lambda) -> _Extreme | None:
     """The extreme with its index that a fold computes, None for other folds."""
     for state, item in product(((0, 1), (1, 0)), ((0, 1), (1, 0))):
-        found = _classified(function, state, item)
-        if found is not None:
-            return found
+        kind = _classified(function, state, item)
+        if kind is not None:
+            return kind
     return None
 
 
-def _classified(function: Lambda, state: tuple[int, int], item: tuple[int, int]) -> _Found | None:
+def _classified(function: Lambda, state: tuple[int, int], item: tuple[int, int]) -> _Extreme | None:
     pairs = (_STATE[state[1]], _ITEM[item[1]]), (_STATE[state[0]], _ITEM[item[0]])
 
     def outcome(values: str, indices: str) -> str | None:
@@ -158,7 +158,7 @@ def _classified(function: Lambda, state: tuple[int, int], item: tuple[int, int])
 
     ascending = {case: outcome(case, "lt") for case in ("lt", "gt", "old nan", "new nan")}
     orders = {case: [outcome(case, i) for i in ("lt", "eq", "gt")] for case in ascending}
-    if any(found != [ascending[case]] * 3 for case, found in orders.items()):
+    if any(outcomes != [ascending[case]] * 3 for case, outcomes in orders.items()):
         return None
     largest = {(_TAKEN, _KEPT): True, (_KEPT, _TAKEN): False}.get((str(ascending["lt"]), str(ascending["gt"])))
     ties = {
@@ -168,8 +168,8 @@ def _classified(function: Lambda, state: tuple[int, int], item: tuple[int, int])
         return None
     if ascending["new nan"] == _TAKEN and ascending["old nan"] == _TAKEN:
         # of two NaNs the later one must count, and of what it is followed by nothing is lost
-        return _Found(largest, ties, True, state, item) if outcome("both nan", "lt") == _TAKEN else None
-    return _Found(largest, ties, False, state, item) if ascending["new nan"] == _KEPT else None
+        return _Extreme(largest, ties, True, state, item) if outcome("both nan", "lt") == _TAKEN else None
+    return _Extreme(largest, ties, False, state, item) if ascending["new nan"] == _KEPT else None
 
 
 def _decided(function: Lambda, cases: Mapping[tuple[int, int], str]) -> tuple[int, int] | None:
@@ -199,7 +199,8 @@ def _decided(function: Lambda, cases: Mapping[tuple[int, int], str]) -> tuple[in
             case Call("if", (c, x, y)) if isinstance(known[id(c)], bool):
                 value = known[id(x)] if known[id(c)] else known[id(y)]
             case Call("and" | "or" | "not" | "xor" as op, args) if all(isinstance(known[id(a)], bool) for a in args):
-                value = _logic(op, *(known[id(a)] for a in args))
+                xs: list[bool] = [known[id(a)] for a in args]
+                value = {"and": all(xs), "or": any(xs), "not": not xs[0], "xor": sum(xs) == 1}[op]
             case Call(op, (x, y)) if op in _HOLDS:
                 value = _compared(op, known[id(x)], known[id(y)], cases)
             case _:
@@ -212,10 +213,6 @@ def _decided(function: Lambda, cases: Mapping[tuple[int, int], str]) -> tuple[in
             return first, second
         case _:
             return None
-
-
-def _logic(op: str, *xs: bool) -> bool:
-    return {"and": all(xs), "or": any(xs), "not": not xs[0], "xor": sum(xs) == 1}[op]
 
 
 def _compared(op: str, x: Any, y: Any, cases: Mapping[tuple[int, int], str]) -> bool | None:
@@ -283,12 +280,12 @@ def contraction_of(e: Expr, absent: bool) -> Expr | None:
     element = e.tensor.element
     if dim.startswith(NEIGHBOUR) or not isinstance(element, Scalar) or not element.is_number:
         return None
-    found = _contracted(total, dim, element, absent)
-    if found is None:
+    contraction = _contracted(total, dim, element, absent)
+    if contraction is None:
         return None
     if not (isinstance(init, Literal) and init.value == 0):
-        found = call("plus", init, found, span=e.span)
-    return found if found.tensor == e.tensor else None
+        contraction = call("plus", init, contraction, span=e.span)
+    return contraction if contraction.tensor == e.tensor else None
 
 
 def _product_of(a: Expr, xs: Sequence[Expr], terms: tuple[Expr, ...]) -> tuple[int, int] | None:
@@ -303,26 +300,18 @@ def _product_of(a: Expr, xs: Sequence[Expr], terms: tuple[Expr, ...]) -> tuple[i
 
 
 def _contracted(total: Expr, dim: str, element: Scalar, absent: bool) -> Expr | None:
-    match total:
-        case Call("contract", (x, y), (kind, dims)) if kind == element and all(dim in f.tensor.dims for f in (x, y)):
-            return call("contract", x, y, static=(element, (dim, *dims)), span=total.span)
-        case Call("multiplies"):
-            factors = _factors(total)
-        case _:
-            return None
-    match [f for f in factors if dim not in f.tensor.dims]:
-        case rest if not rest or not absent:
-            pass
-        case _:
-            return None
+    factors = _factors(total)
+    rest = [f for f in factors if dim not in f.tensor.dims]
+    if rest and absent:
+        return None
     match [f for f in factors if dim in f.tensor.dims]:
         case [x, y]:
-            found = call("contract", x, y, static=(element, (dim,)), span=total.span)
+            contraction = call("contract", x, y, static=(element, (dim,)), span=total.span)
         case [Call("contract", (x, y), (kind, dims))] if kind == element and all(dim in f.tensor.dims for f in (x, y)):
-            found = call("contract", x, y, static=(element, (dim, *dims)), span=total.span)
+            contraction = call("contract", x, y, static=(element, (dim, *dims)), span=total.span)
         case _:
             return None
-    return reduce(lambda product, f: call("multiplies", product, f, span=total.span), rest, found)
+    return reduce(lambda product, f: call("multiplies", product, f, span=total.span), rest, contraction)
 
 
 def _factors(product: Expr) -> list[Expr]:
@@ -382,24 +371,22 @@ class Pools(Pass):
     def run(self, fencil: Fencil) -> Fencil:
         roots = values(fencil.closures)
         outermost = self._outermost(roots)
-        made: dict[int, Expr] = {}
-        for node in postorder(*roots):
-            new = rebuild(node, tuple(made[id(c)] for c in node.children))
-            if id(node) in outermost and isinstance(new, Call):
-                new = _pooled(new) or new
-            made[id(node)] = new
-        return remade(fencil, with_values(fencil.closures, [made[id(r)] for r in roots]))
+
+        def pool(node: Expr, new: Expr) -> Expr:
+            return (_pooled(new) if id(node) in outermost and isinstance(new, Call) else None) or new
+
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, pool)))
 
     def _outermost(self, roots: tuple[Expr, ...]) -> set[int]:
         """The folds over windows that no other fold over the same windows is around, by identity."""
-        uses, inside, found = use_counts(*roots), set[int](), set[int]()
+        uses, inside, outermost = use_counts(*roots), set[int](), set[int]()
         for node in reversed(list(postorder(*roots))):
             if isinstance(node, Call) and id(node) not in inside and (folds := _folds(node)) is not None:
                 if folds.op == "plus" and not self.sums:
                     continue
-                found.add(id(node))
+                outermost.add(id(node))
                 inside.update(id(one) for one in folds.inner if uses[id(one)] == 1)
-        return found
+        return outermost
 
     def in_order(self) -> Pools:
         return Pools(sums=False)
@@ -427,7 +414,10 @@ def _pooled(node: Call) -> Expr | None:
     used = set(x.tensor.dims.without(*names).names)
     for name, index in zip(names, indices, strict=True):
         c = affine_index(index)
-        if c is None or not _inside(c, x, name) or used & set(c.terms) or set(c.terms) & (set(names) - {name}):
+        if c is None or used & set(c.terms) or set(c.terms) & (set(names) - {name}):
+            return None
+        low, high = c.range
+        if not all(c.intervals.values()) or low < x.tensor.dims[name].start or high >= x.tensor.dims[name].stop:
             return None
         windows = [d for d in c.terms if d in folds.starts]
         if len(windows) > 1 or any(len(c.intervals[d]) > MOST_POINTS for d in windows):
@@ -518,11 +508,6 @@ def _nothing(op: str, kind: TensorType) -> Literal:
     return literal(identity(element), element)
 
 
-def _inside(c: AffineIndex, x: Expr, name: str) -> bool:
-    low, high = c.range
-    return all(c.intervals.values()) and low >= x.tensor.dims[name].start and high < x.tensor.dims[name].stop
-
-
 # The first points of a sorted row become `top_k`: `sort(K, 1)(x)[K[0:5]]` is `top_k(K, 5, 1)(x)`.
 #
 # A backend has an operation for it, which takes a third to a three-hundredth of the time of the sort.
@@ -542,17 +527,13 @@ class TopK(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         roots = values(fencil.closures)
-        found = _first_of_sorted(roots)
-        if not found:
-            return fencil
-        made: dict[int, Expr] = {}
+        counts = _first_of_sorted(roots)
         tops: dict[tuple[int, int], Expr] = {}
-        for node in postorder(*roots):
-            new = rebuild(node, tuple(made[id(c)] for c in node.children))
-            if id(node) in found and isinstance(new, Call):
-                new = _selected(new, found[id(node)], tops)
-            made[id(node)] = new
-        return remade(fencil, with_values(fencil.closures, [made[id(r)] for r in roots]))
+
+        def select(node: Expr, new: Expr) -> Expr:
+            return _selected(new, counts[id(node)], tops) if id(node) in counts and isinstance(new, Call) else new
+
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, select)))
 
     def reason(self) -> str:
         return "of a sorted row only the first points are read"
@@ -583,7 +564,7 @@ def _sorted(node: Expr) -> Call | None:
 def _first_of_sorted(roots: tuple[Expr, ...]) -> Mapping[int, int]:
     """By identity, the subsets that are the first points of sorts of which nothing else is read; and how many."""
     nodes = list(postorder(*roots))
-    found: dict[int, tuple[Call, int]] = {}
+    subsets: dict[int, tuple[Call, int]] = {}
     whole = {id(sort) for root in roots if (sort := _sorted(root)) is not None}
     for node in nodes:
         for child in node.children:
@@ -594,8 +575,8 @@ def _first_of_sorted(roots: tuple[Expr, ...]) -> Mapping[int, int]:
             if count is None:
                 whole.add(id(sort))
             else:
-                found[id(node)] = sort, count
-    return {key: count for key, (sort, count) in found.items() if id(sort) not in whole}
+                subsets[id(node)] = sort, count
+    return {key: count for key, (sort, count) in subsets.items() if id(sort) not in whole}
 
 
 def _count(node: Expr, sort: Call) -> int | None:

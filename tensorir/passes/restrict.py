@@ -8,6 +8,19 @@ f(out: tensor<float, I[4:9]>, inp: tensor<float, I[3:10]>, tmp: tensor<float, I[
   tmp ← cos(inp);
   out ← ⟪I, 1⟫(tmp) + ⟪I, -1⟫(tmp);
 }
+
+Translated programs of blocks that are alike are equal. What a program computes from coordinates themselves moves out
+first: `with_positions` makes positions parameters.
+
+>>> f = ti.parse('''f(out: tensor<int, I[4:7]>, x: tensor<int, I[3:7]>) {
+...   out ← ⟪I, -1⟫(x) + pos(I, subset(x, I[4:7])); }''')
+>>> g, positions = with_positions(f, ["I"])
+>>> positions
+{'I_at': 'I'}
+>>> print(translated(g, {"I": 4}))
+f(out: tensor<int, I[0:3]>, x: tensor<int, I[-1:3]>, I_at: tensor<int, I[0:3]>) {
+  out ← ⟪I, -1⟫(x) + I_at;
+}
 """
 
 from __future__ import annotations
@@ -44,8 +57,8 @@ def restrict(program: Any, out: Mapping[Any, Any]) -> Any:
     if names:
         nothing = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in results}
         out = {**{n: v for n, v in nothing.items() if n not in names and v}, **out}
-    found, kept = _settled(program, out)
-    result = with_fencil(program, lambda _: _Smaller(found, kept).fencil())
+    needed, kept = _settled(program, out)
+    result = with_fencil(program, lambda _: _Smaller(needed, kept).fencil())
     if not isinstance(result, BoundProgram):
         return result
     return dataclasses.replace(result, constants={n: _cut(bound, n, c, kept[n]) for n, c in result.constants.items()})
@@ -55,20 +68,20 @@ def with_small_buffers(fencil: Fencil) -> Fencil:
     """The program with each buffer that a pass made on the hull of what is read of it; everything else as it is."""
     if not fencil.buffers:
         return fencil
-    found, _ = _settled(fencil, {})
+    needed, _ = _settled(fencil, {})
     kept = {p.name: p.type.dims for p in fencil.params}
     for p in fencil.params:
-        if p.name in fencil.buffers and found.written[p.name]:
-            kept[p.name] = _ordered(found.written[p.name].hull, p.type.dims)
+        if p.name in fencil.buffers and needed.written[p.name]:
+            kept[p.name] = _ordered(needed.written[p.name].hull, p.type.dims)
     if all(kept[p.name].items == p.type.dims.items for p in fencil.params):
         return fencil
-    return _Smaller(found, kept).fencil()
+    return _Smaller(needed, kept).fencil()
 
 
 def on_needed_points(fencil: Fencil) -> Fencil:
     """The program with parameters as they are, and every elementwise operation on the hull of what is read of it."""
-    found, _ = _settled(fencil, {})
-    return _Smaller(found, {p.name: p.type.dims for p in fencil.params}, cuts=True).fencil()
+    needed, _ = _settled(fencil, {})
+    return _Smaller(needed, {p.name: p.type.dims for p in fencil.params}, cuts=True).fencil()
 
 
 def _cut(bound: BoundProgram, name: str, arrays: Any, dims: Dims) -> Any:
@@ -84,19 +97,19 @@ def _settled(program: Any, out: Mapping[Any, Any]) -> tuple[Domains, dict[str, D
     """
     kept: dict[str, Dims] = {}
     while True:
-        found = domains(program, out, boxes=True, stays=kept)
-        before, kept = kept, _kept(found)
+        needed = domains(program, out, boxes=True, stays=kept)
+        before, kept = kept, _kept(needed)
         if kept == before:
-            return found, kept
+            return needed, kept
 
 
-def _kept(found: Domains) -> dict[str, Dims]:
+def _kept(needed: Domains) -> dict[str, Dims]:
     """The part of every parameter that stays: what is read of it, and what is stored."""
     kept: dict[str, Dims] = {}
-    for p in found.fencil.params:
-        points = found.params[p.name]
-        if p.name in found.written:
-            points |= found.written[p.name]
+    for p in needed.fencil.params:
+        points = needed.params[p.name]
+        if p.name in needed.written:
+            points |= needed.written[p.name]
         if points:
             kept[p.name] = _ordered(points.hull, p.type.dims)
     return kept
@@ -112,21 +125,21 @@ class _Smaller:
     Where it `cuts`, operands of elementwise operations that are still larger than what is needed are cut.
     """
 
-    def __init__(self, found: Domains, kept: Mapping[str, Dims], cuts: bool = False) -> None:
-        self.found, self.cuts = found, cuts
+    def __init__(self, needed: Domains, kept: Mapping[str, Dims], cuts: bool = False) -> None:
+        self.needed, self.cuts = needed, cuts
         self.params = {
-            p: dataclasses.replace(p, type=p.type.on(kept[p.name])) for p in found.fencil.params if p.name in kept
+            p: dataclasses.replace(p, type=p.type.on(kept[p.name])) for p in needed.fencil.params if p.name in kept
         }
-        self.made: dict[int, Expr] = {}
+        self.done: dict[int, Expr] = {}
         self.variables: dict[Var, Var] = dict(self.params)
 
     def fencil(self) -> Fencil:
         closures: list[Closure] = []
-        for one, stored in zip(self.found.fencil.closures, self.found.stored, strict=True):
+        for one, stored in zip(self.needed.fencil.closures, self.needed.stored, strict=True):
             new = self.closure(one, stored)
             if new is not None:
                 closures.append(new)
-        fencil = self.found.fencil
+        fencil = self.needed.fencil
         written = {c.output.name for c in closures}
         for p in fencil.results:
             if p in self.params and p.name not in written:
@@ -141,8 +154,7 @@ class _Smaller:
         output = self.params[one.output]
         region = one.region
         if region is not None:
-            parts = tuple((n, i & output.type.dims[n]) for n, i in region.items)
-            region = Dims(parts)
+            region = Dims(tuple((n, i & output.type.dims[n]) for n, i in region.items))
         return dataclasses.replace(one, output=output, value=self.expression(one.value), region=region)
 
     def expression(self, root: Expr) -> Expr:
@@ -157,30 +169,27 @@ class _Smaller:
             if isinstance(node, Lambda) and id(node) not in carrying:
                 self.variables.update((p, self._param(p)) for p in node.params)
         for node in order:
-            if id(node) not in self.made and self._is_needed(node):
-                self.made[id(node)] = self._smaller(node)
-        return self.made[id(root)]
+            if id(node) not in self.done and self._is_needed(node):
+                self.done[id(node)] = self._smaller(node)
+        return self.done[id(root)]
 
     def _is_needed(self, node: Expr) -> bool:
         match node:
             case Lambda(_, results):
-                return all(id(r) in self.made for r in results)
+                return all(id(r) in self.done for r in results)
             case Operator():
                 return True
             case _:
-                return bool(self.found.of(node))
+                return bool(self.needed.of(node))
 
     def _param(self, p: Var) -> Var:
-        points = self.found.by_variable(p) or self.found.of(p)
+        points = self.needed.by_variable(p) or self.needed.of(p)
         if not points:
             return p
         return dataclasses.replace(p, type=p.type.on(_ordered(points.hull, p.type.dims)))
 
-    def _need(self, node: Expr) -> Dims:
-        return self.found.of(node).hull
-
     def _smaller(self, node: Expr) -> Expr:
-        made = self.made
+        done = self.done
         match node:
             case Var():
                 return self.variables.get(node, node)
@@ -188,14 +197,14 @@ class _Smaller:
                 return node
             case Lambda(params):
                 smaller = tuple(self.variables.get(p, p) for p in params)
-                return dataclasses.replace(node, params=smaller, results=tuple(made[id(r)] for r in node.results))
+                return dataclasses.replace(node, params=smaller, results=tuple(done[id(r)] for r in node.results))
             case Apply():
-                return rebuild(node, tuple(made[id(c)] for c in node.children))
+                return rebuild(node, tuple(done[id(c)] for c in node.children))
             case Call(op):
                 return self._call(node, op)
 
     def _call(self, node: Call, op: str) -> Expr:
-        need, made = self._need(node), self.made
+        need, done = self.needed.of(node).hull, self.done
         match op:
             case "pos":
                 dim = node.static.dim
@@ -206,33 +215,33 @@ class _Smaller:
                 wanted, accesses = IntegerSet.box(need), node.accesses or ()
                 read = [(a, image(m, node, a, wanted, True)) for a, m in zip(node.args, accesses, strict=True) if m]
                 if len(node.args) == 1 and not any(m.uncut for m in accesses if m):
-                    return placed(node, [made[id(node.args[0])]], need)
-                parts = [cut(made[id(a)], points.hull) for a, points in read if points]
+                    return placed(node, [done[id(node.args[0])]], need)
+                parts = [cut(done[id(a)], points.hull) for a, points in read if points]
                 if len(parts) < len(node.args) and len(parts) == 1:
                     return _spread(parts[0], node, need)
                 return placed(node, parts, need)
             case _ if (fold := node.fold) is not None:
                 f = fold.function
-                given = [self._column(a, fold.dim) if fold.row.skips else made[id(a)] for a in fold.operands]
+                operands = [self._column(a, fold.dim) if fold.row.skips else done[id(a)] for a in fold.operands]
                 if isinstance(f, Operator):
                     state, *places = f.params
-                    parts = [_common(p.dims, a.tensor.dims) for p, a in zip(places, given, strict=True)]
+                    parts = [_common(p.dims, a.tensor.dims) for p, a in zip(places, operands, strict=True)]
                     small = [
                         p.on(p.dims if d == p.dims else _within(p.dims, d)) for p, d in zip(places, parts, strict=True)
                     ]
                     f = operator(f.op, state.on(_within(state.dims, need)), *small)
                 else:
-                    f = _fitting(made[id(f)], need, given)
-                return rebuild(node, (f, made[id(fold.init)], *given))
+                    f = _fitting(done[id(f)], need, operands)
+                return rebuild(node, (f, done[id(fold.init)], *operands))
             case _ if self.cuts and TABLE[op].elementwise:
-                return rebuild(node, tuple(cut(made[id(a)], _common(need, a.tensor.dims)) for a in node.args))
+                return rebuild(node, tuple(cut(done[id(a)], _common(need, a.tensor.dims)) for a in node.args))
             case _:
                 # a function of scalars that nothing from outside reaches is as it was
-                return rebuild(node, tuple(made.get(id(a), a) for a in node.args))
+                return rebuild(node, tuple(done.get(id(a), a) for a in node.args))
 
     def _column(self, arg: Expr, dim: str) -> Expr:
         """All slots of an argument, and no more."""
-        new = self.made[id(arg)]
+        new = self.done[id(arg)]
         if not isinstance(arg.type, TensorType) or dim not in arg.type.dims:
             return new
         return cut(new, Dims(((dim, arg.type.dims[dim]),)))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from tensorir.analysis.cost import bytes_of
 from tensorir.analysis.uses import surface
 from tensorir.integers.dims import Dims
-from tensorir.ir.build import call, coerced, cut, fresh, function, literal, var
+from tensorir.ir.build import call, coerced, cut, free_name, fresh, function, literal, var
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Var
-from tensorir.ir.rewrite import binders, postorder, rebuild, rewrite, substitute, values, with_values
+from tensorir.ir.rewrite import binders, postorder, rebuild, rewrite, rewrite_nodes, substitute, values, with_values
 from tensorir.ir.types import BOOL, Scalar, TensorType, TupleElement
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Decision, Places, Threshold
@@ -53,9 +53,7 @@ def _once(root: Expr, taken: set[str]) -> Expr | None:
     scans: list[Call] = []
     inner = {p for n in postorder(root) if isinstance(n, Lambda) for p in n.params}
     for node in postorder(root):
-        mask = 0
-        for child in node.children:
-            mask |= before[id(child)]
+        mask = _below(node, before)
         if isinstance(node, Call) and node.op == "scan" and node.free.isdisjoint(inner):
             for k, other in enumerate(scans):
                 direct = any(a is other for a in node.args[2:])
@@ -66,15 +64,20 @@ def _once(root: Expr, taken: set[str]) -> Expr | None:
                     continue
                 fused = _scans_fused(other, node, direct, taken)
                 if fused is not None:
-                    first, second = other, node
-                    return _replaced(root, first, second, fused)
+                    return _with_components(root, other, node, fused)
             mask |= 1 << len(scans)
             scans.append(node)
         before[id(node)] = mask
     return None
 
 
-def _below(node: Call, before: dict[int, int]) -> int:
+def _with_components(root: Expr, a: Call, b: Call, fused: Call) -> Expr:
+    # of two that are equal, both read the first component
+    components = {scan: call("tuple_get", fused, static=(k,)) for k, scan in ((1, b), (0, a))}
+    return rewrite(root, lambda e: components.get(e) if isinstance(e, Call) else None)
+
+
+def _below(node: Expr, before: dict[int, int]) -> int:
     mask = 0
     for child in node.children:
         mask |= before[id(child)]
@@ -100,30 +103,22 @@ def _scans_fused(a: Call, b: Call, feeding: bool, taken: set[str]) -> Call | Non
     state = var(name, TensorType(TupleElement((s.type.element, t.type.element)), s.type.dims))
     first, second = (call("tuple_get", state, static=(k,)) for k in (0, 1))
     new_a = coerced(substitute(f.body, {s: first}), s.type)
-    given: dict[Var, Expr] = {t: second}
+    arguments: dict[Var, Expr] = {t: second}
     kept: list[tuple[Var, Expr]] = []
     for p, arg in zip(of_b, args_b, strict=True):
         if feeding and arg is a:
-            given[p] = coerced(new_a, p.type)
+            arguments[p] = coerced(new_a, p.type)
         else:
             kept.append((p, arg))
     try:
-        new_b = coerced(substitute(g.body, given), t.type)
+        new_b = coerced(substitute(g.body, arguments), t.type)
         body = function([state, *of_a, *(p for p, _ in kept)], call("make_tuple", new_a, new_b))
         init = call("make_tuple", init_a, init_b)
-        made = call("scan", body, init, *args_a, *(x for _, x in kept), static=a.static, span=b.span)
+        fused = call("scan", body, init, *args_a, *(x for _, x in kept), static=a.static, span=b.span)
     except DiagnosticError:
         return None
-    assert isinstance(made, Call)
-    return made if made.tensor.dims == a.tensor.dims else None
-
-
-def _replaced(root: Expr, a: Call, b: Call, fused: Call) -> Expr:
-    stands = {0: call("tuple_get", fused, static=(0,)), 1: call("tuple_get", fused, static=(1,))}
-    which: dict[Expr, Sequence[int]] = {a: (0,), b: (1,)}
-    if a == b:
-        which = {a: (0,)}
-    return rewrite(root, lambda e: stands[which[e][0]] if e in which else None)
+    assert isinstance(fused, Call)
+    return fused if fused.tensor.dims == a.tensor.dims else None
 
 
 # What a scan's step computes of its operands alone is computed before it, where fewer arrays result.
@@ -183,15 +178,15 @@ def _split(node: Expr, taken: set[str]) -> Expr | None:
             pass
         case _:
             return None
-    given = dict(zip(params, args, strict=True))
+    arguments = dict(zip(params, args, strict=True))
     levels = ((dim, node.tensor.dims[dim]),)
     order = surface(body)
-    groups = _groups(order, state, [p for p, a in given.items() if _copied(a, dim)])
+    groups = _groups(order, state, [p for p, a in arguments.items() if _copied(a, dim)])
     stands: dict[int, Expr] = {}
     values: list[tuple[Var, Expr]] = []
     for n in (n for g in groups if g.saved > 0 for n in g.read if isinstance(n, Call)):
-        new = var(_name(taken), n.tensor)
-        whole = {p: cut(a, Dims((*p.type.dims.items, *levels))) for p, a in given.items() if p in n.free}
+        new = var(free_name("of", taken), n.tensor)
+        whole = {p: cut(a, Dims((*p.type.dims.items, *levels))) for p, a in arguments.items() if p in n.free}
         stands[id(n)] = new
         values.append((new, substitute(n, whole)))
     if not values:
@@ -202,16 +197,9 @@ def _split(node: Expr, taken: set[str]) -> Expr | None:
     smaller = done[id(body)]
     kept = [p for p in params if p in smaller.free]
     f = function([state, *kept, *(v for v, _ in values)], smaller)
-    new_args = [*(given[p] for p in kept), *(x for _, x in values)]
-    made = call("scan", f, init, *new_args, static=node.static, span=node.span)
-    return made if made.type == node.type else None
-
-
-def _name(taken: set[str]) -> str:
-    if "of" in taken:
-        return fresh("of", taken)
-    taken.add("of")
-    return "of"
+    new_args = [*(arguments[p] for p in kept), *(x for _, x in values)]
+    split = call("scan", f, init, *new_args, static=node.static, span=node.span)
+    return split if split.type == node.type else None
 
 
 def _copied(arg: Expr, dim: str) -> bool:
@@ -294,26 +282,24 @@ class FuseIntoScans(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         roots = values(fencil.closures)
-        order = list(postorder(*roots))
-        uses = [u for u in _uses(order, roots) if u.saved > 0]
+        uses = [u for u in _uses(list(postorder(*roots)), roots) if u.saved > 0]
         if not uses:
             return fencil
         taken = {p.name for p in binders(fencil)}
         by_scan = {id(u.scan): u for u in uses}
         results = {id(n): (u, k) for u in uses for k, n in enumerate(u.computed)}
         fused: dict[int, Expr] = {}
-        done: dict[int, Expr] = {}
-        for n in order:
-            if id(n) in results:
-                use, k = results[id(n)]
-                done[id(n)] = call("tuple_get", fused[id(use.scan)], static=(use.components + k,))
-                continue
-            new = rebuild(n, tuple(done[id(c)] for c in n.children))
-            if id(n) in by_scan:
+
+        def fuse(node: Expr, new: Expr) -> Expr:
+            if id(node) in results:
+                use, k = results[id(node)]
+                return call("tuple_get", fused[id(use.scan)], static=(use.components + k,))
+            if id(node) in by_scan:
                 assert isinstance(new, Call)
-                new = fused[id(n)] = _fused(new, by_scan[id(n)], taken)
-            done[id(n)] = new
-        return remade(fencil, with_values(fencil.closures, [done[id(r)] for r in roots]))
+                new = fused[id(node)] = _fused(new, by_scan[id(node)], taken)
+            return new
+
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, fuse)))
 
     def reason(self) -> str:
         return "fewer states of a scan are stored"
@@ -373,30 +359,30 @@ class _Use:
 
 def _uses(order: Sequence[Expr], roots: Sequence[Expr]) -> list[_Use]:
     """The scans whose state is a tuple, and what is made of their states."""
-    found: dict[int, _Use] = {}
+    uses: dict[int, _Use] = {}
     for n in order:
-        sources = {id(u): u for c in n.children if (u := found.get(id(c))) is not None}
-        own: _Use | None = None
+        sources = {id(u): u for c in n.children if (u := uses.get(id(c))) is not None}
+        joined: _Use | None = None
         if isinstance(n, Call):
             if computes_points(n) and len(sources) == 1:
                 (use,) = sources.values()
-                if all(id(c) in found or isinstance(c, Literal) for c in n.children):
-                    own = use
-            if own is not None:
-                own.inside.append(n)
-                own.whole |= n.op != "tuple_get" and any(c is own.scan for c in n.children)
+                if all(id(c) in uses or isinstance(c, Literal) for c in n.children):
+                    joined = use
+            if joined is not None:
+                joined.inside.append(n)
+                joined.whole |= n.op != "tuple_get" and any(c is joined.scan for c in n.children)
         for c in n.children:
-            use = found.get(id(c))
-            if use is not None and use is not own:
+            use = uses.get(id(c))
+            if use is not None and use is not joined:
                 _read(use, c)
-        if own is not None:
-            found[id(n)] = own
+        if joined is not None:
+            uses[id(n)] = joined
         elif isinstance(n, Call) and n.op == "scan" and isinstance(n.args[0], Lambda):
-            found[id(n)] = _Use(n)
+            uses[id(n)] = _Use(n)
     for r in roots:
-        if id(r) in found:
-            _read(found[id(r)], r)
-    return list({id(u): u for u in found.values()}.values())
+        if id(r) in uses:
+            _read(uses[id(r)], r)
+    return list({id(u): u for u in uses.values()}.values())
 
 
 def _read(use: _Use, node: Expr) -> None:
@@ -413,11 +399,10 @@ def _fused(scan: Call, use: _Use, taken: set[str]) -> Call:
     assert isinstance(f, Lambda)
     old, *params = f.params
     assert isinstance(old.type.element, TupleElement)
-    made = use.computed
-    elements = [n.tensor.element for n in made]
+    computed = use.computed
+    elements = [n.tensor.element for n in computed]
     kind = TensorType(TupleElement((*old.type.element.members, *elements)), old.type.dims)
-    state = var("state" if "state" not in taken else fresh("state", taken), kind)
-    taken.add(state.name)
+    state = var(free_name("state", taken), kind)
     count = use.components
     before = call("make_tuple", *(call("tuple_get", state, static=(k,)) for k in range(count)))
     new = _parts(rewrite(substitute(f.body, {old: before}), _part), count)
@@ -427,7 +412,7 @@ def _fused(scan: Call, use: _Use, taken: set[str]) -> Call:
             inside[id(n)] = new[n.static[0]]
         else:
             inside[id(n)] = rebuild(n, tuple(inside.get(id(c), c) for c in n.children))
-    step = function([state, *params], call("make_tuple", *new, *(inside[id(n)] for n in made)))
+    step = function([state, *params], call("make_tuple", *new, *(inside[id(n)] for n in computed)))
     zeros = [literal(False if e == BOOL else 0, e) for e in elements if isinstance(e, Scalar)]
     result = call(
         "scan", step, call("make_tuple", *_parts(init, count), *zeros), *args, static=scan.static, span=scan.span

@@ -15,7 +15,16 @@ from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.build import call, cartesian_shift, coerced, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Expr, Fencil, Lambda, Literal, Var
-from tensorir.ir.rewrite import postorder, rebuild, rewrite_all, substitute_all, values, with_label, with_values
+from tensorir.ir.rewrite import (
+    postorder,
+    rebuild,
+    rewrite_all,
+    rewrite_nodes,
+    substitute_all,
+    values,
+    with_label,
+    with_values,
+)
 from tensorir.ir.substitution import rescoped
 from tensorir.ir.types import BOOL, Scalar
 from tensorir.passes.base import Pass, remade, rewritten
@@ -51,9 +60,11 @@ class FoldConstants(Pass):
             value = _value(e, operands)
         element = e.tensor.element
         assert isinstance(element, Scalar)
-        if element.is_float and _subnormal(float(value), element):
-            return None
-        return literal(value.item() if not element.is_float else float(value), element, e.span)
+        if not element.is_float:
+            return literal(value.item(), element, e.span)
+        value = float(value)
+        subnormal = value != 0 and abs(value) < _LEAST[element.name]  # backends may take it for zero
+        return None if subnormal else literal(value, element, e.span)
 
 
 def _value(e: Call, operands: list[Literal]) -> Any:
@@ -76,11 +87,6 @@ _LEAST = {
     "float8_e5m2": 2.0**-14, "float8_e4m3": 2.0**-6, "float8_e4m3fn": 2.0**-6,
 }  # fmt: skip
 """The least normal number of every float type."""
-
-
-def _subnormal(value: float, element: Scalar) -> bool:
-    """Backends may take it for zero."""
-    return value != 0 and math.isfinite(value) and abs(value) < _LEAST[element.name]
 
 
 # Equal expressions become one node, which is computed once and prints as a `let`.
@@ -124,22 +130,22 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
 
     merged = _merged(rescoped(roots, canonical, applied=False))
     result = rescoped(merged, named_again, applied=False)
-    return tuple(old if old == new and _same_size(old, new) else new for old, new in zip(roots, result, strict=True))
+
+    def size(root: Expr) -> int:
+        return sum(1 for _ in postorder(root))
+
+    return tuple(old if old == new and size(old) == size(new) else new for old, new in zip(roots, result, strict=True))
 
 
 def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
     """The depth of nested functions in each function, itself included."""
     inside: dict[int, int] = {}
-    found: dict[int, int] = {}
+    heights: dict[int, int] = {}
     for node in postorder(*roots):
         inside[id(node)] = max((inside[id(c)] for c in node.children), default=0) + isinstance(node, Lambda)
         if isinstance(node, Lambda):
-            found[id(node)] = inside[id(node)]
-    return found
-
-
-def _same_size(a: Expr, b: Expr) -> bool:
-    return sum(1 for _ in postorder(a)) == sum(1 for _ in postorder(b))
+            heights[id(node)] = inside[id(node)]
+    return heights
 
 
 def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -152,13 +158,13 @@ def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
         n = number[id(node)] = numbers.setdefault(key, len(numbers))
         if node.label:
             label.setdefault(n, node.label)
-    made: dict[int, Expr] = {}
+    merged: dict[int, Expr] = {}
     for node in postorder(*roots):
         n = number[id(node)]
-        if n not in made:
-            new = rebuild(node, tuple([made[number[id(c)]] for c in node.children]))
-            made[n] = with_label(new, label[n]) if n in label else new
-    return tuple([made[number[id(r)]] for r in roots])
+        if n not in merged:
+            new = rebuild(node, tuple([merged[number[id(c)]] for c in node.children]))
+            merged[n] = with_label(new, label[n]) if n in label else new
+    return tuple([merged[number[id(r)]] for r in roots])
 
 
 # Shifts in a row become one per dim.
@@ -193,16 +199,16 @@ class CombineShifts(Pass):
 
 
 def _combined(e: Call) -> Expr | None:
-    found: list[tuple[str, int]] = []
+    shifts: list[tuple[str, int]] = []
     inner: Expr = e
     while isinstance(inner, Call) and inner.op == "cartesian_shift":
-        found.append(inner.static)
+        shifts.append(inner.static)
         inner = inner.args[0]
     total: dict[str, int] = {}
-    for dim, offset in found:
+    for dim, offset in shifts:
         total[dim] = total.get(dim, 0) + offset
     wanted = sorted((dim, offset) for dim, offset in total.items() if offset)
-    if wanted == found:
+    if wanted == shifts:
         return None
     for dim, offset in reversed(wanted):
         inner = cartesian_shift(inner, dim, offset, e.span)
@@ -233,18 +239,18 @@ class UnrollLoops(Pass):
 
     def run(self, fencil: Fencil) -> Fencil:
         roots = values(fencil.closures)
-        done: dict[int, Expr] = {}
-        made: dict[tuple[int, ...], tuple[Expr, ...]] = {}
-        for n in postorder(*roots):
-            done[id(n)] = loop = rebuild(n, tuple(done[id(c)] for c in n.children))
-            if isinstance(loop, Call) and loop.op == "loop" and self._is_short(loop):
-                key = (loop.static.limit, *map(id, loop.args))
-                if key not in made:
-                    made[key] = _written_out(loop)
-                done[id(n)] = made[key][loop.static.carried]
-        if all(done[id(r)] is r for r in roots):
-            return fencil
-        return remade(fencil, with_values(fencil.closures, [done[id(r)] for r in roots]))
+        unrolled: dict[tuple[int, ...], tuple[Expr, ...]] = {}
+
+        def unroll(_: Expr, loop: Expr) -> Expr:
+            if not (isinstance(loop, Call) and loop.op == "loop" and self._is_short(loop)):
+                return loop
+            key = (loop.static.limit, *map(id, loop.args))
+            if key not in unrolled:
+                unrolled[key] = _written_out(loop)
+            carried: int = loop.static.carried
+            return unrolled[key][carried]
+
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, unroll)))
 
     def _is_short(self, node: Call) -> bool:
         condition, step, *_ = node.args
@@ -285,8 +291,8 @@ def _written_out(loop: Call) -> tuple[Expr, ...]:
     states = tuple(coerced(s, p.tensor) for s, p in zip(start, params, strict=True))
     for k in range(loop.static.limit):
         known = {number: literal(k), **dict(zip(params, states, strict=True))}
-        found = rewrite_all(substitute_all(step.results, known), _put)
-        states = tuple(coerced(s, p.tensor) for s, p in zip(found, params, strict=True))
+        results = rewrite_all(substitute_all(step.results, known), _put)
+        states = tuple(coerced(s, p.tensor) for s, p in zip(results, params, strict=True))
     return states
 
 
@@ -347,7 +353,7 @@ def _is(x: Expr, value: float, negative: bool | None = None) -> bool:
     return negative is None or x.element.is_integer or (math.copysign(1, x.value) < 0) == negative
 
 
-def _same(a: Expr, b: Expr) -> bool:
+def _equal(a: Expr, b: Expr) -> bool:
     return a is b or a == b
 
 
@@ -454,7 +460,7 @@ def abs_of_negative(e: Call) -> Expr | None:
 
 def both_the_same(e: Call) -> Expr | None:
     x, y = e.args
-    return x if _same(x, y) else None
+    return x if _equal(x, y) else None
 
 
 def shifted_by_zero(e: Call) -> Expr | None:
@@ -465,15 +471,11 @@ def shifted_by_zero(e: Call) -> Expr | None:
 # Logic and selection
 
 
-def and_true(e: Call) -> Expr | None:
+def neutral_truth(e: Call) -> Expr | None:
+    """True of a conjunction, false of the others."""
     x, y = e.args
-    rest = x if literal_of(y) is True else y if literal_of(x) is True else None
-    return None if rest is None else coerced(rest, e.tensor)
-
-
-def or_false(e: Call) -> Expr | None:
-    x, y = e.args
-    rest = x if literal_of(y) is False else y if literal_of(x) is False else None
+    neutral = e.op == "and"
+    rest = x if literal_of(y) is neutral else y if literal_of(x) is neutral else None
     return None if rest is None else coerced(rest, e.tensor)
 
 
@@ -488,10 +490,6 @@ def choice_by_not(e: Call) -> Expr | None:
             return call("if", c, y, x, span=e.span)
         case _:
             return None
-
-
-def cast_to_itself(e: Call) -> Expr | None:
-    return e.args[0]
 
 
 def cast_there_and_back(e: Call) -> Expr | None:
@@ -524,7 +522,7 @@ def made_of_members(e: Call) -> Expr | None:
     whole = first.args[0]
     for k, member in enumerate(e.args):
         match member:
-            case Call("tuple_get", (x,), (index,)) if index == k and _same(x, whole):
+            case Call("tuple_get", (x,), (index,)) if index == k and _equal(x, whole):
                 pass
             case _:
                 return None
@@ -534,7 +532,8 @@ def made_of_members(e: Call) -> Expr | None:
 # Domains
 
 
-def subset_of_all(e: Call) -> Expr | None:
+def whole_operand(e: Call) -> Expr | None:
+    """A cut, or a cast, that gives what its operand is: another type is no replacement."""
     return e.args[0]
 
 
@@ -578,7 +577,7 @@ def concat_of_parts(e: Call) -> Expr | None:
             return None
     for part in parts:
         match part:
-            case Call("subset", (x,)) if _same(x, whole):
+            case Call("subset", (x,)) if _equal(x, whole):
                 pass
             case _:
                 return None
@@ -644,9 +643,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(("floor", "ceil", "trunc", "round"), (rounded_before,)),
     "min": (both_the_same,),
     "max": (both_the_same,),
-    "and": (and_true, both_the_same),
-    "or": (or_false, both_the_same),
-    "xor": (or_false,),
+    "and": (neutral_truth, both_the_same),
+    "or": (neutral_truth, both_the_same),
+    "xor": (neutral_truth,),
     "not": (twice,),
     "bit_not": (twice,),
     "bit_and": (both_the_same,),
@@ -654,10 +653,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "shift_left": (shifted_by_zero,),
     "shift_right": (shifted_by_zero,),
     "if": (known_choice, choice_by_not),
-    "cast": (cast_to_itself, cast_there_and_back),
+    "cast": (whole_operand, cast_there_and_back),
     "tuple_get": (member_of_made,),
     "make_tuple": (made_of_members,),
-    "subset": (subset_of_all, subset_of_subset, subset_of_added),
+    "subset": (whole_operand, subset_of_subset, subset_of_added),
     "cartesian_shift": (shift_of_added,),
     "concat": (concat_of_parts,),
     "rename": (rename_to_itself, rename_of_rename),

@@ -28,8 +28,8 @@ class Interpreter:
         self.stored: dict[str, set[tuple[int, ...]]] = {name: set() for name in written}
         for p in fencil.params:
             if p.name in arrays:
-                given = [np.asarray(a) for a in arrays[p.name]]
-                self.arrays[p.name] = [np.array(a) for a in given] if p.name in written else given
+                passed = [np.asarray(a) for a in arrays[p.name]]
+                self.arrays[p.name] = [np.array(a) for a in passed] if p.name in written else passed
             else:
                 self.arrays[p.name] = [np.zeros(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves]
 
@@ -51,10 +51,10 @@ class Interpreter:
         with np.errstate(all="ignore"):
             value = self.scope().tensor(closure.value)
             computed = [(point, ask(value, point)) for point in points(dims)]
-        for point, found in computed:
-            assert not any_absent(found), "an output that may be absent is refused before"
+        for point, element in computed:
+            assert not any_absent(element), "an output that may be absent is refused before"
             index = _index(output, point)
-            for array, leaf in zip(self.arrays[output.name], leaves_of(found), strict=True):
+            for array, leaf in zip(self.arrays[output.name], leaves_of(element), strict=True):
                 array[index] = leaf
             self.stored[output.name].add(tuple([point[name] for name in output.type.dims]))
 

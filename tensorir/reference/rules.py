@@ -355,13 +355,13 @@ def merge_dims(node: Call, scope: Scope, point: Point) -> Answer:
 def gather(node: Call, scope: Scope, point: Point) -> Answer:
     dims, mode = node.static
     x, *indices = node.args
-    found: list[int] = []
+    coordinates: list[int] = []
     for index in indices:
         value = yield scope.tensor(index), point
         if value is ABSENT:
             return absent(node.type.element)
-        found.append(int(value))
-    where = _in_range(node, type_of(x).dims, dims, found, mode, point)
+        coordinates.append(int(value))
+    where = _in_range(node, type_of(x).dims, dims, coordinates, mode, point)
     check_inside(type_of(x).dims.without(*dims), point)
     if where is None:
         return filled(node.type.element, lambda kind: scalar(kind, 0))
@@ -421,18 +421,18 @@ def scatter(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def _any_absent(tensors: Sequence[Tensor], where: Iterable[Point]) -> Generator[Question, Value, bool]:
-    found = False
+    absent_there = False
     for point in where:
         for tensor in tensors:
-            found = any_absent((yield tensor, point)) or found
-    return found
+            absent_there = any_absent((yield tensor, point)) or absent_there
+    return absent_there
 
 
 def _hits(
     node: Call, indices: Sequence[Tensor], over: Dims, aligned: Point
 ) -> Generator[Question, Value, dict[tuple[int, ...], list[Point]]]:
     dims, _, mode = node.static
-    found: dict[tuple[int, ...], list[Point]] = {}
+    hits: dict[tuple[int, ...], list[Point]] = {}
     for moving in points(over):
         point = {**moving, **aligned}
         at: list[int] = []
@@ -440,8 +440,8 @@ def _hits(
             at.append(int((yield index, point)))
         where = _in_range(node, node.type.dims, dims, at, mode, point)
         if where is not None:
-            found.setdefault(tuple([where[d] for d in dims]), []).append(point)
-    return found
+            hits.setdefault(tuple([where[d] for d in dims]), []).append(point)
+    return hits
 
 
 # Order

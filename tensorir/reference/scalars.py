@@ -45,12 +45,12 @@ def scalar(kind: Scalar, value: Any) -> Any:
 def _odd(value: Any) -> Any:
     """A number as float32, rounded to the odd neighbour, so that rounding it to fewer bits rounds the number once."""
     value = int(value) if isinstance(value, numbers.Integral) else float(value)
-    found = np.float32(min(max(value, -_MOST), _MOST) if np.isfinite(value) else value)
-    if not np.isfinite(found) or Fraction(float(found)) == (exact := Fraction(value)):
-        return found
-    if abs(Fraction(float(found))) > abs(exact):
-        found = np.nextafter(found, np.float32(0))
-    return found if found.view(np.uint32) & 1 else np.nextafter(found, np.float32(math.copysign(math.inf, exact)))
+    rounded = np.float32(min(max(value, -_MOST), _MOST) if np.isfinite(value) else value)
+    if not np.isfinite(rounded) or Fraction(float(rounded)) == (exact := Fraction(value)):
+        return rounded
+    if abs(Fraction(float(rounded))) > abs(exact):
+        rounded = np.nextafter(rounded, np.float32(0))
+    return rounded if rounded.view(np.uint32) & 1 else np.nextafter(rounded, np.float32(math.copysign(math.inf, exact)))
 
 
 _MOST = float(np.finfo(np.float32).max)

@@ -220,12 +220,12 @@ class Scope:
         scope = self
         while scope.outer is not None and node.free.isdisjoint(scope.variables):
             scope = scope.outer
-        found = scope.tensors.get(id(node))
-        if found is None:
-            found = scope.tensors[id(node)] = scope._made(node)
-        return found
+        tensor = scope.tensors.get(id(node))
+        if tensor is None:
+            tensor = scope.tensors[id(node)] = scope._computed(node)
+        return tensor
 
-    def _made(self, node: Expr) -> Tensor:
+    def _computed(self, node: Expr) -> Tensor:
         match node:
             case Literal(value, element):
                 return Constant(scalar(element, value))
@@ -240,10 +240,10 @@ class Scope:
 
     def once(self, node: Expr, make: Callable[[], Any]) -> Any:
         """The part of a node's rule that all points share."""
-        found = self.shared.get(id(node))
-        if found is None:
-            found = self.shared[id(node)] = make()
-        return found
+        part = self.shared.get(id(node))
+        if part is None:
+            part = self.shared[id(node)] = make()
+        return part
 
 
 Rule = Callable[[Call, Scope, Point], Answer]

@@ -1,12 +1,4 @@
-"""Sources, spans and diagnostics: what is wrong, where, what to do about it, and how it is shown.
-
-What notebooks show as a page: a mixin for types, nodes, programs and reports.
-
->>> from tensorir.integers.dims import Interval
->>> "[0:3]" in Interval(0, 3)._repr_html_()
-True
-
-Where a piece of a program stands in its text: sources and spans.
+"""Diagnostics: what is wrong, where in a source, and what to do about it.
 
 A `Source` is one text with a name; a `Span` is a half-open range of its characters. Every token, node and
 diagnostic of every notation (the tensor IR's own, TVMScript, Tile IR) carries a span, and none compares by it.
@@ -15,12 +7,9 @@ diagnostic of every notation (the tensor IR's own, TVMScript, Tile IR) carries a
 >>> Span(source, 6, 7).line, Span(source, 6, 7).column, Span(source, 6, 7).text
 (2, 5, 'c')
 
-Diagnostics: what is wrong, where, and what to do about it.
-
 There is one type, `Diagnostic`, one renderer, its `str`, and one exception, `DiagnosticError`, which carries as many
 diagnostics as were found. Codes are stable: letters for the kind and a number; `diagnostics.md` has all of them.
 
->>> from tensorir.runtime.errors import Source, Span
 >>> source = Source("p.fencil", "out ← ⟪I, 1⟫(inp);")
 >>> print(Diagnostic("T07", "'out' needs I[0:5], but this provides I[-1:4].", Span(source, 6, 17),
 ...                  help="declare out: tensor<float, I[0:4]>."))
@@ -53,7 +42,12 @@ draw_traceback = ExtensionPoint(
 
 
 class Displayed:
-    """Something that `tensorir.inspect` draws as a page of HTML, or the module and function that its class names."""
+    """Something that `tensorir.inspect` draws as a page of HTML, or the module and function that its class names.
+
+    >>> from tensorir.integers.dims import Interval
+    >>> "[0:3]" in Interval(0, 3)._repr_html_()
+    True
+    """
 
     __slots__ = ()
     _drawn_by: ClassVar[str] = "tensorir.inspect.pages:page_of"
@@ -194,10 +188,10 @@ class NoAttribute(DiagnosticError, AttributeError):
 
 def raise_all(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Raise if any is an error, with all of them; otherwise return the warnings."""
-    found = tuple(diagnostics)
-    if any(d.severity == "error" for d in found):
-        raise DiagnosticError(found)
-    return found
+    several = tuple(diagnostics)
+    if any(d.severity == "error" for d in several):
+        raise DiagnosticError(several)
+    return several
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -217,6 +211,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return ""
     shown = ", ".join(map(repr, known[:8]))
     return f"known here: {shown}{f' and {len(known) - 8} more' if len(known) > 8 else ''}."
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A number of things.
+
+    >>> counted(1, "point"), counted(0, "point"), counted(2, "index", "indices")
+    ('1 point', '0 points', '2 indices')
+    """
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def article(noun: str) -> str:

@@ -20,7 +20,8 @@ from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source
 from tensorir.runtime.memory import remembered
 
 _BESIDE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
+OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
+"""The folders whose frames are not the user's."""
 
 
 def here() -> Span:
@@ -34,7 +35,7 @@ def raised_at(problem: BaseException) -> Span:
     place, step = NOWHERE, problem.__traceback__
     while step is not None:
         frame = step.tb_frame
-        if not frame.f_code.co_filename.startswith(_OURS) and not _is_library(frame):
+        if not frame.f_code.co_filename.startswith(OURS) and not _is_library(frame):
             place = _span(frame, step.tb_lasti)
         step = step.tb_next
     return place
@@ -48,23 +49,27 @@ def _span(frame: FrameType, instruction: int) -> Span:
     line, last, column, end = position
     if line is None or line > len(lines):
         return NOWHERE
-    source = _source(frame.f_code.co_filename, tuple(lines))
-    before = sum(map(len, lines[: line - 1]))
     if column is None or end is None or last is None:
-        text = lines[line - 1]
-        return Span(source, before + len(text) - len(text.lstrip()), before + len(text.rstrip()))
-    start = before + _characters(lines[line - 1], column)
+        return _line_span(frame.f_code, lines, line)
+    source = _source(frame.f_code.co_filename, tuple(lines))
+    start = sum(map(len, lines[: line - 1])) + _characters(lines[line - 1], column)
     stop = sum(map(len, lines[: last - 1])) + _characters(lines[last - 1], end)
     return Span(source, start, stop)
 
 
-def warn(told: str, where: Span | None = None) -> None:
+def _line_span(code: CodeType, lines: list[str], line: int) -> Span:
+    text, before = lines[line - 1], sum(map(len, lines[: line - 1]))
+    source = _source(code.co_filename, tuple(lines))
+    return Span(source, before + len(text) - len(text.lstrip()), before + len(text.rstrip()))
+
+
+def warn(message: str, where: Span | None = None) -> None:
     """A warning about the user's line, or about the one at a span."""
     place = here() if where is None else where
     if place is NOWHERE:
-        warnings.warn(told, stacklevel=3)
+        warnings.warn(message, stacklevel=3)
     else:
-        warnings.warn_explicit(told, UserWarning, place.source.name, place.line)
+        warnings.warn_explicit(message, UserWarning, place.source.name, place.line)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,28 +82,28 @@ def located(function: F) -> F:
     def wrapper(*args: Any, **options: Any) -> Any:
         try:
             return function(*args, **options)
-        except DiagnosticError as found:
+        except DiagnosticError as error:
             place = here()
-            told = [_in_python(replace(d, span=place) if d.span is NOWHERE else d) for d in found.diagnostics]
-            if all(a is b for a, b in zip(told, found.diagnostics, strict=True)):
+            located = [_in_python(replace(d, span=place) if d.span is NOWHERE else d) for d in error.diagnostics]
+            if all(a is b for a, b in zip(located, error.diagnostics, strict=True)):
                 raise
-            raise DiagnosticError(told) from None
+            raise DiagnosticError(located) from None
 
     return cast(F, wrapper)
 
 
-def _in_python(found: Diagnostic) -> Diagnostic:
+def _in_python(diagnostic: Diagnostic) -> Diagnostic:
     """A diagnostic about a line of Python, whose help is spelled as Python spells it.
 
     With `domain=` where results are wanted, since operators declare no types, and with `ti.astype` for `cast`.
     """
-    help = found.help
-    if found.code == "T07" and (declared := _DECLARED.search(help)) is not None:
+    help = diagnostic.help
+    if diagnostic.code == "T07" and (declared := _DECLARED.search(help)) is not None:
         domain = ", ".join(f"{dim}: ({start}, {stop})" for dim, start, stop in _INTERVAL.findall(declared[1]))
         help = _DECLARED.sub(lambda _: f"pass domain={{{domain}}}", help)
-    if any(found.span.source is source for _, source in _SOURCES.values()):
+    if any(diagnostic.span.source is source for _, source in _SOURCES.values()):
         help = _WIDER.sub(r"ti.astype(x, ti.\1) is wider", _CAST.sub(r"ti.astype(\1, ti.\2)", help))
-    return found if help == found.help else replace(found, help=help)
+    return diagnostic if help == diagnostic.help else replace(diagnostic, help=help)
 
 
 _WIDER = re.compile(r"write (\w+)\(\.\.\.\) for a wider one")
@@ -118,7 +123,7 @@ def assigned() -> tuple[object, str]:
 def _users() -> FrameType | None:
     """The innermost frame that is neither of this package nor of a library that called it, such as JAX."""
     frame = inspect.currentframe()
-    while frame is not None and (frame.f_code.co_filename.startswith(_OURS) or _is_library(frame)):
+    while frame is not None and (frame.f_code.co_filename.startswith(OURS) or _is_library(frame)):
         frame = frame.f_back
     return frame
 
@@ -127,20 +132,13 @@ _LIBRARIES = frozenset(("jax", "jaxlib", "numpy", "equinox", "xarray", "pandas")
 
 
 def _is_library(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in (
-        "jax",
-        "jaxlib",
-        "numpy",
-        "equinox",
-        "xarray",
-        "pandas",
-    )
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in _LIBRARIES
 
 
 @remembered("facts of code", limit=1024)
 def _stores(code: CodeType) -> dict[int, str]:
     """The variable that is stored right after an instruction, by where the instruction stands."""
-    found: dict[int, str] = {}
+    variables: dict[int, str] = {}
     for one, following in pairwise(dis.get_instructions(code)):
         if following.opname.startswith("STORE_") and following.opname.partition("_")[2][:4] in ("FAST", "NAME", "DERE"):
             # two stores or a store and a load may be one instruction; the first is the one of this value
@@ -148,8 +146,8 @@ def _stores(code: CodeType) -> dict[int, str]:
             name: Any = target if isinstance(target, str) else target[0]
             if isinstance(name, str) and name.isidentifier():
                 # a call stands at its instruction or at the last cell of the cache behind that
-                found.update(dict.fromkeys(range(one.offset, following.offset, 2), name))
-    return found
+                variables.update(dict.fromkeys(range(one.offset, following.offset, 2), name))
+    return variables
 
 
 def _characters(line: str, column: int) -> int:
@@ -184,9 +182,4 @@ def of_function(function: Callable[..., object]) -> Span:
     number = code.co_firstlineno
     while number <= len(lines) and not lines[number - 1].lstrip().startswith("def "):
         number += 1
-    if number > len(lines):
-        return NOWHERE
-    source = _source(code.co_filename, tuple(lines))
-    text = lines[number - 1]
-    before = sum(map(len, lines[: number - 1]))
-    return Span(source, before + len(text) - len(text.lstrip()), before + len(text.rstrip()))
+    return _line_span(code, lines, number) if number <= len(lines) else NOWHERE

@@ -1,6 +1,4 @@
-"""Caches that are listed and emptied, and memory of freed arrays that is kept for the next ones.
-
-Caches: what is remembered between calls, in objects that can be listed, sized and emptied.
+"""Memory that the process keeps between calls: caches, listed and emptied by name, and blocks of freed arrays.
 
 `WeakCache` has one value per owner (a program), which dies with its owner; `RecentCache` keeps the entries used last,
 and `remembered` the results of a function. Every cache has a name, under which `ti.config.caches` counts it.
@@ -8,16 +6,6 @@ and `remembered` the results of a function. Every cache has a name, under which 
 >>> sums = RecentCache("sums", limit=2)
 >>> [sums.of(n, lambda n=n: n * (n + 1) // 2) for n in (3, 4, 5)], len(sums), 3 in sums
 ([6, 10, 15], 2, False)
-
-Memory of large arrays that were freed, kept for the next ones: thresholds of glibc's allocator.
-
-glibc maps a block above a threshold when it is allocated and gives it back to the system when it is freed, so that
-each result touches all of its pages for the first time, which costs several times what a stencil computes. The
-threshold follows what is freed, but by 32 MiB at most; here it follows the arrays of programs further, up to a limit.
-A thread that has an arena of its own keeps no block above 64 MiB, so all threads that start later share one arena.
-
->>> KeptMemory(limit=128 << 20)
-up to 134 MB are kept; so far blocks as glibc chooses
 """
 
 from __future__ import annotations
@@ -71,10 +59,10 @@ class Caches:
     @property
     def sizes(self) -> dict[str, int]:
         """The number of entries by name."""
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for cache in self._alive():
-            found[cache.name] = found.get(cache.name, 0) + len(cache)
-        return found
+            sizes[cache.name] = sizes.get(cache.name, 0) + len(cache)
+        return sizes
 
     def __getitem__(self, name: str) -> int:
         return self.sizes[name]
@@ -184,11 +172,11 @@ class RecentCache(Generic[K, V]):
 
     def of(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made where there is none."""
-        found = self.get(key)
-        if found is None:
-            found = make()
-            self.put(key, found)
-        return found
+        value = self.get(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
 
     def drop(self, key: K) -> None:
         """Forget the value of a key, if there is one."""
@@ -243,7 +231,16 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 
 
 class KeptMemory:
-    """The amount of freed memory that this process keeps for arrays to come: `ti.config.kept_memory`."""
+    """The amount of freed memory that this process keeps for arrays to come: `ti.config.kept_memory`.
+
+    glibc maps a block above a threshold when it is allocated and gives it back to the system when it is freed, so that
+    each result touches all of its pages for the first time, which costs several times what a stencil computes. The
+    threshold follows what is freed, but by 32 MiB at most; here it follows the arrays of programs further, up to a
+    limit. A thread that has an arena of its own keeps no block above 64 MiB, so all threads that start later share one.
+
+    >>> KeptMemory(limit=128 << 20)
+    up to 134 MB are kept; so far blocks as glibc chooses
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit, self._block = limit, 0
@@ -313,8 +310,8 @@ def _limit(environment: Mapping[str, str]) -> int:
         return 0
     there_is = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):  # of a container
-        if os.path.exists(path) and (told := Path(path).read_text().strip()).isdigit():
-            there_is = min(there_is, int(told))
+        if os.path.exists(path) and (limit := Path(path).read_text().strip()).isdigit():
+            there_is = min(there_is, int(limit))
     return min(MOST, there_is // SHARE)
 
 

@@ -115,12 +115,8 @@ class Cursor:
         """One more expression inside of those that are being read."""
         self.depth += 1
         if self.depth > MAX_NESTING:
-            self.fail(
-                "S05",
-                f"expressions are nested more than {MAX_NESTING} deep, which is the limit.",
-                self.token,
-                "name parts of the expression with let.",
-            )
+            message = f"expressions are nested more than {MAX_NESTING} deep, which is the limit."
+            self.fail("S05", message, self.token, "name parts of the expression with let.")
 
     def fail(self, code: str, message: str, where: Token | Span, help: str = "") -> NoReturn:
         raise refuse(code, message, help, at=where if isinstance(where, Span) else self.span(where))
@@ -215,12 +211,8 @@ def element(c: Cursor, depth: int = 0) -> Element:
         return ELEMENTS[name]
     opening = c.advance()
     if depth == MAX_TUPLE_NESTING:
-        c.fail(
-            "S05",
-            f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit.",
-            opening,
-            "use fewer levels.",
-        )
+        message = f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit."
+        c.fail("S05", message, opening, "use fewer levels.")
     members = [element(c, depth + 1)]
     comma = False
     while c.accept(","):

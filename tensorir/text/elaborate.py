@@ -30,8 +30,8 @@ from tensorir.ir.rewrite import rename_bound, with_label
 from tensorir.ir.types import INT32, NEIGHBOUR, TensorType, bcast, neighbour_counter
 from tensorir.ir.typing_rules import reduced_dim
 from tensorir.ir.wellformed import check_closure
-from tensorir.nodes import Rule, run
-from tensorir.runtime.errors import DiagnosticError, Span, did_you_mean, refuse
+from tensorir.nodes import Rule, each, run
+from tensorir.runtime.errors import DiagnosticError, Span, counted, did_you_mean, refuse
 from tensorir.text import syntax
 from tensorir.text.cursor import fix
 from tensorir.text.lexer import MAX_BOUND, MAX_TUPLE_NESTING, OFFSET
@@ -68,7 +68,8 @@ def parameter_types(
     match row.control, operands:
         case Control.FOLD, (init, *args) if args:
             dim = row.static_of(static).dim or (_scanned(args, declared) if row.states else reduced_dim(args))
-            return None if dim is None else _folded(init, args, dim)
+            levels = [a.on(a.dims.without(dim or "")) for a in args]
+            return None if dim is None else (init.on(bcast(levels)), *levels)
         case Control.UPDATES, (base, *_, updates):
             return TensorType(base.element), TensorType(updates.element)
         case Control.LOOP, carried:
@@ -79,11 +80,6 @@ def parameter_types(
             return tuple(operands)
         case _:
             return None
-
-
-def _folded(init: TensorType, args: Sequence[TensorType], dim: str) -> tuple[TensorType, ...]:
-    levels = [a.on(a.dims.without(dim)) for a in args]
-    return init.on(bcast(levels)), *levels
 
 
 def _scanned(args: Sequence[TensorType], declared: Declared) -> str | None:
@@ -131,12 +127,8 @@ def typed(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
         case syntax.Operator():
             return _operator(e, node, _UNKNOWN)
         case syntax.Results():
-            e.report(
-                "T14",
-                "several results stand where one value is needed.",
-                node.span,
-                "they end a function that a loop repeats, λ(i, a, b) → {a + 1, b}; a tuple is written (a, b).",
-            )
+            hint = "they end a function that a loop repeats, λ(i, a, b) → {a + 1, b}; a tuple is written (a, b)."
+            e.report("T14", "several results stand where one value is needed.", node.span, hint)
             return None
 
 
@@ -156,12 +148,8 @@ def _value_of(e: Elaboration, node: syntax.Name) -> nodes.Expr | None:
     if name in e.defining:
         e.report("N06", f"'{name}' is used in its own definition.", node.span, "a let cannot refer to itself.")
     elif name in e.stale:
-        e.report(
-            "N13",
-            f"'{name}' reads '{e.stale[name]}', into which a closure has stored since.",
-            node.span,
-            f"bind it again behind that closure: let {name} = ...;",
-        )
+        message = f"'{name}' reads '{e.stale[name]}', into which a closure has stored since."
+        e.report("N13", message, node.span, f"bind it again behind that closure: let {name} = ...;")
     elif name in e.dims:
         e.report("N01", f"'{name}' is a dim, not a value.", node.span, f"its coordinates are pos({name}, x).")
     elif name.removeprefix("__") in TABLE:
@@ -267,12 +255,8 @@ def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> nodes.Expr 
             return None
     if types is None:
         word = node.span.text or node.op
-        e.report(
-            "T39",
-            f"it is not clear what '{word}' is applied to.",
-            node.span,
-            f"give its types: operator({word}, tensor<float>, tensor<float>).",
-        )
+        message = f"it is not clear what '{word}' is applied to."
+        e.report("T39", message, node.span, f"give its types: operator({word}, tensor<float>, tensor<float>).")
         return None
     return e.attempt(lambda: _typed_operator(node, types), node.span)
 
@@ -282,7 +266,7 @@ def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nod
     (slots,) = TABLE[node.op].form
     if len(slots) != len(types):
         help = f"write a function that says what happens to all {len(types)}: λ(a, b, c) → a + b × c."
-        raise refuse("T15", f"'{word}' takes {_count(len(slots), 'operand')}, and here it gets {len(types)}.", help)
+        raise refuse("T15", f"'{word}' takes {counted(len(slots), 'operand')}, and here it gets {len(types)}.", help)
     try:
         return nodes.Operator(node.op, types, node.span)
     except DiagnosticError as error:
@@ -293,12 +277,8 @@ def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nod
 
 def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr | None]:
     if hint.types is not None and len(hint.types) != len(node.params):
-        e.report(
-            "T15",
-            f"this function takes {_count(len(node.params), 'argument')}, and here it gets {len(hint.types)}.",
-            node.span,
-            "give it as many arguments as parameters.",
-        )
+        message = f"this function takes {counted(len(node.params), 'argument')}, and here it gets {len(hint.types)}."
+        e.report("T15", message, node.span, "give it as many arguments as parameters.")
         hint = _BROKEN
     types: list[TensorType | None] = []
     names: set[str] = set()
@@ -308,12 +288,8 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr
         names.add(p.name)
         kind = e.tensor_type(p.type) if p.type is not None else None if hint.types is None else hint.types[index]
         if p.type is None and hint.types is None and not hint.broken:
-            e.report(
-                "T38",
-                f"the type of '{p.name}' does not follow from anything here.",
-                p.span,
-                f"write it: {p.name}: tensor<float, I[0:5]>.",
-            )
+            message = f"the type of '{p.name}' does not follow from anything here."
+            e.report("T38", message, p.span, f"write it: {p.name}: tensor<float, I[0:5]>.")
         types.append(kind)
     twin = e.twin([p.name for p in node.params], types)
     params: list[nodes.Var | None] = []
@@ -345,22 +321,13 @@ def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[nodes.Expr | 
         case syntax.Let():
             return (yield _let(e, node, _results))
         case syntax.Results(values):
-            results: list[nodes.Expr | None] = []
-            for value in values:
-                results.append((yield typed(e, value)))
-            return results
+            return (yield from each(typed(e, value) for value in values))
         case _:
             return [(yield typed(e, node))]
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def _apply(e: Elaboration, node: syntax.Apply) -> Rule[nodes.Expr | None]:
-    args: list[nodes.Expr | None] = []
-    for a in node.args:
-        args.append((yield _tensor(e, a)))
+    args = yield from each(_tensor(e, a) for a in node.args)
     intact = [a for a in args if a is not None]
     types = tuple(a.type for a in intact if isinstance(a.type, TensorType))
     hint = _Hint(types) if len(types) == len(args) else _BROKEN
@@ -378,9 +345,7 @@ def _apply(e: Elaboration, node: syntax.Apply) -> Rule[nodes.Expr | None]:
 def _call(e: Elaboration, node: syntax.Call) -> Rule[nodes.Expr | None]:
     row = TABLE[node.op]
     count = function_count(node.op, len(node.args))
-    values: list[nodes.Expr | None] = []
-    for a in node.args[count:]:
-        values.append((yield _tensor(e, a)))
+    values = yield from each(_tensor(e, a) for a in node.args[count:])
     static = e.attempt(lambda: _static(e, node), node.span)
     functions: list[nodes.Expr | None] = []
     for f in node.args[:count]:
@@ -431,12 +396,9 @@ def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:
 
 
 def _hint(
-    e: Elaboration,
-    node: syntax.Call,
-    static: tuple[Any, ...],
-    values: Sequence[nodes.Expr | None],
+    e: Elaboration, node: syntax.Call, static: tuple[Any, ...], values: Sequence[nodes.Expr | None],
     f: syntax.Expression,
-) -> _Hint:
+) -> _Hint:  # fmt: skip
     """Types for the parameters of a function in a call of a builtin; worked out only if it leaves types out."""
     declared = [p.type for p in f.params] if isinstance(f, syntax.Lambda) else [None]
     if declared and None not in declared:
@@ -463,11 +425,8 @@ def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequenc
 def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
     depth = 1 + max((e.tuple_depths.get(id(a.type.element), (None, 0))[1] for a in args), default=0)
     if depth > MAX_TUPLE_NESTING:
-        raise refuse(
-            "S05",
-            f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit.",
-            help="use fewer levels.",
-        )
+        message = f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit."
+        raise refuse("S05", message, help="use fewer levels.")
     result = build.call("make_tuple", *args, span=span)
     assert isinstance(result.type, TensorType)
     element = result.type.element
@@ -548,12 +507,8 @@ def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[node
     params = [e.declare(p) for p in program.params]
     for p in program.params:
         if p.name in known.sizes:
-            e.report(
-                "N10",
-                f"'{p.name}' is a parameter, and an interval cannot depend on its value.",
-                p.span,
-                f"intervals depend on sizes, which are no parameters; rename '{p.name}' or the size.",
-            )
+            hint = f"intervals depend on sizes, which are no parameters; rename '{p.name}' or the size."
+            e.report("N10", f"'{p.name}' is a parameter, and an interval cannot depend on its value.", p.span, hint)
     if not program.closures:
         e.report("N05", f"'{program.name}' computes nothing.", program.span, "add a closure: out ← e;")
     closures: list[nodes.Closure | None] = []

@@ -214,7 +214,6 @@ _TOKEN = re.compile(
 _STRANGE = re.compile(rf"""[^\w\s\ufeff"`./{re.escape("".join(sorted({g[0] for g in GLYPHS})))}]++""")
 """Characters that no token begins with."""
 _NUMBER = re.compile(rf"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:f|{OFFSET})?")
-NUMBER_SUFFIXES = ("f", OFFSET)
 
 
 def tokenize(source: Source) -> Tokens:

@@ -75,13 +75,9 @@ def expression(c: Cursor) -> Rule[Expression]:
 
 
 def _fold(
-    c: Cursor,
-    operands: list[tuple[Expression, int]],
-    pending: list[tuple[Builtin, Token]],
-    stop: int,
-    following: Builtin | None = None,
-    sign: Token | None = None,
-) -> None:
+    c: Cursor, operands: list[tuple[Expression, int]], pending: list[tuple[Builtin, Token]], stop: int,
+    following: Builtin | None = None, sign: Token | None = None,
+) -> None:  # fmt: skip
     """Build what binds more tightly than the operator that follows."""
     precedence = 0 if following is None else following.precedence
     while pending:

@@ -34,7 +34,7 @@ from tensorir.ir.static_parameters import Fold, Scan, Shift, Slot
 from tensorir.ir.types import TensorType
 from tensorir.ir.typing_of_elements import highest_neighbour
 from tensorir.ir.typing_rules import scanned_dim
-from tensorir.nodes import Rule, run
+from tensorir.nodes import Rule, each, run
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS, lift, spell_affine, spell_element, spell_ranges
@@ -434,7 +434,8 @@ def _expression(node: syntax.Expression, style: _Style, least: int = 0) -> Rule[
         case syntax.Operator():
             result = _operator(node, style)
         case syntax.Lambda():
-            result = yield _lambda(node, style)
+            body: Document = yield _expression(node.body, style)
+            result = together(_head(node, style), group(nested(SPACE, body)))
         case syntax.Apply():
             result = yield _apply(node, style)
         case syntax.Shift():
@@ -442,12 +443,11 @@ def _expression(node: syntax.Expression, style: _Style, least: int = 0) -> Rule[
         case syntax.Let():
             result = yield _let(node, style)
         case syntax.Results(values):
-            results: list[Document] = yield _each(values, style)
-            result = _list("{", results, "}")
+            result = _list("{", (yield from each(_argument(a, style) for a in values)), "}")
         case syntax.Call("if") if precedence == 0:
             result = yield _conditional(node, style)
         case syntax.Call("make_tuple") if node.args:
-            members: list[Document] = yield _each(node.args, style)
+            members = yield from each(_argument(a, style) for a in node.args)
             result = _list("(", members, ",)" if len(members) == 1 else ")")
         case syntax.Call("tuple_get"):
             operand: Document = yield _expression(node.args[0], style, _POSTFIX)
@@ -481,13 +481,6 @@ def _precedence(node: syntax.Expression) -> int:
             return _ATOM if types is not None else 0
         case _:
             return _ATOM
-
-
-def _each(nodes: tuple[syntax.Expression, ...], style: _Style) -> Rule[list[Document]]:
-    documents: list[Document] = []
-    for node in nodes:
-        documents.append((yield _argument(node, style)))
-    return documents
 
 
 def _argument(node: syntax.Expression, style: _Style) -> Rule[Document]:
@@ -529,11 +522,6 @@ def _infix(node: syntax.Call, row: Builtin, style: _Style) -> Rule[Document]:
     return group(parts[0], nested(*parts[1:]))
 
 
-def _lambda(node: syntax.Lambda, style: _Style) -> Rule[Document]:
-    body: Document = yield _expression(node.body, style)
-    return together(_head(node, style), group(nested(SPACE, body)))
-
-
 def _head(node: syntax.Lambda, style: _Style) -> Document:
     params: list[Document] = [_printed_param(p, style) for p in node.params]
     return _list(style.sign("λ(", "\\("), params, f") {style.sign('→', '->')}")
@@ -548,8 +536,7 @@ def _apply(node: syntax.Apply, style: _Style) -> Rule[Document]:
         function = yield _expression(node.function, style, _ATOM)
     if isinstance(node.function, syntax.Name) and node.function.name in RESERVED:
         function = together("(", function, ")")
-    args: list[Document] = yield _each(node.args, style)
-    return together(function, _list("(", args, ")"))
+    return together(function, _list("(", (yield from each(_argument(a, style) for a in node.args)), ")"))
 
 
 def _printed_shift(node: syntax.Shift, style: _Style) -> Rule[Document]:

@@ -194,12 +194,8 @@ class Elaboration:
         if dims is None:
             return None
         if dims.size > MAX_POINTS:
-            self.report(
-                "T40",
-                f"this tensor has {dims.size} points, and {MAX_POINTS} is the limit.",
-                written.span,
-                "make its intervals smaller.",
-            )
+            message = f"this tensor has {dims.size} points, and {MAX_POINTS} is the limit."
+            self.report("T40", message, written.span, "make its intervals smaller.")
             return None
         return TensorType(written.element, dims)
 

@@ -23,7 +23,7 @@ from typing import Any
 from tensorir.integers.affine import Affine
 from tensorir.integers.dims import size_of
 from tensorir.ir.nodes import Fencil, bind_program, call_program, parse_program, print_program
-from tensorir.runtime.errors import DiagnosticError, Displayed, Span, did_you_mean, refuse
+from tensorir.runtime.errors import DiagnosticError, Displayed, Span, counted, did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, CacheOwner, RecentCache
 from tensorir.text.elaborate import elaborate
 from tensorir.text.lexer import affine_text
@@ -199,8 +199,8 @@ def _shown(r: Range) -> str:
 
 
 def _extent(name: str, r: Range, extent: int) -> _Equation:
-    points = f"{extent} point{'s' * (extent != 1)}"
-    return _Equation(r.stop.minus(r.start), extent, f"'{name}' has {points} along {r.dim}", _shown(r), r.span)
+    what = f"'{name}' has {counted(extent, 'point')} along {r.dim}"
+    return _Equation(r.stop.minus(r.start), extent, what, _shown(r), r.span)
 
 
 def _use(q: _Equation, known: dict[str, int], origin: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import tensorir as ti
 from tensorir.analysis.absence import analyse_absence
-from tensorir.analysis.uses import loop_invariants
+from tensorir.analysis.annotations import loop_invariants
 from tensorir.runtime.errors import DiagnosticError
 from tests.lowering.raised_forms import Draw, agree
 

@@ -10,10 +10,11 @@ import tensorir as ti
 from tensorir import reference
 from tensorir.analysis.domains import domains
 from tensorir.distribution.exchange import exchange
-from tensorir.distribution.local_program import Feedback, chained, localised
+from tensorir.distribution.local_program import localised
 from tensorir.distribution.mesh_exchange import MeshMessage
 from tensorir.distribution.partition import decompositions
 from tensorir.distribution.plan import DistributionPlan
+from tensorir.distribution.whole_program import Feedback, chained
 
 # Several steps of a program as one program, against the oracle that runs them one by one
 

@@ -14,7 +14,7 @@ from tensorir.ir.builtins import POWER, PRODUCT
 from tensorir.ir.staggering import HALF
 from tensorir.ir.types import INT32, NEIGHBOUR, neighbour_counter
 from tensorir.ir.typing_of_elements import highest_neighbour
-from tensorir.nodes import Rule
+from tensorir.nodes import Rule, each
 from tensorir.text import syntax
 from tensorir.text.elaborate import function_count
 from tensorir.text.lexer import OFFSET
@@ -184,14 +184,9 @@ class Scopes:
         return function, scope
 
     def entered(
-        self,
-        function: syntax.Lambda,
-        around: Scope,
-        args: Sequence[syntax.Expression],
-        scope: Scope,
-        renamed: Mapping[str, str],
-        state: Tensor | None = None,
-    ) -> Rule[Scope]:
+        self, function: syntax.Lambda, around: Scope, args: Sequence[syntax.Expression], scope: Scope,
+        renamed: Mapping[str, str], state: Tensor | None = None,
+    ) -> Rule[Scope]:  # fmt: skip
         """The names in the body of a function that is applied once; of one that folds, the first is its state."""
         names: dict[str, Tensor | Inline | Function] = {}
         params = function.params
@@ -318,10 +313,7 @@ class Scopes:
     # What is known of an expression
 
     def each(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[Facts]]:
-        facts: list[Facts] = []
-        for node in nodes:
-            facts.append((yield self.facts(node, scope)))
-        return facts
+        return (yield from each(self.facts(node, scope) for node in nodes))
 
     def facts(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
         node, scope = yield self.opened(node, scope)

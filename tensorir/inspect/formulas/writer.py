@@ -31,7 +31,7 @@ from tensorir.integers.affine import number as whole
 from tensorir.ir.builtins import PRODUCT, SUM, TABLE
 from tensorir.ir.types import Scalar
 from tensorir.ir.typing_of_elements import highest_neighbour
-from tensorir.nodes import Rule, run
+from tensorir.nodes import Rule, each, run
 from tensorir.text import syntax
 from tensorir.text.cursor import SLOTS
 from tensorir.text.elaborate import function_count
@@ -201,10 +201,7 @@ class _Writer:
     # Expressions at a point
 
     def _each(self, nodes: Iterable[syntax.Expression], scope: Scope, point: Point) -> Rule[list[Term]]:
-        written: list[Term] = []
-        for node in nodes:
-            written.append((yield self._term(node, scope, point)))
-        return written
+        return (yield from each(self._term(node, scope, point) for node in nodes))
 
     def _term(self, node: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
         """An expression as an operand; a name for it where it stands alone or is long."""
@@ -429,7 +426,7 @@ class _Writer:
                 dots = [Term(r"\cdot")] * len(TABLE[entry.node.op].form[0])
                 shown.append(applied(entry.node.op, dots).text)
                 continue
-            yield self._function(entry, (yield self._given(node, scope)))
+            yield self._function(entry, (yield self._arguments_of(node, scope)))
             shown.append(entry.symbol)
         shown += yield self._wholes(node.args[count:], scope)
         spelled = [
@@ -441,7 +438,7 @@ class _Writer:
         symbol = rf"\operatorname{{{terms.escaped(node.op.rstrip('_'))}}}{static}\left({', '.join(shown)}\right)"
         return self.points.read(Tensor(symbol, facts, self.scopes.places(facts.dims)), point)
 
-    def _given(self, node: syntax.Call, scope: Scope) -> Rule[list[Facts]]:
+    def _arguments_of(self, node: syntax.Call, scope: Scope) -> Rule[list[Facts]]:
         """The arguments that the functions of a call get."""
         count = function_count(node.op, len(node.args))
         facts: list[Facts] = yield self.scopes.each(node.args[count:], scope)
@@ -457,10 +454,7 @@ class _Writer:
 
     def _wholes(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[str]]:
         """Tensors without an index."""
-        symbols: list[str] = []
-        for node in nodes:
-            symbols.append((yield self._whole(node, scope)))
-        return symbols
+        return (yield from each(self._whole(node, scope) for node in nodes))
 
     def _whole(self, node: syntax.Expression, scope: Scope) -> Rule[str]:
         node, scope = yield self.scopes.opened(node, scope)

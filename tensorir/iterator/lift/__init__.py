@@ -40,8 +40,8 @@ def lift(
     arguments = dict(args) if isinstance(args, Mapping) else dict(zip(names, args or (), strict=False))
     missing = [n for n in names if n not in arguments]
     if missing:
-        said = f"the type of '{missing[0]}' is not given."
-        raise refuse("TI11", said, "pass args=(...), a tensor type, a field or a number for each parameter.")
+        message = f"the type of '{missing[0]}' is not given."
+        raise refuse("TI11", message, "pass args=(...), a tensor type, a field or a number for each parameter.")
     trees = {p.name: leaf_tree(p.name, arguments[p.name], p.type) for p in program.params}
     special = specialise(program, trees, offsets(offset_provider, known), column, options_of(options))
     return LiftedProgram(program.name, special, tuple(trees.values()))

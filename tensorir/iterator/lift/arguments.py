@@ -25,8 +25,8 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
     if isinstance(value, tuple):
         members = kind.members if isinstance(kind, TupleType) else (None,) * len(value)
         if len(members) != len(value):
-            said = f"'{name}' is a tuple of {len(members)}, and {len(value)} are passed."
-            raise refuse("TI11", said, "pass as many as its type has.")
+            message = f"'{name}' is a tuple of {len(members)}, and {len(value)} are passed."
+            raise refuse("TI11", message, "pass as many as its type has.")
         return tuple(leaf_tree(f"{name}_{k}", v, t) for k, (v, t) in enumerate(zip(value, members, strict=True)))
     if isinstance(kind, TupleType):
         raise refuse("TI11", f"'{name}' is a tuple, and this is of type {type(value).__name__}.", "pass a tuple.")
@@ -52,8 +52,8 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
 
 def _agree(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar:
     if declared is not None and element is not None and declared != element:
-        said = f"'{name}' is {declared}, and {element} is passed."
-        raise refuse("TI11", said, f"convert it, or declare {name} as {element}.")
+        message = f"'{name}' is {declared}, and {element} is passed."
+        raise refuse("TI11", message, f"convert it, or declare {name} as {element}.")
     agreed = declared or element
     assert agreed is not None
     return agreed
@@ -117,8 +117,8 @@ def _read_table(name: str, value: Any, offset: Any) -> Table:
     dims = [str(d.value) for d in offset.target]
     entries = host_array(value)
     if entries.ndim != len(dims) or entries.dtype.kind not in "iu":
-        said = f"the table '{name}' has the dims {', '.join(dims)} and holds integers; this is {entries.dtype}"
-        raise refuse("TI05", f"{said}{list(entries.shape)}.", "a row for each point, a column for each neighbour.")
+        message = f"the table '{name}' has the dims {', '.join(dims)} and holds integers; this is {entries.dtype}"
+        raise refuse("TI05", f"{message}{list(entries.shape)}.", "a row for each point, a column for each neighbour.")
     holes = bool((entries < 0).any())
     origin = (0,) * (len(dims) - 1)
     return Table(name, (*dims[:-1],), dims[-1], str(offset.source.value), entries.astype(np.int32), origin, holes)

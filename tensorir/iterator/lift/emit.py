@@ -140,10 +140,10 @@ class Emission:
             have = dims[d]
             if start < have.start or have.stop < stop:
                 if self.mode != "lenient" or have.stop == have.start:
-                    said = f"'{name}' of '{self.program}' has {d}{have}, and {d}[{start}:{stop}] of it is read."
+                    message = f"'{name}' of '{self.program}' has {d}{have}, and {d}[{start}:{stop}] of it is read."
                     help = f"give it more points of {d}, or store on a smaller domain; "
                     help += 'out_of_range="lenient" reads the nearest.'
-                    raise refuse("TI10", said, help, notes=why(node, d, have, self.firm, self.stored))
+                    raise refuse("TI10", message, help, notes=why(node, d, have, self.firm, self.stored))
                 self.report.append(f"{name}: the nearest of {d}{have} on {d}[{start}:{stop}]")
                 x = _extend_to_nearest(self.on(x, {d: (have.start, have.stop)}), d, have, Interval(start, stop))
                 dims = dims.with_interval(d, x.tensor.dims[d])
@@ -194,8 +194,8 @@ class Emission:
             table.domain, (box[d] for d in table.domain), table.rows(box), strict=True
         ):
             if start < first or last < stop:
-                said = f"'{table.name}' has no rows of {d}[{start}:{stop}], which '{self.program}' reads."
-                raise refuse("TI10", said, "store on a smaller domain, or give the table more rows.")
+                message = f"'{table.name}' has no rows of {d}[{start}:{stop}], which '{self.program}' reads."
+                raise refuse("TI10", message, "store on a smaller domain, or give the table more rows.")
         var = self._table(table, box)
         ends = table.targets(box) or (0, 1)
         source = node.args[0]

@@ -51,7 +51,8 @@ from tensorir.iterator.nodes import (
     Steps,
     run,
 )
-from tensorir.runtime.errors import did_you_mean, refuse
+from tensorir.nodes import each
+from tensorir.runtime.errors import counted, did_you_mean, refuse
 
 Rule = Callable[..., Any]
 Rules = Mapping[str, Rule]
@@ -92,8 +93,8 @@ class Evaluator:
                 if name in NAMES:
                     return Builtin(name)
                 if name in self.functions:
-                    said = f"'{name}' is not known here: a function sees those above it, and not itself."
-                    raise refuse("TI03", said, "write what repeats as scan or reduce.", at=e.span)
+                    message = f"'{name}' is not known here: a function sees those above it, and not itself."
+                    raise refuse("TI03", message, "write what repeats as scan or reduce.", at=e.span)
                 message = f"'{name}' is no parameter, function or builtin."
                 raise refuse("TI03", message, did_you_mean(name, sorted(NAMES)), at=e.span)
             case Literal(value, element):
@@ -102,9 +103,7 @@ class Evaluator:
                 return Closure(e, env)
             case Call(function, args):
                 f = yield self.expression(function, env)
-                values: list[Any] = []
-                for a in args:
-                    values.append((yield self.expression(a, env)))
+                values = yield from each(self.expression(a, env) for a in args)
                 return (yield self.apply(f, values, e))
             case Offset() | Axis() | CartesianOffset() | Infinity() | NoValue():
                 return e
@@ -114,7 +113,7 @@ class Evaluator:
         match f:
             case Closure(Lambda(params, body), env):
                 if len(params) != len(args):
-                    counts = f"{len(params)} argument{'s' * (len(params) != 1)}, and there are {len(args)}"
+                    counts = f"{counted(len(params), 'argument')}, and there are {len(args)}"
                     raise refuse("TI04", f"the function takes {counts}.", "give it as many as parameters.", at=at.span)
                 return (yield self.expression(body, Env(dict(zip(params, args, strict=True)), env)))
             case Builtin(name):
@@ -206,8 +205,8 @@ class Evaluator:
         if not isinstance(x, Node):
             raise refuse("TI04", "what is shifted here is no field.", "shift an argument of the stencil.", at=step.span)
         if x.carries:
-            said = "what a scan or reduction carries is shifted, and it has no neighbours."
-            raise refuse("TI07", said, "shift the arguments, or the result.", at=step.span)
+            message = "what a scan or reduction carries is shifted, and it has no neighbours."
+            raise refuse("TI07", message, "shift the arguments, or the result.", at=step.span)
         match step.target, step.by:
             case Table() as table, None:
                 rows = g.neighbours(x, table)
@@ -215,8 +214,8 @@ class Evaluator:
                 return rows
             case Table() as table, int(slot):
                 if not 0 <= slot < table.slots:
-                    said = f"there is no neighbour {slot}: '{table.name}' has {table.slots}."
-                    raise refuse("TI08", said, f"use 0 to {table.slots - 1}.", at=step.span)
+                    message = f"there is no neighbour {slot}: '{table.name}' has {table.slots}."
+                    raise refuse("TI08", message, f"use 0 to {table.slots - 1}.", at=step.span)
                 return g.neighbour(x, table, slot)
             case Table() as table, Node() as slot:
                 rows = g.neighbours(x, table)

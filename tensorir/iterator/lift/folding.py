@@ -133,8 +133,8 @@ class Folding:
         results = tuple(leaves(result))
         for node in nodes.preorder(results, lambda node: [a for a in node.args if a.carries]):
             if node.carries and node.op != "carried" and not (node.op in TABLE and TABLE[node.op].elementwise):
-                said = f"a scan's state is read through '{node.op}', and a state is at its own place only."
-                raise refuse("TI07", said, "shift the arguments, or the result.", at=at.span)
+                message = f"a scan's state is read through '{node.op}', and a state is at its own place only."
+                raise refuse("TI07", message, "shift the arguments, or the result.", at=at.span)
         fold = Fold(tuple(leaves(state)), results, dim, forward, column)
         states = iter(g.scan(fold, tuple(leaves(init)), _find_free(results, False)))
         return tree_map(lambda _: next(states), init)

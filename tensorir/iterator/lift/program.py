@@ -163,8 +163,8 @@ def natural(program: Program, args: Mapping[str, Any], provider: Mapping[str, Ta
     for root in roots:
         for d, ends in boxes[root].items():
             if d not in ev.slots and (NEVER in ends or ALWAYS in ends):
-                said = f"nothing tells the interval of {d} of what '{program.name}' returns."
-                raise refuse("TI06", said, "name it: domain={...}.")
+                message = f"nothing tells the interval of {d} of what '{program.name}' returns."
+                raise refuse("TI06", message, "name it: domain={...}.")
     return tree_map(lambda x: boxes[x], value)
 
 
@@ -242,9 +242,9 @@ def _check_stored(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
         if have is None:
             raise refuse("TI10", f"'{leaf.name}' of '{program}' has no dim {d}, along which is stored.", at=s.span)
         if stop > start and not is_empty(box) and not (have.start <= start and stop <= have.stop):
-            said = f"'{leaf.name}' of '{program}' has {d}{have}, and {d}[{start}:{stop}] of it is stored."
+            message = f"'{leaf.name}' of '{program}' has {d}{have}, and {d}[{start}:{stop}] of it is stored."
             help = f"give it more points of {d}, or store on a smaller domain."
-            raise refuse("TI10", said, help, at=s.span, notes=begins_elsewhere(d, have, start, stop))
+            raise refuse("TI10", message, help, at=s.span, notes=begins_elsewhere(d, have, start, stop))
     return {d: box.get(d, (i.start, i.stop)) for d, i in dims.items}
 
 
@@ -289,11 +289,7 @@ def _assemble(name: str, state: _State, options: Options) -> Specialised:
     closures: list[Closure] = []
     outputs: list[Output] = []
     for (leaf, box, _), value in zip(kept, values, strict=True):
-        if leaf.name in taken:
-            out = build.fresh(leaf.name, taken)
-        else:
-            out = leaf.name
-            taken.add(out)
+        out = build.free_name(leaf.name, taken)
         ordered = {d: box[d] for d in leaf.layout} if leaf.layout is not None else box
         dims = Dims(tuple((emission.local(d) if d in ev.slots else d, Interval(*e)) for d, e in ordered.items()))
         var = build.var(out, TensorType(leaf.element, dims))

@@ -27,6 +27,7 @@ from tensorir.iterator.lift.values import (
     tree_map,
 )
 from tensorir.iterator.nodes import CASTS, Axis, Call, CartesianOffset, Expr, Lambda, Offset, Ref
+from tensorir.nodes import each
 from tensorir.runtime.errors import refuse
 
 BUILTINS: dict[str, Rule] = {}
@@ -96,8 +97,9 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
         is_name = isinstance(following, Offset) and isinstance(following.value, str)
         if following is None or isinstance(following, CartesianOffset) or is_name:
             if not isinstance(target, Table):
-                said = f"the offset '{tag.value if isinstance(tag, Offset) else tag.codomain.name}' needs a distance."
-                raise refuse("TI04", said, "write shift(Ioff, 1).", at=at.span)
+                name = tag.value if isinstance(tag, Offset) else tag.codomain.name
+                message = f"the offset '{name}' needs a distance."
+                raise refuse("TI04", message, "write shift(Ioff, 1).", at=at.span)
             steps.append(Step(target, None, at.span))
             k += 1
             continue
@@ -202,8 +204,8 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
     f, init = first[0], ev.value(first[1])
     local, lists = ev.aligned([ev.value(a) for a in args])
     if local is None:
-        said = "there is no list to reduce: no argument has neighbours."
-        raise refuse("TI09", said, "shift with a table first: neighbors(V2E, x).", at=at.span)
+        message = "there is no list to reduce: no argument has neighbours."
+        raise refuse("TI09", message, "shift with a table first: neighbors(V2E, x).", at=at.span)
     return (yield ev.folding.reduce(f, init, lists, local, at, ev.holed))
 
 
@@ -256,11 +258,8 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 @_partial("map_tuple")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
     count = next(len(a) for a in args if isinstance(a, tuple))
-    results: list[Any] = []
-    for k in range(count):
-        members = [a[k] if isinstance(a, tuple) else a for a in args]
-        results.append((yield ev.apply(first[0], members, at)))
-    return tuple(results)
+    members = ([a[k] if isinstance(a, tuple) else a for a in args] for k in range(count))
+    return tuple((yield from each(ev.apply(first[0], some, at) for some in members)))
 
 
 @_partial("tree_map_tuple")
@@ -332,9 +331,9 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
     if isinstance(condition, Domain):
         condition = Region.of(condition.box)
     if not isinstance(condition, Region):
-        said = "concat_where takes a condition on coordinates, and this is none."
+        message = "concat_where takes a condition on coordinates, and this is none."
         help = "compare a dim with a number, K < 5; for conditions on values there is where."
-        raise refuse("TI04", said, help, at=at.span)
+        raise refuse("TI04", message, help, at=at.span)
     return tree_map(lambda x, y: ev.graph.concat_where(condition, x, y), a, b)
     yield
 
