@@ -19,8 +19,8 @@ from stencils.cli.files import MEANING, apart, together
 from stencils.cli.options import pairs
 from stencils.cli.terminal import needed
 from tensorir.binding.arrays import kind_of
-from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
+from tensorir.binding.results import Labels
 from tensorir.fieldview.blocks import index_in, intervals_at
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Fencil, Var

@@ -32,13 +32,14 @@ import numpy as np
 from tensorir.analysis.uses import names_in
 from tensorir.backends import field_type
 from tensorir.binding.arrays import is_tuple, kind_of, refuse_packed
-from tensorir.binding.coordinates import Coordinate, Coordinates, Labels, Round, knowing, stated
+from tensorir.binding.coordinates import Coordinate, Coordinates, Round, knowing
 from tensorir.binding.labels import Place
+from tensorir.binding.results import Labels, stated
 from tensorir.fieldview.array_types import Plain
 from tensorir.fieldview.datasets import is_whole
 from tensorir.fieldview.operator import FieldOperator
+from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
-from tensorir.fieldview.traced import gathered
 from tensorir.integers.dims import Dims, Interval, hull
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Call, Fencil, Var
